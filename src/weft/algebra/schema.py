@@ -1,0 +1,111 @@
+"""Types, columns and table schemas.
+
+A table is append-only (``end is None``) or has lives that end.  Time is microseconds since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class DataType:
+    """A scalar type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``).
+
+    >>> DataType.parse("decimal(10, 2)")
+    DataType(name='DECIMAL', precision=10, scale=2)
+    """
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> DataType:
+        """Reads a type's text; raises ValueError for one that Weft does not know."""
+        match = re.fullmatch(r"\s*([A-Za-z ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text)
+        if match is None:
+            raise ValueError(f"not a type: {text!r}")
+        name = _ALIASES.get(match[1].upper(), match[1].upper())
+        if name not in _NAMES:
+            raise ValueError(f"not a type that Weft stores: {text!r}")
+        if name == "DECIMAL":
+            return cls(name, int(match[2] or 10), int(match[3] or 0))
+        return cls(name)
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.precision},{self.scale})" if self.name == "DECIMAL" else self.name
+
+    @property
+    def numeric(self) -> bool:
+        """Whether arithmetic is defined on it."""
+        return self.name in NUMERIC
+
+
+_ALIASES: Final = {
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "SHORT": "SMALLINT",
+    "BYTE": "TINYINT",
+    "REAL": "FLOAT",
+    "VARCHAR": "STRING",
+    "CHAR": "STRING",
+    "TEXT": "STRING",
+    "NUMERIC": "DECIMAL",
+    "DEC": "DECIMAL",
+    "INTERVAL DAY TO SECOND": "INTERVAL",
+}
+INTEGRAL: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+NUMERIC: Final = (*INTEGRAL, "DECIMAL", "FLOAT", "DOUBLE")
+_NAMES: Final = (*NUMERIC, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "BINARY", "INTERVAL", "NULL")
+
+STRING: Final = DataType("STRING")
+BOOLEAN: Final = DataType("BOOLEAN")
+TINYINT: Final = DataType("TINYINT")
+SMALLINT: Final = DataType("SMALLINT")
+INT: Final = DataType("INT")
+BIGINT: Final = DataType("BIGINT")
+FLOAT: Final = DataType("FLOAT")
+DOUBLE: Final = DataType("DOUBLE")
+TIMESTAMP: Final = DataType("TIMESTAMP")
+DATE: Final = DataType("DATE")
+BINARY: Final = DataType("BINARY")
+INTERVAL: Final = DataType("INTERVAL")
+NULL: Final = DataType("NULL")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A named column.  ``id`` stays the same for ever within its table; queries bind to it."""
+
+    id: int
+    name: str
+    type: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table as queries see it.
+
+    ``start`` names the column that holds the first instant of a row's life; ``end`` the column that holds the
+    instant at which it ended (NULL: not yet), or is None for an append-only table, where nothing ends.
+    """
+
+    id: int
+    name: str
+    columns: tuple[Column, ...]
+    start: str = "ts"
+    end: str | None = None
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, in any case, or None."""
+        folded = name.lower()
+        return next((c for c in self.columns if c.name.lower() == folded), None)
+
+    @property
+    def append_only(self) -> bool:
+        """Whether no row's life ever ends."""
+        return self.end is None

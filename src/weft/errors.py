@@ -1,0 +1,81 @@
+"""Everything that Weft refuses or fails at: one root, one subclass a stage.
+
+A message names what was given, where, why it is refused and what to do instead.  ``exit_code`` is what the
+command line answers with: 2 for a refusal (the request was wrong and nothing was done), 1 for a failure.
+"""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """Root of every error that Weft raises on purpose.
+
+    ``hint`` says what to do instead; ``where`` is the place (a file, a line and column, a query's name).
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        advice = f"\n  {self.hint}" if self.hint else ""
+        return f"{self.message}{place}{advice}"
+
+
+class Refused(WeftError):
+    """The request itself cannot be served; nothing was changed."""
+
+    exit_code = 2
+
+
+class SqlError(Refused):
+    """A query's text that Weft does not take: not a query, outside the class, or a name that is not known."""
+
+
+class DerivationError(WeftError):
+    """A relation that the rules cannot take; a defect of Weft, since the SQL stage admits only what they can."""
+
+
+class CatalogError(WeftError):
+    """The catalog cannot be read or changed (unknown home, lease lost, a newer format)."""
+
+
+class NotFound(Refused):
+    """A table, query or subscription that is not there."""
+
+
+class Conflict(Refused):
+    """A name that is taken, or a change that something else forbids."""
+
+
+class LeaseLost(CatalogError):
+    """Another writer took the home over while this one was working: nothing more was written."""
+
+
+class LeaseBusy(CatalogError):
+    """Another writer holds the home's lease."""
+
+
+class ClockError(Refused):
+    """A tick or a row at an instant that the home's clock does not allow."""
+
+
+class StorageError(WeftError):
+    """What is stored is damaged or missing."""
+
+
+class ExecutionError(WeftError):
+    """Spark, Java or Delta could not do what was asked."""
+
+
+class ExtractionError(WeftError):
+    """A source that cannot be read at all (single bad records are quarantined instead)."""
+
+
+class DeliveryError(WeftError):
+    """A channel that is not known, or did not take what was sent."""

@@ -1,0 +1,26 @@
+"""Named points at which a test may kill the process, as a power cut would.
+
+Every durable step of ingest, tick and delivery passes one.  Nothing happens unless ``WEFT_FAILPOINT`` names it:
+``tick.written`` dies at the first pass, ``tick.written:3`` at the third.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+_passes: Counter[str] = Counter()
+
+
+def failpoint(name: str) -> None:
+    """Dies by SIGKILL where ``WEFT_FAILPOINT`` names this point (design law 6)."""
+    wanted = os.environ.get("WEFT_FAILPOINT")
+    if not wanted:
+        return
+    target, _, count = wanted.partition(":")
+    if target != name:
+        return
+    _passes[name] += 1
+    if _passes[name] >= int(count or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,162 @@
+"""Scalar expressions: a closed union of frozen values.
+
+Every expression has a ``type``.  Time literals are integers: TIMESTAMP and INTERVAL in microseconds (UTC), DATE in
+days since 1970-01-01.  ``Now`` is the instant at which the query is asked; after a replay none is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType
+
+Value: TypeAlias = "str | int | float | bool | Decimal | bytes | None"
+
+
+@dataclass(frozen=True)
+class ColumnRef:
+    """A column of the range variable ``scan``."""
+
+    scan: str
+    column: str
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant.  ``fixed`` marks those that the rewriting itself put in, which are never lifted."""
+
+    value: Value
+    type: DataType
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Param:
+    """A literal lifted out of a query (design section 5).
+
+    ``sign`` tells, of an interval, what the simplifier may rely on: -1 negative, 0 zero, 1 positive; it is part of
+    the plan's signature.  None where nothing is known.
+    """
+
+    name: str
+    type: DataType
+    sign: int | None = None
+
+
+@dataclass(frozen=True)
+class Now:
+    """The instant at which the query is asked."""
+
+    type: DataType = TIMESTAMP
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator or function of the allow-list applied to its arguments."""
+
+    name: str
+    args: tuple[Scalar, ...]
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A conversion; what cannot be converted is NULL."""
+
+    arg: Scalar
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Case:
+    """CASE WHEN condition THEN value … ELSE default END."""
+
+    branches: tuple[tuple[Scalar, Scalar], ...]
+    default: Scalar | None
+    type: DataType
+
+
+Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | Call | Cast | Case"
+
+TICK_START = Param("tau", TIMESTAMP)
+"""The query's last t: first instant of the window."""
+TICK_END = Param("t", TIMESTAMP)
+"""The tick's t: first instant after the window."""
+MICROSECOND = Literal(1, INTERVAL, fixed=True)
+
+
+def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
+    """Shorthand for an operator's application, boolean unless told."""
+    return Call(name, args, type)
+
+
+def plus(instant: Scalar, interval: Scalar) -> Scalar:
+    """``instant + interval``, constants folded."""
+    if isinstance(instant, Literal) and isinstance(interval, Literal) and instant.fixed and interval.fixed:
+        return Literal(_micros(instant) + _micros(interval), TIMESTAMP, fixed=True)
+    return Call("+", (instant, interval), TIMESTAMP)
+
+
+def minus(instant: Scalar, interval: Scalar) -> Scalar:
+    """``instant - interval``."""
+    return Call("-", (instant, interval), TIMESTAMP)
+
+
+def _micros(literal: Literal) -> int:
+    assert isinstance(literal.value, int)
+    return literal.value
+
+
+def greatest(instants: tuple[Scalar, ...]) -> Scalar:
+    """The latest of several instants (paper section 4.2, MAX)."""
+    return instants[0] if len(instants) == 1 else Call("greatest", instants, TIMESTAMP)
+
+
+def children(scalar: Scalar) -> tuple[Scalar, ...]:
+    """The direct subexpressions."""
+    match scalar:
+        case Call(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+        case Case(branches=branches, default=default):
+            parts = tuple(part for branch in branches for part in branch)
+            return parts if default is None else (*parts, default)
+        case ColumnRef() | Literal() | Param() | Now():
+            return ()
+
+
+def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
+    """The same expression over other subexpressions."""
+    match scalar:
+        case Call(name=name, type=type):
+            return Call(name, parts, type)
+        case Cast(type=type):
+            return Cast(parts[0], type)
+        case Case(branches=branches, default=default, type=type):
+            pairs = tuple((parts[2 * i], parts[2 * i + 1]) for i in range(len(branches)))
+            return Case(pairs, None if default is None else parts[-1], type)
+        case ColumnRef() | Literal() | Param() | Now():
+            return scalar
+
+
+def columns(scalar: Scalar) -> frozenset[ColumnRef]:
+    """Every column mentioned."""
+    if isinstance(scalar, ColumnRef):
+        return frozenset((scalar,))
+    return frozenset().union(*(columns(child) for child in children(scalar)))
+
+
+def mentions_now(scalar: Scalar) -> bool:
+    """Whether NOW occurs in it."""
+    return isinstance(scalar, Now) or any(mentions_now(child) for child in children(scalar))
+
+
+def params(scalar: Scalar) -> frozenset[Param]:
+    """Every parameter mentioned."""
+    if isinstance(scalar, Param):
+        return frozenset((scalar,))
+    return frozenset().union(*(params(child) for child in children(scalar)))

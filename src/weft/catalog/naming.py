@@ -1,0 +1,52 @@
+"""Names of tables and queries: which are allowed, how they are compared, and what was perhaps meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from weft.errors import NotFound, Refused
+
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_QUERY_NAME = re.compile(r"\w[\w.\-]{0,99}")
+
+
+def folded(name: str) -> str:
+    """The form in which two names are compared: SQL's identifiers have no case."""
+    return name.casefold()
+
+
+def table_name(name: str) -> str:
+    """The name itself; raises Refused for one that no SQL text could name or that is no folder's name."""
+    if _TABLE_NAME.fullmatch(name) is None:
+        raise Refused(
+            f"{name!r} cannot be a table's name",
+            hint="Use letters, digits and _ (at most 100, no digit first).",
+        )
+    return name
+
+
+def query_name(name: str) -> str:
+    """The name itself; raises Refused for one that a command line or a file name would not carry."""
+    if _QUERY_NAME.fullmatch(name) is None:
+        raise Refused(
+            f"{name!r} cannot be a query's name",
+            hint="Use letters, digits, _, - and . (at most 100, a letter, digit or _ first).",
+        )
+    return name
+
+
+def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
+    """The error for a name that is not there, with the nearest one that is."""
+    names = sorted(known)
+    by_folded = {folded(each): each for each in names}
+    near = difflib.get_close_matches(folded(name), list(by_folded), n=1, cutoff=0.6)
+    if near:
+        hint = f"Did you mean {by_folded[near[0]]}?"
+    elif names:
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        hint = f"There is: {shown}."
+    else:
+        hint = f"There is no {kind} yet."
+    return NotFound(f"there is no {kind} {name!r}", hint=hint)

@@ -1,0 +1,195 @@
+"""Standing queries and the plans that they share (design section 5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from weft.algebra.schema import DataType
+from weft.catalog import schema
+from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.records import FromMode, Parameter, PlanRecord, QueryRecord, QueryState
+from weft.catalog.store import Store, inserted_id
+from weft.errors import ClockError, Conflict, NotFound
+
+
+class Queries(Store):
+    """What is installed; a query's id is never used again."""
+
+    def install(
+        self,
+        token: int,
+        name: str,
+        user: str,
+        sql: str,
+        signature: str,
+        plan_body: str,
+        parameters: Iterable[Parameter],
+        columns: Iterable[tuple[str, DataType]],
+        every_us: int | None,
+        from_mode: FromMode,
+        from_instant: int | None,
+        channels: Sequence[str],
+        at: int,
+    ) -> QueryRecord:
+        """Installs a query with its subscriptions, under the plan of its signature (made where there is none).
+
+        Raises Conflict where a live query has the name or writes to the same file.
+        """
+        with self._write(token) as connection:
+            _refuse_taken(connection, query_name(name), channels)
+            key = inserted_id(
+                connection,
+                insert(schema.queries).values(
+                    name=name,
+                    folded=folded(name),
+                    user=user,
+                    sql=sql,
+                    plan_id=_plan_of(connection, signature, plan_body),
+                    parameters=json.dumps([list(each) for each in parameters]),
+                    columns=json.dumps([[column, str(type_)] for column, type_ in columns]),
+                    every_us=every_us,
+                    from_mode=from_mode,
+                    from_instant=from_instant,
+                    next_ordinal=1,
+                    state="active",
+                    installed_at=at,
+                ),
+            )
+            for channel in dict.fromkeys(channels):
+                connection.execute(
+                    insert(schema.subscriptions).values(
+                        query_id=key, channel=channel, delivered=0, state="active", attempts=0
+                    )
+                )
+            return read_query(connection, key)
+
+    def queries(self, include_removed: bool = False) -> tuple[QueryRecord, ...]:
+        """The installed queries in the order of their ids."""
+        wanted = select(schema.queries).order_by(schema.queries.c.query_id)
+        if not include_removed:
+            wanted = wanted.where(schema.queries.c.state != "removed")
+        with self._read() as connection:
+            return tuple(_record(row) for row in connection.execute(wanted))
+
+    def query(self, name: str) -> QueryRecord:
+        """The live query of that name in any case; raises NotFound with the nearest name."""
+        with self._read() as connection:
+            return _named(connection, name)
+
+    def query_by_id(self, query_id: int) -> QueryRecord:
+        """The query with that id, removed ones too; raises NotFound."""
+        with self._read() as connection:
+            return read_query(connection, query_id)
+
+    def plan(self, plan_id: int) -> PlanRecord:
+        """The plan with that id; raises NotFound."""
+        with self._read() as connection:
+            row = connection.execute(select(schema.plans).where(schema.plans.c.plan_id == plan_id)).first()
+        if row is None:
+            raise NotFound(f"there is no plan {plan_id}")
+        return PlanRecord(row.plan_id, row.signature, row.body)
+
+    def plans(self) -> tuple[PlanRecord, ...]:
+        """The plans that a live query has, in the order of their ids."""
+        live = select(schema.queries.c.plan_id).where(schema.queries.c.state != "removed")
+        with self._read() as connection:
+            rows = connection.execute(
+                select(schema.plans).where(schema.plans.c.plan_id.in_(live)).order_by(schema.plans.c.plan_id)
+            )
+            return tuple(PlanRecord(row.plan_id, row.signature, row.body) for row in rows)
+
+    def set_state(self, token: int, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
+        """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
+        with self._write(token) as connection:
+            query = _named(connection, name)
+            return _change(connection, query.query_id, state=state, reason=reason)
+
+    def remove(self, token: int, name: str, at: int) -> QueryRecord:
+        """Removes a live query: its name is free again, its answers stay until they are purged."""
+        with self._write(token) as connection:
+            query = _named(connection, name)
+            return _change(connection, query.query_id, state="removed", removed_at=at)
+
+    def skip_to(self, token: int, name: str, instant: int) -> QueryRecord:
+        """Lets the query go on from ``instant``: answers that appeared before are never given.
+
+        Raises ClockError for an instant before the query's tau.
+        """
+        with self._write(token) as connection:
+            query = _named(connection, name)
+            if query.tau is not None and instant < query.tau:
+                raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
+            return _change(connection, query.query_id, tau=instant, next_due=None)
+
+
+def read_query(connection: Connection, query_id: int) -> QueryRecord:
+    """The query with that id as this transaction sees it; raises NotFound."""
+    row = connection.execute(select(schema.queries).where(schema.queries.c.query_id == query_id)).first()
+    if row is None:
+        raise NotFound(f"there is no query #{query_id}")
+    return _record(row)
+
+
+def _change(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
+    connection.execute(update(schema.queries).where(schema.queries.c.query_id == query_id).values(**values))
+    return read_query(connection, query_id)
+
+
+def _named(connection: Connection, name: str) -> QueryRecord:
+    kept = schema.queries.c
+    row = connection.execute(select(schema.queries).where(kept.folded == folded(name), kept.state != "removed")).first()
+    if row is None:
+        names = connection.execute(select(kept.name).where(kept.state != "removed")).scalars()
+        raise not_found("query", name, names)
+    return _record(row)
+
+
+def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) -> None:
+    kept = schema.queries.c
+    live = kept.state != "removed"
+    if connection.execute(select(kept.query_id).where(kept.folded == folded(name), live)).first() is not None:
+        raise Conflict(f"there is a query {name!r} already", hint="Choose another name, or remove that one.")
+    subscribed = schema.subscriptions.c
+    files = [channel for channel in channels if channel.startswith("file:")]
+    owner = connection.execute(
+        select(kept.name, subscribed.channel)
+        .join_from(schema.subscriptions, schema.queries)
+        .where(subscribed.channel.in_(files), live)
+    ).first()
+    if owner is not None:
+        # A file is cut back to where a message began when its delivery died: it must be one query's alone.
+        raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
+
+
+def _plan_of(connection: Connection, signature: str, body: str) -> int:
+    found = connection.execute(
+        select(schema.plans.c.plan_id).where(schema.plans.c.signature == signature)
+    ).scalar_one_or_none()
+    if found is not None:
+        return int(found)
+    return inserted_id(connection, insert(schema.plans).values(signature=signature, body=body))
+
+
+def _record(row: Row[Any]) -> QueryRecord:
+    return QueryRecord(
+        query_id=row.query_id,
+        name=row.name,
+        user=row.user,
+        sql=row.sql,
+        plan_id=row.plan_id,
+        parameters=tuple((type_, value) for type_, value in json.loads(row.parameters)),
+        columns=tuple((name, DataType.parse(type_)) for name, type_ in json.loads(row.columns)),
+        every_us=row.every_us,
+        from_mode=row.from_mode,
+        from_instant=row.from_instant,
+        tau=row.tau,
+        next_ordinal=row.next_ordinal,
+        state=row.state,
+        reason=row.reason,
+        installed_at=row.installed_at,
+        next_due=row.next_due,
+    )

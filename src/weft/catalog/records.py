@@ -1,0 +1,254 @@
+"""What the catalog knows, as frozen records.
+
+Instants are microseconds since 1970-01-01 UTC.  ``MIN_INSTANT`` stands for "before everything": the forward clock
+of a home that has never ticked and the last ``ts`` of one that has no row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from weft.algebra.schema import DataType, TableSchema
+
+MIN_INSTANT: Final = -(2**62)
+
+Clock = Literal["wall", "replay"]
+QueryState = Literal["active", "paused", "removed", "failed"]
+FromMode = Literal["start", "now"]
+TickState = Literal["planned", "committed", "abandoned"]
+ReservationState = Literal["open", "committed", "abandoned"]
+QuarantineState = Literal["open", "retried", "dropped"]
+SubscriptionState = Literal["active", "parked"]
+OutboxState = Literal["pending", "sent", "failed"]
+JsonScalar = str | int | float | bool | None
+Parameter = tuple[str, JsonScalar]
+
+
+@dataclass(frozen=True)
+class HomeRecord:
+    """A home: its clock and how far time has gone in it.
+
+    ``forward`` is F, the largest t ticked; ``last_ts`` the largest ts given to a row; ``now`` a replay home's clock
+    (None on a wall home, and before the first tick); ``t0`` the instant at which time begins for relations that have
+    no table (on a wall home when it was made; on a replay home its first row's ts or first t; None until then).
+    """
+
+    home_id: str
+    format: int
+    clock: Clock
+    created_at: int
+    forward: int
+    last_ts: int
+    now: int | None
+    t0: int | None
+
+    @property
+    def earliest_open(self) -> int:
+        """The least ts that a new row may still get (design section 1), a planned tick left aside."""
+        return max(self.forward, self.last_ts)
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """A table and what the catalog last saw of it in Delta.
+
+    ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
+    are None while the table is empty; ``ts_from`` names the column whose running maximum is ts, or is None.
+    """
+
+    schema: TableSchema
+    path: str
+    keys: tuple[str, ...]
+    ts_from: str | None
+    rows: int
+    version: int
+    first_ts: int | None
+    last_ts: int | None
+
+    @property
+    def table_id(self) -> int:
+        """The id that queries bind to; never used again."""
+        return self.schema.id
+
+    @property
+    def name(self) -> str:
+        """The name as it was given."""
+        return self.schema.name
+
+
+@dataclass(frozen=True)
+class LoadRecord:
+    """One load of one source; ``finished_at`` is None while it runs and for ever where it died."""
+
+    load_id: int
+    table_id: int
+    source: str
+    kind: str
+    digest: str | None
+    started_at: int
+    finished_at: int | None
+    stored: int
+    known: int
+    quarantined: int
+    late: int
+
+
+@dataclass(frozen=True)
+class QuarantineRecord:
+    """One record that could not be read; its bytes are in the home's quarantine folder under ``sha256``.
+
+    ``size`` is in bytes; ``options`` is the JSON text with which the load was called, for a retry.
+    """
+
+    quarantine_id: int
+    load_id: int
+    table_id: int
+    source: str
+    position: str
+    reason: str
+    sha256: str
+    size: int
+    options: str
+    at: int
+    state: QuarantineState
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to write, until ``expires_at`` or until someone else takes it over; ``token`` is the fence."""
+
+    token: int
+    purpose: str
+    holder: str
+    acquired_at: int
+    expires_at: int
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A writer's word that rows with ts >= ``floor`` may come; while it is open no tick goes beyond ``floor``."""
+
+    reservation_id: int
+    table_id: int
+    load_id: int
+    floor: int
+    token: int
+    state: ReservationState
+
+
+@dataclass(frozen=True)
+class StoredVersion:
+    """What the catalog last recorded of one Delta table: ``path`` is relative to the home."""
+
+    path: str
+    version: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class PlanRecord:
+    """What queries of one shape share; ``signature`` is the shape, ``body`` its stored form."""
+
+    plan_id: int
+    signature: str
+    body: str
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """A standing query.
+
+    ``tau`` is the last t it was ticked at (None: never); ``next_ordinal`` the ordinal that its next answer will get
+    (the first is 1); ``next_due`` the next instant at which time alone can add a row (None: unknown); ``every_us`` its
+    timeliness in microseconds (None: each tick).
+    """
+
+    query_id: int
+    name: str
+    user: str
+    sql: str
+    plan_id: int
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, DataType], ...]
+    every_us: int | None
+    from_mode: FromMode
+    from_instant: int | None
+    tau: int | None
+    next_ordinal: int
+    state: QueryState
+    reason: str | None
+    installed_at: int
+    next_due: int | None
+
+    @property
+    def rows(self) -> int:
+        """How many answers it has had."""
+        return self.next_ordinal - 1
+
+
+@dataclass(frozen=True)
+class TickRecord:
+    """One tick: the clock it was given and the queries it extends, each with its tau before the tick."""
+
+    tick_id: int
+    t: int
+    state: TickState
+    queries: tuple[tuple[int, int | None], ...]
+    planned_at: int
+    committed_at: int | None
+    ledger_version: int | None
+
+
+@dataclass(frozen=True)
+class TickQuery:
+    """What one tick did for one query; ``rows`` is None while the tick is only planned."""
+
+    tick_id: int
+    query_id: int
+    t: int
+    tau: int | None
+    state: TickState
+    rows: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A query's answers going to one channel; ``delivered`` is the last ordinal that was taken there (0: none).
+
+    ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).
+    """
+
+    sub_id: int
+    query_id: int
+    channel: str
+    delivered: int
+    state: SubscriptionState
+    attempts: int
+    next_attempt_at: int | None
+    last_error: str | None
+
+
+@dataclass(frozen=True)
+class OutboxEntry:
+    """One message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
+
+    ``pending``: it was begun and what became of it is not known; ``failed``: it is known not to have gone, and will be
+    tried again; ``sent``.  ``position`` is the channel's own note of where it began (a file's offset, as JSON).
+    """
+
+    entry_id: int
+    sub_id: int
+    first_ordinal: int
+    last_ordinal: int
+    state: OutboxState
+    position: str | None
+    attempts: int
+    last_error: str | None
+    sent_at: int | None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same at every attempt, and for no other message."""
+        return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}"

@@ -1,0 +1,243 @@
+"""The catalog's tables.
+
+Ids are AUTOINCREMENT: SQLite then never gives one out again, even after its row is gone.  Instants are BIGINT
+microseconds UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+FORMAT: Final = 1
+"""The version of this layout; a home of a newer one is refused."""
+
+metadata: Final = MetaData()
+
+home: Final = Table(
+    "home",
+    metadata,
+    Column("only", Integer, CheckConstraint("only = 1"), primary_key=True),
+    Column("home_id", Text, nullable=False),
+    Column("format", Integer, nullable=False),
+    Column("clock", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("forward", BigInteger, nullable=False),
+    Column("last_ts", BigInteger, nullable=False),
+    Column("now", BigInteger),
+    Column("t0", BigInteger),
+)
+
+lease: Final = Table(
+    "lease",
+    metadata,
+    Column("only", Integer, CheckConstraint("only = 1"), primary_key=True),
+    Column("token", BigInteger, nullable=False),
+    Column("purpose", Text),
+    Column("holder", Text),
+    Column("acquired_at", BigInteger),
+    Column("expires_at", BigInteger),
+)
+
+tables: Final = Table(
+    "tables",
+    metadata,
+    Column("table_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False, unique=True),
+    Column("path", Text, nullable=False),
+    Column("keys", Text, nullable=False),
+    Column("ts_from", Text),
+    Column("rows", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("first_ts", BigInteger),
+    Column("last_ts", BigInteger),
+    sqlite_autoincrement=True,
+)
+
+columns: Final = Table(
+    "columns",
+    metadata,
+    Column("table_id", ForeignKey("tables.table_id"), primary_key=True),
+    Column("column_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("nullable", Integer, nullable=False),
+)
+
+loads: Final = Table(
+    "loads",
+    metadata,
+    Column("load_id", Integer, primary_key=True),
+    Column("table_id", ForeignKey("tables.table_id"), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("digest", Text),
+    Column("started_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Column("stored", BigInteger, nullable=False),
+    Column("known", BigInteger, nullable=False),
+    Column("quarantined", BigInteger, nullable=False),
+    Column("late", BigInteger, nullable=False),
+    Index("loads_digest", "table_id", "digest"),
+    sqlite_autoincrement=True,
+)
+
+quarantine: Final = Table(
+    "quarantine",
+    metadata,
+    Column("quarantine_id", Integer, primary_key=True),
+    Column("load_id", ForeignKey("loads.load_id"), nullable=False),
+    Column("table_id", ForeignKey("tables.table_id"), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    UniqueConstraint("table_id", "source", "position", "sha256"),
+    Index("quarantine_state", "state"),
+    sqlite_autoincrement=True,
+)
+
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    Column("reservation_id", Integer, primary_key=True),
+    Column("table_id", ForeignKey("tables.table_id"), nullable=False),
+    Column("load_id", ForeignKey("loads.load_id"), nullable=False),
+    Column("floor", BigInteger, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("delta_version", BigInteger),
+    Column("rows", BigInteger),
+    Column("first_ts", BigInteger),
+    Column("last_ts", BigInteger),
+    Index("reservations_open", "state", sqlite_where=text("state = 'open'")),
+    sqlite_autoincrement=True,
+)
+
+stored_versions: Final = Table(
+    "stored_versions",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+)
+
+plans: Final = Table(
+    "plans",
+    metadata,
+    Column("plan_id", Integer, primary_key=True),
+    Column("signature", Text, nullable=False, unique=True),
+    Column("body", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+queries: Final = Table(
+    "queries",
+    metadata,
+    Column("query_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("folded", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("sql", Text, nullable=False),
+    Column("plan_id", ForeignKey("plans.plan_id"), nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("columns", Text, nullable=False),
+    Column("every_us", BigInteger),
+    Column("from_mode", Text, nullable=False),
+    Column("from_instant", BigInteger),
+    Column("tau", BigInteger),
+    Column("next_ordinal", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("installed_at", BigInteger, nullable=False),
+    Column("removed_at", BigInteger),
+    Column("next_due", BigInteger),
+    # A name is free again once its query is removed; the query's id is not.
+    Index("queries_live_name", "folded", unique=True, sqlite_where=text("state <> 'removed'")),
+    sqlite_autoincrement=True,
+)
+
+ticks: Final = Table(
+    "ticks",
+    metadata,
+    Column("tick_id", Integer, primary_key=True),
+    Column("t", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("planned_at", BigInteger, nullable=False),
+    Column("committed_at", BigInteger),
+    Column("ledger_version", BigInteger),
+    Index("ticks_planned", "state", unique=True, sqlite_where=text("state = 'planned'")),
+    sqlite_autoincrement=True,
+)
+
+tick_queries: Final = Table(
+    "tick_queries",
+    metadata,
+    Column("tick_id", ForeignKey("ticks.tick_id"), primary_key=True),
+    Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
+    Column("tau", BigInteger),
+    Column("rows", BigInteger),
+    Column("reason", Text),
+    Index("tick_queries_by_query", "query_id", "tick_id"),
+)
+
+tick_versions: Final = Table(
+    "tick_versions",
+    metadata,
+    Column("tick_id", ForeignKey("ticks.tick_id"), primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+)
+
+subscriptions: Final = Table(
+    "subscriptions",
+    metadata,
+    Column("sub_id", Integer, primary_key=True),
+    Column("query_id", ForeignKey("queries.query_id"), nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", BigInteger),
+    Column("last_error", Text),
+    UniqueConstraint("query_id", "channel"),
+    sqlite_autoincrement=True,
+)
+
+outbox: Final = Table(
+    "outbox",
+    metadata,
+    Column("entry_id", Integer, primary_key=True),
+    Column("sub_id", ForeignKey("subscriptions.sub_id"), nullable=False),
+    Column("first_ordinal", BigInteger, nullable=False),
+    Column("last_ordinal", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("position", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("last_error", Text),
+    Column("sent_at", BigInteger),
+    # One message of a subscription at a time: the next begins where the last one ended.
+    Index("outbox_unsent", "sub_id", unique=True, sqlite_where=text("state <> 'sent'")),
+    UniqueConstraint("sub_id", "first_ordinal"),
+    sqlite_autoincrement=True,
+)

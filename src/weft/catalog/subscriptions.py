@@ -1,0 +1,179 @@
+"""Subscriptions and the outbox: how far each channel has come, and the one message that is under way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from weft.catalog import schema
+from weft.catalog.records import OutboxEntry, Subscription
+from weft.catalog.store import Store, inserted_id
+from weft.errors import CatalogError, Conflict, NotFound
+
+
+class Subscriptions(Store):
+    """What goes where; each subscription has at most one message that is not sent."""
+
+    def subscribe(self, token: int, query_id: int, channel: str, delivered: int = 0) -> Subscription:
+        """Adds a channel to a query, from the answer after ``delivered`` on; raises Conflict where it has it."""
+        with self._write(token) as connection:
+            same = connection.execute(
+                select(schema.subscriptions.c.sub_id).where(
+                    schema.subscriptions.c.query_id == query_id, schema.subscriptions.c.channel == channel
+                )
+            ).first()
+            if same is not None:
+                raise Conflict(f"the query goes to {channel} already")
+            key = inserted_id(
+                connection,
+                insert(schema.subscriptions).values(
+                    query_id=query_id, channel=channel, delivered=delivered, state="active", attempts=0
+                ),
+            )
+            return _read(connection, key)
+
+    def subscriptions(self, query_id: int | None = None) -> tuple[Subscription, ...]:
+        """The subscriptions of one query, or of all, in the order of their ids; those of removed queries too."""
+        wanted = select(schema.subscriptions).order_by(schema.subscriptions.c.sub_id)
+        if query_id is not None:
+            wanted = wanted.where(schema.subscriptions.c.query_id == query_id)
+        with self._read() as connection:
+            return tuple(_subscription(row) for row in connection.execute(wanted))
+
+    def unsent(self) -> tuple[OutboxEntry, ...]:
+        """The messages that were begun and are not known to be sent, the oldest first."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(schema.outbox).where(schema.outbox.c.state != "sent").order_by(schema.outbox.c.entry_id)
+            )
+            return tuple(_entry(row) for row in rows)
+
+    def entries(self, sub_id: int, limit: int = 20) -> tuple[OutboxEntry, ...]:
+        """The latest messages of a subscription, the newest first."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(schema.outbox)
+                .where(schema.outbox.c.sub_id == sub_id)
+                .order_by(schema.outbox.c.entry_id.desc())
+                .limit(limit)
+            )
+            return tuple(_entry(row) for row in rows)
+
+    def open_entry(self, token: int, sub_id: int, first: int, last: int, position: str | None) -> OutboxEntry:
+        """Logs, before it is tried, that the answers ``first`` to ``last`` are being sent from ``position`` on.
+
+        A message that failed before is opened again under its own id: its range must be the same.  Raises
+        CatalogError where the range does not follow what was delivered, or another message is under way.
+        """
+        with self._write(token) as connection:
+            subscription = _read(connection, sub_id)
+            if not subscription.delivered + 1 == first <= last:
+                raise CatalogError(f"{first} to {last} does not follow the delivered {subscription.delivered}")
+            kept = schema.outbox.c
+            row = connection.execute(select(schema.outbox).where(kept.sub_id == sub_id, kept.state != "sent")).first()
+            if row is None:
+                key = inserted_id(
+                    connection,
+                    insert(schema.outbox).values(
+                        sub_id=sub_id,
+                        first_ordinal=first,
+                        last_ordinal=last,
+                        state="pending",
+                        position=position,
+                        attempts=0,
+                    ),
+                )
+                return _read_entry(connection, key)
+            if (row.first_ordinal, row.last_ordinal) != (first, last):
+                raise CatalogError(f"the message {row.first_ordinal} to {row.last_ordinal} is still under way")
+            _change_entry(connection, row.entry_id, state="pending", position=position)
+            return _read_entry(connection, row.entry_id)
+
+    def mark_sent(self, token: int, entry_id: int, at: int) -> None:
+        """Notes that a message has gone, and moves its subscription on, in one transaction."""
+        with self._write(token) as connection:
+            entry = _unsent(connection, entry_id)
+            _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None)
+            _change(
+                connection,
+                entry.sub_id,
+                delivered=entry.last_ordinal,
+                attempts=0,
+                next_attempt_at=None,
+                last_error=None,
+            )
+
+    def mark_failed(self, token: int, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+        """Notes that a message is known not to have gone, and when to try it again.
+
+        Where ``next_attempt_at`` is None the subscription is parked until ``resume_subscription``.
+        """
+        with self._write(token) as connection:
+            entry = _unsent(connection, entry_id)
+            _change_entry(connection, entry_id, state="failed", attempts=entry.attempts + 1, last_error=error)
+            return _fail(connection, entry.sub_id, error, next_attempt_at)
+
+    def note_failure(self, token: int, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+        """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
+        with self._write(token) as connection:
+            return _fail(connection, sub_id, error, next_attempt_at)
+
+    def resume_subscription(self, token: int, sub_id: int, *, forget_position: bool = False) -> Subscription:
+        """Lets a parked subscription be tried again at once.
+
+        ``forget_position``: a message whose outcome cannot be found out any more is taken as not sent.
+        """
+        with self._write(token) as connection:
+            if forget_position:
+                connection.execute(
+                    update(schema.outbox)
+                    .where(schema.outbox.c.sub_id == sub_id, schema.outbox.c.state == "pending")
+                    .values(state="failed", position=None)
+                )
+            _change(connection, sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
+            return _read(connection, sub_id)
+
+
+def _fail(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+    attempts = _read(connection, sub_id).attempts + 1
+    state = "parked" if next_attempt_at is None else "active"
+    _change(connection, sub_id, attempts=attempts, next_attempt_at=next_attempt_at, last_error=error, state=state)
+    return _read(connection, sub_id)
+
+
+def _change(connection: Connection, sub_id: int, **values: Any) -> None:
+    connection.execute(update(schema.subscriptions).where(schema.subscriptions.c.sub_id == sub_id).values(**values))
+
+
+def _change_entry(connection: Connection, entry_id: int, **values: Any) -> None:
+    connection.execute(update(schema.outbox).where(schema.outbox.c.entry_id == entry_id).values(**values))
+
+
+def _read(connection: Connection, sub_id: int) -> Subscription:
+    row = connection.execute(select(schema.subscriptions).where(schema.subscriptions.c.sub_id == sub_id)).first()
+    if row is None:
+        raise NotFound(f"there is no subscription {sub_id}")
+    return _subscription(row)
+
+
+def _read_entry(connection: Connection, entry_id: int) -> OutboxEntry:
+    row = connection.execute(select(schema.outbox).where(schema.outbox.c.entry_id == entry_id)).first()
+    if row is None:
+        raise CatalogError(f"there is no message {entry_id} in the outbox")
+    return _entry(row)
+
+
+def _unsent(connection: Connection, entry_id: int) -> OutboxEntry:
+    entry = _read_entry(connection, entry_id)
+    if entry.state == "sent":
+        raise CatalogError(f"the message {entry_id} was sent already")
+    return entry
+
+
+def _subscription(row: Row[Any]) -> Subscription:
+    return Subscription(**row._mapping)
+
+
+def _entry(row: Row[Any]) -> OutboxEntry:
+    return OutboxEntry(**row._mapping)

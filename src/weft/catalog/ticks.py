@@ -1,0 +1,186 @@
+"""The log of ticks: planned with their clock before anything is computed, committed with what became of each query.
+
+A tick that died between the two is run again with its logged clock and queries (design section 6), which gives the
+same rows: nothing that it reads can change below its t, since no row may be given a ts there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from weft.catalog import schema
+from weft.catalog.definitions import record_version
+from weft.catalog.home import read_home, set_home
+from weft.catalog.records import TickQuery, TickRecord
+from weft.catalog.store import Store, inserted_id
+from weft.catalog.writing import read_open_reservations
+from weft.errors import CatalogError, ClockError, Conflict
+
+Count = tuple[int, "str | None", "int | None"]
+"""What a tick did for a query: new rows, the reason where there are none, the next instant due by time alone."""
+
+
+class Ticks(Store):
+    """Planning, committing and reading ticks."""
+
+    def plan_tick(self, token: int, t: int, queries: Iterable[tuple[int, int | None]], at: int) -> TickRecord:
+        """Logs a tick at ``t`` of (query id, its tau) before it is run.
+
+        Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
+        time; Conflict while an earlier tick is planned and not committed (finish ``planned_tick()`` first).
+        """
+        with self._write(token) as connection:
+            _check_clock(connection, t, at)
+            if _planned(connection) is not None:
+                raise Conflict("an earlier tick is not finished", hint="It is run again before a new one begins.")
+            key = inserted_id(connection, insert(schema.ticks).values(t=t, state="planned", token=token, planned_at=at))
+            rows = [{"tick_id": key, "query_id": query_id, "tau": tau} for query_id, tau in queries]
+            if rows:
+                connection.execute(insert(schema.tick_queries), rows)
+            home = read_home(connection)
+            if home.t0 is None:
+                set_home(connection, t0=t)
+            return _read_tick(connection, key)
+
+    def planned_tick(self) -> TickRecord | None:
+        """The tick that was planned and neither committed nor abandoned, or None."""
+        with self._read() as connection:
+            return _planned(connection)
+
+    def commit_tick(
+        self,
+        token: int,
+        tick_id: int,
+        ledger_version: int | None,
+        counts: Mapping[int, Count],
+        versions: Iterable[tuple[str, int, int]],
+        at: int,
+    ) -> None:
+        """Closes a planned tick: its answers are in the ledger at ``ledger_version`` (None: there were none).
+
+        ``counts`` has (rows, reason, next due) by query id; a query of the tick that is not in it keeps its tau.
+        ``versions`` are (path, Delta version, rows) of what was read and written.  All in one transaction.
+        """
+        with self._write(token) as connection:
+            tick = _read_tick(connection, tick_id)
+            if tick.state != "planned":
+                raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+            strangers = set(counts) - {query_id for query_id, _ in tick.queries}
+            if strangers:
+                raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
+            connection.execute(
+                update(schema.ticks)
+                .where(schema.ticks.c.tick_id == tick_id)
+                .values(state="committed", committed_at=at, ledger_version=ledger_version)
+            )
+            _count(connection, tick, counts)
+            for path, version, rows in versions:
+                connection.execute(
+                    insert(schema.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
+                )
+                record_version(connection, path, version, rows)
+            home = read_home(connection)
+            set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
+
+    def abandon_tick(self, token: int, tick_id: int) -> None:
+        """Drops a planned tick of which nothing is in the ledger; its t may then be ticked again."""
+        with self._write(token) as connection:
+            tick = _read_tick(connection, tick_id)
+            if tick.state != "planned":
+                raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+            connection.execute(update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="abandoned"))
+
+    def ticks(self, limit: int = 20) -> tuple[TickRecord, ...]:
+        """The latest ticks, the newest first."""
+        with self._read() as connection:
+            ids = connection.execute(
+                select(schema.ticks.c.tick_id).order_by(schema.ticks.c.tick_id.desc()).limit(limit)
+            ).scalars()
+            return tuple(_read_tick(connection, tick_id) for tick_id in ids.all())
+
+    def tick_queries(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
+        """What the latest ticks did for one query, the newest first."""
+        of, tick = schema.tick_queries.c, schema.ticks.c
+        with self._read() as connection:
+            rows = connection.execute(
+                select(of.tick_id, of.query_id, tick.t, of.tau, tick.state, of.rows, of.reason)
+                .join_from(schema.tick_queries, schema.ticks)
+                .where(of.query_id == query_id)
+                .order_by(of.tick_id.desc())
+                .limit(limit)
+            )
+            return tuple(TickQuery(**row._mapping) for row in rows)
+
+    def tick_versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
+        """(path, Delta version, rows) as a tick recorded them."""
+        kept = schema.tick_versions.c
+        with self._read() as connection:
+            rows = connection.execute(
+                select(kept.path, kept.version, kept.rows).where(kept.tick_id == tick_id).order_by(kept.path)
+            )
+            return tuple((row.path, row.version, row.rows) for row in rows)
+
+
+def _check_clock(connection: Connection, t: int, at: int) -> None:
+    home = read_home(connection)
+    if t < home.forward:
+        raise ClockError(
+            f"the home was ticked up to {home.forward} already, {t} is before it",
+            hint="A clock never goes back: tick at a later instant.",
+        )
+    if home.clock == "wall" and t > at:
+        raise ClockError(
+            f"{t} is in the future, and this home's clock is the wall's",
+            hint="Only a home made with `weft init --clock replay` can be ticked at an instant of your choice.",
+        )
+    for reservation in read_open_reservations(connection):
+        if t > reservation.floor:
+            raise ClockError(
+                f"a load has reserved the instants from {reservation.floor} on, {t} is beyond",
+                hint="Wait until the load is done, or tick at an earlier instant.",
+            )
+
+
+def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
+    if not counts:
+        return
+    of, kept = schema.tick_queries, schema.queries
+    connection.execute(
+        update(of)
+        .where(of.c.tick_id == tick.tick_id, of.c.query_id == bindparam("which"))
+        .values(rows=bindparam("gained"), reason=bindparam("why")),
+        [{"which": query_id, "gained": rows, "why": reason} for query_id, (rows, reason, _) in counts.items()],
+    )
+    connection.execute(
+        update(kept)
+        .where(kept.c.query_id == bindparam("which"))
+        .values(tau=tick.t, next_ordinal=kept.c.next_ordinal + bindparam("gained"), next_due=bindparam("due")),
+        [{"which": query_id, "gained": rows, "due": due} for query_id, (rows, _, due) in counts.items()],
+    )
+
+
+def _planned(connection: Connection) -> TickRecord | None:
+    tick_id = connection.execute(
+        select(schema.ticks.c.tick_id).where(schema.ticks.c.state == "planned")
+    ).scalar_one_or_none()
+    return None if tick_id is None else _read_tick(connection, tick_id)
+
+
+def _read_tick(connection: Connection, tick_id: int) -> TickRecord:
+    row: Row[Any] | None = connection.execute(select(schema.ticks).where(schema.ticks.c.tick_id == tick_id)).first()
+    if row is None:
+        raise CatalogError(f"there is no tick {tick_id}")
+    of = schema.tick_queries.c
+    queries = connection.execute(select(of.query_id, of.tau).where(of.tick_id == tick_id).order_by(of.query_id))
+    return TickRecord(
+        tick_id=row.tick_id,
+        t=row._mapping["t"],  # ``row.t`` is SQLAlchemy's own
+        state=row.state,
+        queries=tuple((query.query_id, query.tau) for query in queries),
+        planned_at=row.planned_at,
+        committed_at=row.committed_at,
+        ledger_version=row.ledger_version,
+    )

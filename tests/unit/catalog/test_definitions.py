@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
+from weft.catalog import Catalog, open_catalog
+from weft.catalog.records import MIN_INSTANT
+from weft.errors import CatalogError, Conflict, NotFound, Refused
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return open_catalog(tmp_path / "home", create=True, clock="replay", at=10)
+
+
+def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path) -> None:
+    with open_catalog(tmp_path, create=True, clock="replay", at=10) as made:
+        first = made.home()
+    with open_catalog(tmp_path, create=True, clock="wall", at=99) as again:
+        assert again.home() == first
+    assert first.clock == "replay"
+    assert first.created_at == 10
+    assert first.forward == first.last_ts == first.earliest_open == MIN_INSTANT
+    assert first.now is None
+    assert first.t0 is None
+
+
+def test_time_begins_on_a_wall_home_when_it_is_made(tmp_path: Path) -> None:
+    with open_catalog(tmp_path, create=True, at=10) as made:
+        assert made.home().t0 == 10
+
+
+def test_what_is_no_home_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="not a Weft home"):
+        open_catalog(tmp_path, at=0)
+    (tmp_path / "catalog.sqlite").touch()
+    with pytest.raises(CatalogError, match="not a Weft home"):
+        open_catalog(tmp_path, at=0)
+
+
+def test_a_catalog_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
+    open_catalog(tmp_path, create=True, at=0).close()
+    (tmp_path / "tables" / "1-msgs").mkdir()
+    for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    for create in (True, False):
+        with pytest.raises(CatalogError, match="missing, but its data is there") as refused:
+            open_catalog(tmp_path, create=create, at=0)
+        assert refused.value.hint
+    (tmp_path / "catalog.sqlite").touch()
+    with pytest.raises(CatalogError, match="missing, but its data is there"):
+        open_catalog(tmp_path, create=True, at=0)
+
+
+def test_a_damaged_catalog_is_said_to_be_damaged(tmp_path: Path) -> None:
+    (tmp_path / "catalog.sqlite").write_bytes(b"not a database" * 1000)
+    with pytest.raises(CatalogError, match="not a database") as refused:
+        open_catalog(tmp_path, create=True, at=0)
+    assert "damaged" in (refused.value.hint or "")
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    open_catalog(tmp_path, create=True, at=0).close()
+    engine = create_engine(f"sqlite:///{tmp_path / 'catalog.sqlite'}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE home SET format = 99"))
+    engine.dispose()
+    with pytest.raises(CatalogError, match="format 99"):
+        open_catalog(tmp_path, at=0)
+
+
+def test_a_table_gets_ids_a_path_and_a_last_column_ts(catalog: Catalog) -> None:
+    made = catalog.create_table("msgs", [("msgid", STRING), ("n", DataType("DECIMAL", 10, 2))], ["MSGID"], None)
+    assert made.path == "tables/1-msgs"
+    assert [(c.id, c.name, str(c.type), c.nullable) for c in made.schema.columns] == [
+        (1, "msgid", "STRING", True),
+        (2, "n", "DECIMAL(10,2)", True),
+        (3, "ts", "TIMESTAMP", False),
+    ]
+    assert (made.rows, made.version, made.first_ts, made.last_ts) == (0, -1, None, None)
+    assert catalog.table("MSGS") == made == catalog.table_by_id(1)
+    assert catalog.tables() == (made,)
+
+
+def test_a_given_ts_keeps_its_place(catalog: Catalog) -> None:
+    made = catalog.create_table("t", [("ts", TIMESTAMP), ("a", BIGINT)])
+    assert [c.name for c in made.schema.columns] == ["ts", "a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("../t", [("a", BIGINT)]),
+        ("1t", [("a", BIGINT)]),
+        ("t", [("a", BIGINT), ("A", STRING)]),
+        ("t", [("ts", STRING)]),
+        ("t", [("_own_time", BIGINT)]),
+        ("t", [(" ", BIGINT)]),
+        ("t", [("a", DataType("INTERVAL"))]),
+    ],
+)
+def test_names_and_columns_that_cannot_be(catalog: Catalog, name: str, columns: list[tuple[str, DataType]]) -> None:
+    with pytest.raises(Refused):
+        catalog.create_table(name, columns)
+    assert catalog.tables() == ()
+
+
+def test_keys_and_ts_from_name_columns(catalog: Catalog) -> None:
+    with pytest.raises(Refused, match="no column 'b'"):
+        catalog.create_table("t", [("a", BIGINT)], ["b"], None)
+    with pytest.raises(Refused, match="no column 'when'"):
+        catalog.create_table("t", [("a", BIGINT)], None, "when")
+
+
+def test_a_name_is_taken_in_any_case(catalog: Catalog) -> None:
+    catalog.create_table("t", [("a", BIGINT)])
+    with pytest.raises(Conflict):
+        catalog.create_table("T", [("a", BIGINT)])
+
+
+def test_a_misspelt_table_gets_the_nearest(catalog: Catalog) -> None:
+    with pytest.raises(NotFound, match="no table yet"):
+        catalog.table("mesages")
+    catalog.create_table("messages", [("a", BIGINT)])
+    with pytest.raises(NotFound, match="Did you mean messages"):
+        catalog.table("Mesages")
+    with pytest.raises(NotFound, match="There is: messages"):
+        catalog.table("zzz")
+
+
+def test_evolving_adds_nullable_columns_under_new_ids(catalog: Catalog) -> None:
+    catalog.create_table("t", [("a", BIGINT)])
+    evolved = catalog.evolve("t", [("b", STRING)])
+    assert [(c.id, c.name, c.nullable) for c in evolved.schema.columns] == [
+        (1, "a", True),
+        (2, "ts", False),
+        (3, "b", True),
+    ]
+    with pytest.raises(Conflict):
+        catalog.evolve("t", [("B", STRING)])
+
+
+def test_loads_are_known_by_digest_once_they_are_finished(catalog: Catalog) -> None:
+    table = catalog.create_table("t", [("a", BIGINT)]).table_id
+    load = catalog.begin_load(table, "a.csv", "file", "abc", 20)
+    assert not catalog.loaded(table, "abc")
+    catalog.finish_load(load, 5, 4, 3, 2, 30)
+    assert catalog.loaded(table, "abc")
+    assert not catalog.loaded(table, "abd")
+    (record,) = catalog.loads()
+    assert (record.stored, record.known, record.quarantined, record.late, record.finished_at) == (5, 4, 3, 2, 30)
+    with pytest.raises(CatalogError):
+        catalog.finish_load(99, 0, 0, 0, 0, 0)
+    with pytest.raises(CatalogError, match="does not fit"):
+        catalog.begin_load(99, "b", "file", None, 0)
+
+
+def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
+    table = catalog.create_table("t", [("a", BIGINT)]).table_id
+    load = catalog.begin_load(table, "box", "mail", None, 20)
+    kept = catalog.quarantine(load, table, "box", "12", "no Message-ID", "ff", 100, "{}", 21)
+    assert kept is not None
+    again = catalog.begin_load(table, "box", "mail", None, 30)
+    assert catalog.quarantine(again, table, "box", "12", "no Message-ID", "ff", 100, "{}", 31) is None
+    assert catalog.quarantine(again, table, "box", "13", "no Message-ID", "ff", 100, "{}", 31) is not None
+    assert [each.position for each in catalog.quarantined()] == ["12", "13"]
+    catalog.settle_quarantine(kept, "retried")
+    assert [each.position for each in catalog.quarantined()] == ["13"]
+    assert [each.state for each in catalog.quarantined(None)] == ["retried", "open"]
+    with pytest.raises(NotFound):
+        catalog.settle_quarantine(99, "retried")

@@ -1,0 +1,1 @@
+"""Sources to tables: mail (mbox, articles, archives) and files (CSV, JSON lines, Parquet); see ``ingest``."""

@@ -1,0 +1,124 @@
+"""The files of a directory or of a tar archive, and how they fall into sources.
+
+A *source* is what has one order of arrival: one mbox, or one folder of single articles, in which a name that is a
+number is the article's number on arrival.  An entry of a folder is opened when it is read and not before, so that a spool of a
+million articles costs neither memory nor file handles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from weft.extraction.byte_streams import DAMAGE, damage_text, kind_of, stem, whole_record
+from weft.extraction.mbox import split_mbox
+from weft.extraction.record import RawRecord
+
+Records = Generator[RawRecord, None, None]
+Opening = Callable[[], AbstractContextManager[io.BufferedReader]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file: its folder and name (printable), and how to open it without its compression."""
+
+    folder: str
+    name: str
+    opened: Opening
+
+    @property
+    def path(self) -> str:
+        """Its place below the source."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+    @property
+    def number(self) -> int | None:
+        """The article's number, where the name is one."""
+        bare = stem(self.name)
+        return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What has one order of arrival.  ``records()`` may be called again, and opens nothing before its first record."""
+
+    path: str
+    stem: str
+    records: Callable[[], Records]
+
+
+def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
+    """The entries as sources: each mbox is one, the single articles of each folder are one, sorted by their number.
+
+    A numbered file belongs to its folder whatever it holds; other names come after the numbers, in their own order.
+    """
+    folders: dict[str, list[Entry]] = {}
+    found: list[tuple[str, Source]] = []
+    for entry in entries:
+        if entry.number is None and _holds_mbox(entry):
+            found.append((entry.path, Source(path, stem(entry.name), _mbox_records(entry))))
+        else:
+            folders.setdefault(entry.folder, []).append(entry)
+    for folder, members in folders.items():
+        members.sort(key=_arrival)
+        found.append((folder, Source(path, _folder_stem(folder, root_stem), _article_records(members))))
+    return [source for _, source in sorted(found, key=lambda pair: pair[0])]
+
+
+def _arrival(entry: Entry) -> tuple[bool, int, str]:
+    number = entry.number
+    return number is None, number or 0, entry.name
+
+
+def _folder_stem(folder: str, root_stem: str) -> str:
+    """The folder's own name; for a maildir the name of what holds ``cur`` and ``new``."""
+    parts = [part for part in folder.split("/") if part not in ("", ".")]
+    if parts and parts[-1] in ("cur", "new", "tmp"):
+        parts.pop()
+    return parts[-1] if parts else root_stem
+
+
+def _holds_mbox(entry: Entry) -> bool:
+    try:
+        with entry.opened() as stream:
+            return kind_of(stream) == "mbox"
+    except DAMAGE:
+        return False
+
+
+def _mbox_records(entry: Entry) -> Callable[[], Records]:
+    def records() -> Records:
+        return read_entry(entry, f"{entry.path}: ")
+
+    return records
+
+
+def _article_records(members: list[Entry]) -> Callable[[], Records]:
+    def records() -> Records:
+        for entry in members:
+            yield from read_entry(entry, f"{entry.path}: ")
+
+    return records
+
+
+def read_entry(entry: Entry, prefix: str) -> Records:
+    """The messages of one file: one, or those of an mbox with ``prefix`` before their place in it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(entry.opened())
+        except DAMAGE as error:
+            yield RawRecord(entry.path, b"", f"cannot be opened: {damage_text(error)}")
+            return
+        if kind_of(stream) != "mbox":
+            yield from whole_record(stream, entry.path)
+            return
+        for record in split_mbox(stream):
+            yield RawRecord(prefix + record.position, record.raw, record.problem)
+
+
+def given(records: list[RawRecord]) -> Records:
+    """Records that are already there, as a source gives them."""
+    yield from records

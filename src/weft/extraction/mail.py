@@ -1,0 +1,182 @@
+"""One message's bytes to rows of ``msgs``, one a newsgroup, or the reason why it cannot be read.
+
+What is refused (and goes to quarantine whole): NUL bytes; no header, no Message-ID; an impossible or missing Date
+(:func:`weft.extraction.headers.instant_of`); MIME that does not hold together (a multipart without its boundary, base64
+that is not); a body that its declared charset cannot decode; a line over :data:`~weft.extraction.record.MAX_LINE`.
+Read nonetheless: raw 8-bit text without a declared charset, a multipart whose last boundary is missing, headers in any
+case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from email import errors
+from email.message import Message
+from email.parser import BytesHeaderParser, BytesParser
+from typing import Final
+
+from weft.algebra.schema import STRING, TIMESTAMP, DataType
+from weft.extraction.headers import (
+    AS_WRITTEN,
+    decode_bytes,
+    instant_of,
+    list_id,
+    message_id,
+    newsgroups,
+    parent_id,
+    text_of,
+    undeclared,
+)
+from weft.extraction.record import RawRecord
+
+MAIL_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
+    ("msgid", STRING),
+    ("sender", STRING),
+    ("subject", STRING),
+    ("date", TIMESTAMP),
+    ("newsgroup", STRING),
+    ("inreplyto", STRING),
+    ("body", STRING),
+)
+"""The columns of a table of mail, before ``ts``.  Ids stand without angle brackets."""
+
+MAIL_KEY: Final = ("msgid", "newsgroup")
+"""What makes two rows of mail the same message."""
+
+MAX_GROUPS: Final = 1_000
+"""Most groups of one message: more is abuse, and each is a row with the whole body."""
+
+_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
+_WHOLE: Final = BytesParser(policy=AS_WRITTEN)
+_HEADERS: Final = BytesHeaderParser(policy=AS_WRITTEN)
+_UNSAID: Final = frozenset({"", "us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown", "unknown"})
+_FATAL: Final = (
+    errors.NoBoundaryInMultipartDefect,
+    errors.StartBoundaryNotFoundDefect,
+    errors.MultipartInvariantViolationDefect,
+    errors.InvalidMultipartContentTransferEncodingDefect,
+    errors.InvalidBase64CharactersDefect,
+    errors.InvalidBase64LengthDefect,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MailOptions:
+    """How a load reads mail: the group for messages that name none, and the instant it is read at (µs UTC)."""
+
+    newsgroup: str | None
+    at: int
+
+
+class _Unreadable(Exception):
+    """The reason why a message is rejected; never leaves this module."""
+
+
+def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
+    """The message's rows (values by the names of MAIL_COLUMNS, ``date`` in µs UTC), or why it cannot be read.
+
+    Its groups are those of Newsgroups; where there are none ``options.newsgroup``, else List-Id, else ``stem``.
+    Raises nothing for content.
+    """
+    if record.problem is not None:
+        return record.problem
+    try:
+        return _rows(record.raw, stem, options)
+    except _Unreadable as reason:
+        return str(reason)
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
+        # Defects of the parser on crafted input (deeply nested parts, odd parameters): content, never a failed load.
+        return f"the parser could not read it: {type(error).__name__}"
+
+
+def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]]:
+    raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if not raw:
+        raise _Unreadable("empty")
+    if b"\0" in raw:
+        raise _Unreadable("NUL bytes")
+    message, simple_body = _parse(raw)
+    if not message.keys():
+        raise _Unreadable("no header: not a message")
+    msgid = message_id(message)
+    if msgid is None:
+        raise _Unreadable("no Message-ID")
+    date = instant_of(text_of(message, "Date"), options.at)
+    if isinstance(date, str):
+        raise _Unreadable(date)
+    groups = newsgroups(message) or (options.newsgroup or list_id(message) or stem,)
+    if len(groups) > MAX_GROUPS:
+        raise _Unreadable(f"cross-posted to more than {MAX_GROUPS} groups")
+    row: dict[str, object] = {
+        "msgid": msgid,
+        "sender": text_of(message, "From"),
+        "subject": text_of(message, "Subject"),
+        "date": date,
+        "inreplyto": parent_id(message),
+        "body": _body(message) if simple_body is None else _text(simple_body, message),
+    }
+    return [{**row, "newsgroup": group} for group in groups]
+
+
+def _parse(raw: bytes) -> tuple[Message, bytes | None]:
+    """The message, and its body's bytes where it is one part without an encoding: most need no MIME parser."""
+    end = _HEADER_END.search(raw)
+    if end is not None:
+        message = _HEADERS.parsebytes(raw[: end.end()])
+        if not message.defects and _is_plain(message):
+            return message, raw[end.end() :]
+    return _WHOLE.parsebytes(raw), None
+
+
+def _is_plain(message: Message) -> bool:
+    encoding = str(message.get("Content-Transfer-Encoding", "")).strip().lower()
+    return message.get_content_maintype() == "text" and encoding in ("", "7bit", "8bit", "binary")
+
+
+def _body(message: Message) -> str | None:
+    """The text of the first text/plain part that is no attachment, else of the first text part; None without text."""
+    texts: list[Message] = []
+    for part in message.walk():
+        _refuse_defects(part)
+        if part.get_content_maintype() == "text" and part.get_content_disposition() != "attachment":
+            texts.append(part)
+    plain = next((part for part in texts if part.get_content_type() == "text/plain"), None)
+    chosen = plain or next(iter(texts), None)
+    if chosen is None:
+        return None
+    content = chosen.get_payload(decode=True)
+    _refuse_defects(chosen)
+    if not isinstance(content, bytes):
+        raise _Unreadable("bad MIME: a text part that holds parts")
+    return _text(content, chosen)
+
+
+def _refuse_defects(part: Message) -> None:
+    fatal = next((defect for defect in part.defects if isinstance(defect, _FATAL)), None)
+    if fatal is not None:
+        raise _Unreadable(f"bad MIME: {type(fatal).__name__.removesuffix('Defect')}")
+
+
+def _text(content: bytes, part: Message) -> str:
+    """The decoded text with LF line ends; refuses bytes that contradict a declared charset.
+
+    A charset that says nothing (none, ASCII with 8-bit bytes, unknown-8bit) is guessed as ``undeclared`` does; one
+    whose name no codec has still reads as ASCII or UTF-8 where the bytes are that.
+    """
+    charset = (part.get_content_charset() or "").strip("\"' ")
+    if charset in _UNSAID:
+        text: str | None = undeclared(content)
+    else:
+        text = decode_bytes(content, charset)
+        if text is None and not _is_charset(charset):
+            text = decode_bytes(content, "utf-8")
+    if text is None:
+        raise _Unreadable(f"broken encoding: the body is not {charset[:40]!r} as it declares")
+    if "\0" in text:
+        raise _Unreadable("NUL bytes in the decoded body")
+    return text.replace("\r\n", "\n")
+
+
+def _is_charset(name: str) -> bool:
+    return decode_bytes(b"", name) is not None

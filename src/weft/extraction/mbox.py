@@ -1,0 +1,127 @@
+"""Splitting an mbox, or a pipermail text archive, into messages, a line at a time.
+
+A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that is followed at once by a header field.  Both conditions
+are needed and sufficient on real archives: bodies hold unescaped lines beginning with ``From ``, and Mailman does not
+always leave the blank line that the format wants before a separator.  ``>From`` in bodies stays as it is: which writer
+escaped it, and how often, is not known.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from weft.extraction.byte_streams import DAMAGE, damage_text, long_line
+from weft.extraction.record import MAX_LINE, MAX_RECORD, RawRecord
+
+_SEPARATOR: Final = re.compile(rb"From .*\d{1,2}:\d\d(:\d\d)?\b.*\d{4}[^\n]{0,20}\r?\n?$")
+_FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
+
+
+def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
+    """The messages in their order, each with the position ``message N (byte B)``, counted from 1 and 0.
+
+    Text before the first separator is a record too, and so is what was read of a message when the stream broke off;
+    a record too large to hold comes in pieces.  Holds one message at a time.
+    """
+    record = _Collected(1, 0)
+    offset = 0
+    pieces = _pieces(stream)
+    current = next(pieces, None)
+    while current is not None:
+        piece, starts_line = current
+        following = next(pieces, None)
+        begins = starts_line and piece.startswith(b"From ") and _is_separator(piece, following)
+        if begins and record.size:
+            yield from record.finish()
+            record = _Collected(record.number + record.counts, offset)
+        offset += len(piece)
+        if isinstance(piece, _Damage):
+            record.problem = f"damaged file: {piece.reason}"
+            record.broken = True
+        yield from record.add(piece)
+        current = following
+    yield from record.finish()
+
+
+class _Damage(bytes):
+    """An empty piece that says where and why the stream broke off."""
+
+    reason = ""
+
+
+def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
+    """Lines, or pieces of at most MAX_LINE + 1 bytes of longer ones, each with whether a line starts there."""
+    starts_line = True
+    while True:
+        try:
+            piece = stream.readline(MAX_LINE + 1)
+        except DAMAGE as error:
+            broken = _Damage()
+            broken.reason = damage_text(error)
+            yield broken, False
+            return
+        if not piece:
+            return
+        yield piece, starts_line
+        starts_line = piece.endswith(b"\n")
+
+
+def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
+    return (
+        following is not None
+        and len(piece) < 1_000
+        and _SEPARATOR.match(piece) is not None
+        and _FIELD.match(following[0]) is not None
+    )
+
+
+class _Collected:
+    """The lines of one message, given out in pieces where they exceed MAX_RECORD."""
+
+    def __init__(self, number: int, offset: int) -> None:
+        self.number = number
+        self.offset = offset
+        self.size = 0
+        self.problem: str | None = None
+        self.broken = False
+        self.counts = 0
+        self._held = 0
+        self._pieces: list[bytes] = []
+        self._given = 0
+
+    def add(self, piece: bytes) -> Iterator[RawRecord]:
+        """Takes a piece; gives out what is held once it is too much."""
+        if len(piece) > MAX_LINE:
+            self.problem = long_line()
+        if self._held + len(piece) > MAX_RECORD:
+            self.problem = f"larger than {MAX_RECORD >> 20} MiB"
+            yield self._give()
+        self._pieces.append(piece)
+        self._held += len(piece)
+        self.size += len(piece)
+
+    def finish(self) -> Iterator[RawRecord]:
+        """Gives out the rest; nothing for blank lines before the first separator."""
+        if self.broken or self._given or b"".join(self._pieces[:64]).strip() or self._held > 4096:
+            self.counts = 1
+            yield self._give()
+
+    def _give(self) -> RawRecord:
+        raw = b"".join(self._pieces)
+        if self.problem is None:
+            raw = _without_separating_line(raw)
+        self._given += 1
+        piece = f", piece {self._given}" if self._given > 1 else ""
+        self._pieces.clear()
+        self._held = 0
+        return RawRecord(f"message {self.number} (byte {self.offset}{piece})", raw, self.problem)
+
+
+def _without_separating_line(raw: bytes) -> bytes:
+    """Without the one blank line that separates it from the next message."""
+    if raw.endswith(b"\r\n\r\n"):
+        return raw[:-2]
+    return raw[:-1] if raw.endswith(b"\n\n") else raw

@@ -1,0 +1,138 @@
+"""Tar archives as entries that can be read in any order.
+
+The members of an archive lie in the order in which they were packed, not in that of their arrival, and several folders
+are read at a time when sources are merged.  So a compressed archive is unpacked once into a temporary file (one file,
+deleted by the operating system when it is closed), and members are read from there by their place; nothing is ever
+extracted by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from weft.extraction.byte_streams import DAMAGE, damage_text, plain
+from weft.extraction.entries import Entry
+from weft.extraction.record import MAX_RECORD, RawRecord, printable
+
+
+@dataclass(frozen=True, slots=True)
+class TarContents:
+    """The archive's regular files, and what could not be taken from it."""
+
+    entries: list[Entry]
+    damaged: list[RawRecord]
+
+
+class _Region(io.RawIOBase):
+    """The bytes ``[start, start + size)`` of a file that others read too: each read seeks first."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file = file
+        self._next = start
+        self._end = start + size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        wanted = min(len(buffer), self._end - self._next)
+        if wanted <= 0:
+            return 0
+        self._file.seek(self._next)
+        chunk = self._file.read(wanted)
+        if not chunk:
+            raise EOFError("the archive ends inside this member")
+        buffer[: len(chunk)] = chunk
+        self._next += len(chunk)
+        return len(chunk)
+
+
+def tar_contents(stream: io.BufferedReader, compressed: bool) -> TarContents:
+    """Lists the archive; ``stream`` (at its start, and kept open by what is returned) is unpacked where compressed.
+
+    Links within the archive to a file are that file (spools link cross-posts); symbolic links, devices and sparse files
+    are reported in ``damaged``, as is everything after the place where the archive breaks off.
+    """
+    damaged: list[RawRecord] = []
+    file: BinaryIO = stream
+    if compressed:
+        file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
+        try:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        except DAMAGE as error:
+            damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {damage_text(error)}"))
+        file.seek(0)
+    places, end = _members(file, damaged)
+    damaged.extend(_rest(file, end))
+    return TarContents([_entry(file, name, start, size) for name, (start, size) in places.items()], damaged)
+
+
+def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
+    """Where each regular file's bytes lie, by name, and where the headers end."""
+    places: dict[str, tuple[int, int]] = {}
+    end = 0
+    with contextlib.suppress(tarfile.TarError):
+        archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - closing it is not closing the file
+        with contextlib.suppress(tarfile.TarError, *DAMAGE):
+            for member in archive:
+                _place(member, places, damaged)
+                end = member.offset_data + (_blocks(member.size) if member.isreg() else 0)
+                # The library keeps every member it has seen; a large spool need not be held.
+                archive.members = []  # type: ignore[attr-defined]
+    return places, end
+
+
+def _place(member: tarfile.TarInfo, places: dict[str, tuple[int, int]], damaged: list[RawRecord]) -> None:
+    name = printable(member.name)
+    if member.isdir() or os.path.basename(name).startswith("."):
+        return
+    if member.islnk() and printable(member.linkname) in places:
+        places[_free(name, places)] = places[printable(member.linkname)]
+    elif member.isreg() and not member.issparse():
+        places[_free(name, places)] = (member.offset_data, member.size)
+    else:
+        target = os.fsencode(member.linkname)
+        damaged.append(RawRecord(name, target, "not a regular file: links and devices of an archive are not followed"))
+
+
+def _free(name: str, places: dict[str, tuple[int, int]]) -> str:
+    """A name that is not taken: an archive may hold a name twice, and neither is lost."""
+    if name not in places:
+        return name
+    count = 2
+    while f"{name}~{count}" in places:
+        count += 1
+    return f"{name}~{count}"
+
+
+def _blocks(size: int) -> int:
+    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
+def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
+    """What follows the last readable header, unless it is the zeros that end an archive."""
+    position = end
+    file.seek(position)
+    while chunk := file.read(MAX_RECORD):
+        if chunk.count(b"\0") == len(chunk):
+            position += len(chunk)
+            continue
+        yield RawRecord(f"byte {position}", chunk, "damaged archive: no member's header here")
+        position += len(chunk)
+
+
+def _entry(file: BinaryIO, name: str, start: int, size: int) -> Entry:
+    @contextlib.contextmanager
+    def opened() -> Iterator[io.BufferedReader]:
+        yield plain(io.BufferedReader(_Region(file, start, size)))
+
+    folder, _, base = name.removeprefix("./").rpartition("/")
+    return Entry(folder, base, opened)

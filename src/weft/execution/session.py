@@ -96,7 +96,7 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         # Names on this machine need not resolve, and nobody else is to reach the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": os.environ.get("WEFT_SPARK_MEMORY") or _memory(),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",

@@ -1,0 +1,44 @@
+# Weft.  `make demo` and `make test` on a fresh machine: each sets up what it needs, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-spark test-long lint bless clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+setup: $(STAMP) ## make the environment in .venv (does nothing when it is there)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Weft needs Python 3.10 or newer; name one with PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv does not work here (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP) ## a small NetNews, five standing queries, several weeks in two minutes
+	$(BIN)/weft demo
+
+test: $(STAMP) ## everything but the long tests
+	@$(BIN)/python tests/run.py
+
+test-fast: $(STAMP) ## what needs no Spark
+	@$(BIN)/python tests/run.py lint fast oracle
+
+test-spark: $(STAMP) ## what needs Spark
+	@$(BIN)/python tests/run.py spark
+
+test-long: $(STAMP) ## everything, the long tests too (hours)
+	@$(BIN)/python tests/run.py --long
+
+lint: $(STAMP) ## ruff, mypy, import-linter
+	@$(BIN)/python tests/run.py lint
+
+bless: $(STAMP) ## rewrite the golden files with what the code gives now
+	$(BIN)/python -m pytest tests/golden tests/docs --bless -q
+
+clean: ## remove what can be made again (the environment stays: rm -rf .venv)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,57 @@
+"""Fixtures that every kind of test shares: the one Spark session of a test run, and where the real corpora are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the golden files with what the code gives now")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session."""
+    for item in items:
+        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+        if folder in ("spark", "scenario", "docs") or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def bless(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be rewritten (``make bless``)."""
+    return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process."""
+    from weft.execution.session import spark_session, stop_session
+
+    yield spark_session(tmp_path_factory.mktemp("spark-log"))
+    stop_session()
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of the real corpora: ``WEFT_DATA``, else ``shared/data`` beside the repository.
+
+    They are not part of the project: a test that asks for them is skipped, and says so, where they are not there.
+    """
+    chosen = os.environ.get("WEFT_DATA")
+    folder = Path(chosen) if chosen else REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(
+            f"NO REAL CORPORA: {folder} is not there; set WEFT_DATA to the folder that has netnews/ and mail-large/"
+        )
+    return folder

@@ -1,0 +1,92 @@
+"""Runs the checks and tests in stages and ends with one line for all of them.
+
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast oracle spark
+
+A stage that fails does not keep the next from running: one run tells everything.  The Spark stage is one process,
+since a session takes seconds to start and two of them fight for two cores.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+LINT = (
+    ("ruff check", [str(BIN / "ruff"), "check", "src", "tests"]),
+    ("ruff format", [str(BIN / "ruff"), "format", "--check", "src", "tests"]),
+    ("mypy", [str(BIN / "mypy")]),
+    ("import-linter", [str(BIN / "lint-imports")]),
+)
+STAGES = {
+    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house"), ("-n", "2")),
+    "oracle": ("not spark", ("tests/oracle",), ("-n", "2")),
+    # Whatever asks for Spark, wherever it is; the scenarios and documents, too (conftest.py marks them).
+    "spark": ("spark", ("tests",), ("-p", "no:xdist")),
+}
+NO_TESTS = 5
+"""pytest's exit code where a selection is empty."""
+
+
+def lint() -> dict[str, int]:
+    """Runs the linters; the counts of those that passed and failed."""
+    counts = {"passed": 0, "failed": 0}
+    for name, command in LINT:
+        print(f"== {name}", flush=True)
+        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        counts["passed" if done.returncode == 0 else "failed"] += 1
+    return counts
+
+
+def tests(stage: str, *, long: bool) -> dict[str, int]:
+    """Runs one stage of tests; its counts, read from pytest's own report."""
+    mark, folders, options = STAGES[stage]
+    there = [folder for folder in folders if any((ROOT / folder).rglob("test_*.py"))]
+    if not there:
+        return {}
+    print(f"== {stage}: {' '.join(there)}", flush=True)
+    selection = ["-m", mark, "--timeout=14400"] if long else ["-m", f"{mark} and not slow"]
+    with TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+        done = subprocess.run([*command, *options, *selection, *there], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        counts = _read(report)
+    if done.returncode not in (0, NO_TESTS) and not counts.get("failed"):
+        counts["failed"] = 1  # it stopped before it could count
+    return counts
+
+
+def _read(report: Path) -> dict[str, int]:
+    if not report.exists():
+        return {}
+    suites = ElementTree.parse(report).getroot().iter("testsuite")
+    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for suite in suites:
+        for name in totals:
+            totals[name] += int(suite.get(name, 0))
+    bad = totals["failures"] + totals["errors"]
+    return {"passed": totals["tests"] - bad - totals["skipped"], "failed": bad, "skipped": totals["skipped"]}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the stages asked for; 0 where nothing failed."""
+    long = "--long" in arguments
+    chosen = [name for name in arguments if not name.startswith("--")] or ["lint", *STAGES]
+    began = time.monotonic()
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    for stage in chosen:
+        for kind, count in (lint() if stage == "lint" else tests(stage, long=long)).items():
+            total[kind] += count
+    words = ", ".join(f"{total[kind]} {kind}" for kind in ("failed", "passed", "skipped") if total[kind])
+    print(f"===== {words} in {time.monotonic() - began:.2f}s =====")
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""When things are due: the clock, instants and intervals as text, timeliness."""

@@ -1,0 +1,267 @@
+"""A Delta table read without Spark: its version, its files, its transactions; and whether it is whole.
+
+delta-rs reads an empty commit as one that changed nothing, so the log's own files are looked at first: what was cut
+short is reported and never read as empty.  Every error is a StorageError that names the file and what to do.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from weft.errors import StorageError
+
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
+_PARQUET_ENDS: Final = b"PAR1"
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+# Delta cuts the instants of its statistics to milliseconds, the greatest too.
+_LOST_MICROSECONDS: Final = 999
+
+RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One data file of a table; ``path`` is absolute, ``size`` in bytes as the log has it.
+
+    ``rows`` is None where the log has no count.  ``least`` and ``greatest`` bound the columns' values where the log has
+    statistics, instants in microseconds; they may be wider than the values, never narrower.
+    """
+
+    path: Path
+    size: int
+    rows: int | None
+    least: Mapping[str, Any]
+    greatest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table as of its last commit; ``rows`` is None where a file has no count."""
+
+    path: Path
+    version: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are by the log's own counts."""
+        total = 0
+        for file in self.files:
+            if file.rows is None:
+                return None
+            total += file.rows
+        return total
+
+
+def has_commits(path: Path) -> bool:
+    """Whether there is a Delta table at all (a writer that died before its first commit leaves none)."""
+    return bool(_numbered(path, _COMMIT)) or bool(_numbered(path, _CHECKPOINT))
+
+
+def snapshot(path: Path, *, check_files: bool = True) -> Snapshot:
+    """The table as of its last commit; ``check_files`` looks at each data file's size and ends, not at its content.
+
+    Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
+    """
+    table = _open(path)
+    files = tuple(_data_file(path, action) for action in _add_actions(table, path))
+    if check_files:
+        for file in files:
+            check_data_file(file)
+    return Snapshot(path, table.version(), files)
+
+
+def transaction_version(path: Path, app_id: str) -> int | None:
+    """The last ``txnVersion`` committed for ``app_id``; None where there is none, or no table yet.
+
+    Raises StorageError where the log is damaged.
+    """
+    if not has_commits(path):
+        return None
+    table = _open(path)
+    try:
+        found: int | None = table.transaction_version(app_id)
+    except _delta_errors() as error:
+        raise _unreadable(path, error) from error
+    return found
+
+
+def latest_version(path: Path) -> int | None:
+    """The last commit's version, None where there is no table; raises StorageError for a damaged log."""
+    if not has_commits(path):
+        return None
+    return check_log(path)
+
+
+def added_files(path: Path, version: int) -> tuple[DataFile, ...]:
+    """The data files that one commit added; raises StorageError where that commit is missing or damaged."""
+    commit = path / "_delta_log" / f"{version:020d}.json"
+    added = []
+    for action in _actions(commit):
+        if "add" in action:
+            stats = json.loads(action["add"].get("stats") or "{}")
+            added.append(
+                DataFile(path / unquote(action["add"]["path"]), action["add"]["size"], stats.get("numRecords"), {}, {})
+            )
+    return tuple(added)
+
+
+def check_log(path: Path) -> int:
+    """Looks at the log's own files; the last version.
+
+    Raises StorageError for a log that is missing, has a gap, or holds a commit that is empty or cut short.
+    """
+    commits = _numbered(path, _COMMIT)
+    checkpoints = _numbered(path, _CHECKPOINT)
+    if not commits and not checkpoints:
+        raise StorageError(f"there is no Delta table in {path}: its log is missing", hint=RESTORE_HINT)
+    since = max(checkpoints, default=-1)
+    for number in sorted(checkpoints):
+        for file in checkpoints[number]:
+            if number == since and file.suffix == ".parquet":
+                _check_parquet(file)
+    last = max(commits, default=since)
+    if since < 0 and 0 not in commits:
+        raise StorageError(f"the log of {path} does not begin at its first commit", hint=RESTORE_HINT)
+    for version in range(since + 1, last + 1):
+        if version not in commits:
+            raise StorageError(
+                f"the log of {path} has no commit {version}, though it goes on to {last}", hint=RESTORE_HINT
+            )
+        _actions(commits[version][0])
+    if last <= since and last in commits:
+        _actions(commits[last][0])
+    return max(last, since)
+
+
+def check_data_file(file: DataFile) -> None:
+    """Raises StorageError for a data file that is missing, of another size than the log says, or not Parquet's ends."""
+    try:
+        size = os.stat(file.path).st_size
+    except FileNotFoundError:
+        raise StorageError("a data file is missing", where=str(file.path), hint=RESTORE_HINT) from None
+    except OSError as error:
+        raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.path)) from error
+    if size != file.size:
+        raise StorageError(
+            f"a data file has {size} bytes, its table's log says {file.size}", where=str(file.path), hint=RESTORE_HINT
+        )
+    _check_parquet(file.path)
+
+
+def _check_parquet(path: Path) -> None:
+    """A file that a power cut left full of zeros has the right size, but not Parquet's four letters at its ends."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4)
+            stream.seek(-4, os.SEEK_END)
+            tail = stream.read(4)
+    except OSError as error:
+        raise StorageError(f"a file of a table cannot be read: {error}", where=str(path), hint=RESTORE_HINT) from error
+    if head != _PARQUET_ENDS or tail != _PARQUET_ENDS:
+        raise StorageError("a file of a table is cut short or overwritten", where=str(path), hint=RESTORE_HINT)
+
+
+def _actions(commit: Path) -> list[dict[str, Any]]:
+    try:
+        text = commit.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StorageError("a commit is missing from a table's log", where=str(commit), hint=RESTORE_HINT) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"a commit cannot be read: {error}", where=str(commit), hint=RESTORE_HINT) from error
+    actions = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            action = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise StorageError("a commit was cut short", where=str(commit), hint=RESTORE_HINT) from error
+        if not isinstance(action, dict):
+            raise StorageError("a commit holds something that is no action", where=str(commit), hint=RESTORE_HINT)
+        actions.append(action)
+    if not actions:
+        raise StorageError("a commit is empty", where=str(commit), hint=RESTORE_HINT)
+    return actions
+
+
+def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, list[Path]]:
+    found: dict[int, list[Path]] = {}
+    try:
+        for entry in os.scandir(path / "_delta_log"):
+            match = pattern.fullmatch(entry.name)
+            if match:
+                found.setdefault(int(match[1]), []).append(Path(entry.path))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StorageError(f"a table's log cannot be read: {error.strerror}", where=str(path)) from error
+    return found
+
+
+def _delta_errors() -> tuple[type[Exception], ...]:
+    import pyarrow
+    from deltalake.exceptions import DeltaError
+
+    return (DeltaError, OSError, ValueError, pyarrow.ArrowException)
+
+
+def _open(path: Path) -> Any:
+    expected = check_log(path)
+    # Loading delta-rs costs what most commands need not pay.
+    from deltalake import DeltaTable
+
+    try:
+        table = DeltaTable(str(path.resolve()))
+        version = table.version()
+    except _delta_errors() as error:
+        raise _unreadable(path, error) from error
+    if version < expected:
+        raise StorageError(f"{path} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
+    return table
+
+
+def _add_actions(table: Any, path: Path) -> Sequence[Mapping[str, Any]]:
+    import pyarrow
+
+    try:
+        rows: Sequence[Mapping[str, Any]] = pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
+    except _delta_errors() as error:
+        raise _unreadable(path, error) from error
+    return rows
+
+
+def _data_file(path: Path, action: Mapping[str, Any]) -> DataFile:
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    for name, value in action.items():
+        bound, _, column = name.partition(".")
+        if value is None or not column:
+            continue
+        if bound == "min":
+            least[column] = _instant(value, 0)
+        elif bound == "max":
+            greatest[column] = _instant(value, _LOST_MICROSECONDS)
+    return DataFile(path / unquote(action["path"]), action["size_bytes"], action.get("num_records"), least, greatest)
+
+
+def _instant(value: Any, lost: int) -> Any:
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
+        return (aware - _EPOCH) // _MICROSECOND + lost
+    return value
+
+
+def _unreadable(path: Path, error: Exception) -> StorageError:
+    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return StorageError(f"the table in {path} cannot be read: {first_line}", hint=RESTORE_HINT)

@@ -1,0 +1,134 @@
+"""The ledger: every answer of every query, once, in the order in which it appeared (design section 6).
+
+One Delta table a home: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash BINARY,
+row ARRAY<STRING>``.  A query's ordinals are 1, 2, 3 … without a gap, so a row that is lost is noticed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from weft.algebra.schema import DataType
+from weft.catalog import layout
+from weft.catalog.records import QueryRecord
+from weft.errors import StorageError
+from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, has_commits, snapshot
+from weft.storage.values import Value, decode
+
+APP_ID: Final = "weft-ledger"
+"""The transaction id of the ledger's commits; its version is the tick's id."""
+
+_BATCH_ROWS: Final = 4_096
+_COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One answer: ``first_at`` is the first instant at which it was one (microseconds UTC), ``values`` by column."""
+
+    ordinal: int
+    first_at: int
+    tick: int
+    values: tuple[Value, ...]
+
+
+def read_rows(home: Path, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
+    """The query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
+
+    Streams: what is held in memory is a batch, and what a file has out of order.  Raises StorageError where a row
+    that the catalog counted is not there, or is there twice.
+    """
+    first = max(after, 0) + 1
+    last = query.rows if limit is None else min(query.rows, first + limit - 1)
+    if first > last:
+        return
+    folder = layout.ledger_folder(home)
+    if not has_commits(folder):
+        raise StorageError(
+            f"the ledger in {folder} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
+        )
+    types = [type_ for _, type_ in query.columns]
+    expected = first
+    waiting: dict[int, tuple[int, int, list[str | None]]] = {}
+    for ordinal, first_at, tick, row in _scan(
+        _relevant(snapshot(folder, check_files=False).files, query, first, last), query, first, last
+    ):
+        if ordinal < expected or ordinal in waiting:
+            raise StorageError(f"the answer {ordinal} of {query.name} is in the ledger twice", hint=RESTORE_HINT)
+        waiting[ordinal] = (first_at, tick, row)
+        while expected in waiting:
+            yield ResultRow(expected, *_decoded(waiting.pop(expected), types))
+            expected += 1
+    if expected <= last:
+        raise StorageError(f"the answer {expected} of {query.name} is not in the ledger", hint=RESTORE_HINT)
+
+
+def _decoded(
+    stored: tuple[int, int, list[str | None]], types: Sequence[DataType]
+) -> tuple[int, int, tuple[Value, ...]]:
+    first_at, tick, row = stored
+    return first_at, tick, decode(row, types)
+
+
+def count_by_query(home: Path, version: int) -> dict[int, int]:
+    """How many answers one commit of the ledger added, by query id; raises StorageError."""
+    counts: Counter[int] = Counter()
+    for batch in _batches(added_files(layout.ledger_folder(home), version), ["query_id"], None):
+        for entry in batch.column(0).value_counts().to_pylist():
+            counts[entry["values"]] += entry["counts"]
+    return dict(counts)
+
+
+def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
+    """The files that may hold the wanted rows, oldest tick first: ordinals rise with ticks."""
+
+    def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
+        return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)
+
+    wanted = [
+        file
+        for file in files
+        if may_hold(file, "query_id", query.query_id, query.query_id) and may_hold(file, "ordinal", first, last)
+    ]
+    return sorted(wanted, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), str(file.path)))
+
+
+def _scan(
+    files: Sequence[DataFile], query: QueryRecord, first: int, last: int
+) -> Iterator[tuple[int, int, int, list[str | None]]]:
+    import pyarrow
+    import pyarrow.compute as pc
+
+    condition = (
+        (pc.field("query_id") == query.query_id) & (pc.field("ordinal") >= first) & (pc.field("ordinal") <= last)
+    )
+    for batch in _batches(files, list(_COLUMNS), condition):
+        ordinal, first_at, tick, row = (batch.column(name) for name in _COLUMNS)
+        instants = first_at.cast(pyarrow.timestamp("us", "UTC")).cast(pyarrow.int64())
+        yield from zip(ordinal.to_pylist(), instants.to_pylist(), tick.to_pylist(), row.to_pylist(), strict=True)
+
+
+def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> Iterator[Any]:
+    """Record batches of the files, one file after the other; raises StorageError for one that cannot be read."""
+    if not files:
+        return
+    import pyarrow
+    import pyarrow.dataset
+
+    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
+    form = pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    for file in files:
+        check_data_file(file)
+        try:
+            data = pyarrow.dataset.dataset(str(file.path), format=form)
+            yield from data.scanner(
+                columns=columns, filter=condition, batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False
+            ).to_batches()
+        except (OSError, pyarrow.ArrowException) as error:
+            raise StorageError(
+                f"a data file cannot be read: {error}", where=str(file.path), hint=RESTORE_HINT
+            ) from error

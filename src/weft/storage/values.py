@@ -1,0 +1,96 @@
+"""The stored form of an answer's values: text a value, lossless for every type; NULL is a missing element.
+
+STRING is itself; BOOLEAN ``true``/``false``; integers and DECIMAL in decimal; FLOAT and DOUBLE as Java writes them
+(``NaN``, ``Infinity``, ``1.0E10``); TIMESTAMP and INTERVAL as whole microseconds; DATE as days since 1970-01-01;
+BINARY in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from weft.algebra.schema import DataType
+from weft.errors import StorageError
+
+Value = object
+"""str, bool, int, float, Decimal, bytes, datetime (UTC), date, timedelta, or None."""
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_FIRST_DAY: Final = dt.date(1970, 1, 1)
+
+
+def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
+    """The Python values of a stored row, by its columns' types.
+
+    An instant or a day beyond Python's years 1 to 9999 stays a whole number (microseconds or days since 1970).
+    Raises StorageError for a row of another width or a text that is no value of its type.
+
+    >>> decode(["7", None, "1.50"], [DataType("INT"), DataType("STRING"), DataType("DECIMAL", 4, 2)])
+    (7, None, Decimal('1.50'))
+    """
+    if len(values) != len(types):
+        raise StorageError(f"a stored row has {len(values)} values, its query {len(types)} columns")
+    return tuple(None if text is None else _decode_one(text, type_) for text, type_ in zip(values, types, strict=True))
+
+
+def _decode_one(text: str, type_: DataType) -> Value:
+    try:
+        return _DECODERS[type_.name](text)
+    except (KeyError, ValueError, ArithmeticError, binascii.Error) as error:
+        raise StorageError(f"{text[:40]!r} is not a stored {type_}") from error
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _instant(text: str) -> dt.datetime | int:
+    microseconds = int(text)
+    try:
+        return _EPOCH + dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return microseconds
+
+
+def _date(text: str) -> dt.date | int:
+    days = int(text)
+    try:
+        return _FIRST_DAY + dt.timedelta(days=days)
+    except OverflowError:
+        return days
+
+
+def _interval(text: str) -> dt.timedelta | int:
+    microseconds = int(text)
+    try:
+        return dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return microseconds
+
+
+def _binary(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+_DECODERS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "STRING": str,
+    "BOOLEAN": _boolean,
+    "TINYINT": int,
+    "SMALLINT": int,
+    "INT": int,
+    "BIGINT": int,
+    "FLOAT": float,
+    "DOUBLE": float,
+    "DECIMAL": decimal.Decimal,
+    "TIMESTAMP": _instant,
+    "DATE": _date,
+    "INTERVAL": _interval,
+    "BINARY": _binary,
+}

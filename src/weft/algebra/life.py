@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from weft.algebra.relation import Predicate, Scan
+from weft.algebra.relation import Predicate, Scan, Source
 from weft.algebra.scalar import Scalar
 
 
@@ -22,11 +22,11 @@ class Instant:
 class Snapshot:
     """A relation at one instant: the combinations of ``sources`` for which ``condition`` is true."""
 
-    sources: tuple[Scan, ...]
+    sources: tuple[Source, ...]
     condition: Predicate
 
 
-DriverKind: TypeAlias = OneOf["arrival", "departure", "since", "until"]
+DriverKind: TypeAlias = OneOf["arrival", "departure", "since", "until", "greatest"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Driver:
     """The one atom that makes an event: a row that begins or ends, or a threshold of time that is reached.
 
     ``scan`` is the range variable that began or ended (None for a threshold); ``instant`` its instant; ``inside`` the
-    subqueries it lies in, outermost first (``NOT EXISTS``, ``EXISTS``).
+    subqueries it lies in, outermost first (``NOT EXISTS``, ``EXISTS``).  ``greatest`` is the closed form's: the latest of
+    several starts.
     """
 
     kind: DriverKind
@@ -49,7 +50,7 @@ class Event:
     ``condition`` is true.  NOW does not occur in it."""
 
     driver: Driver
-    sources: tuple[Scan, ...]
+    sources: tuple[Source, ...]
     condition: Predicate
 
     @property

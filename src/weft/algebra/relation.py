@@ -8,7 +8,7 @@ false"), so that the rules never meet it.  A relation inside Exists or NotExists
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -46,7 +46,24 @@ class Filter:
     predicate: Predicate
 
 
-Relation: TypeAlias = "Scan | Product | Filter"
+@dataclass(frozen=True)
+class Domain:
+    """The distinct values that ``columns`` take over ``of``, as a source named ``alias`` with columns c1, c2 ….
+
+    Made by ``derivation.localize`` only, for engines whose subqueries see no further than one SELECT out.
+    """
+
+    alias: str
+    columns: tuple[ColumnRef, ...]
+    of: Relation
+
+    def ref(self, column: ColumnRef) -> ColumnRef:
+        """This source's copy of ``column``."""
+        return ColumnRef(self.alias, f"c{self.columns.index(column) + 1}", column.type)
+
+
+Relation: TypeAlias = "Scan | Product | Filter | Domain"
+Source: TypeAlias = "Scan | Domain"
 
 
 @dataclass(frozen=True)
@@ -154,15 +171,32 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     return predicate.items if isinstance(predicate, And) else (predicate,)
 
 
-def scans(relation: Relation) -> tuple[Scan, ...]:
-    """The scans of a relation itself, those of subqueries left out."""
+def sources(relation: Relation) -> tuple[Source, ...]:
+    """What a relation combines: its own scans and domains, those of subqueries left out."""
     match relation:
-        case Scan():
+        case Scan() | Domain():
             return (relation,)
         case Product(inputs=inputs):
-            return tuple(scan for part in inputs for scan in scans(part))
+            return tuple(source for part in inputs for source in sources(part))
         case Filter(input=inner):
-            return scans(inner)
+            return sources(inner)
+
+
+def condition(relation: Relation) -> Predicate:
+    """What a relation demands of the combinations of its sources."""
+    match relation:
+        case Scan() | Domain():
+            return TRUE
+        case Product(inputs=inputs):
+            return conjunction(*(condition(part) for part in inputs))
+        case Filter(input=inner, predicate=predicate):
+            return conjunction(condition(inner), predicate)
+
+
+def block(parts: tuple[Source, ...], demanded: Predicate) -> Relation:
+    """The relation with these sources and this condition."""
+    base: Relation = parts[0] if len(parts) == 1 else Product(parts)
+    return base if demanded == TRUE else Filter(base, demanded)
 
 
 def all_scans(node: Relation | Predicate) -> Iterator[Scan]:
@@ -170,6 +204,8 @@ def all_scans(node: Relation | Predicate) -> Iterator[Scan]:
     match node:
         case Scan():
             yield node
+        case Domain(of=of):
+            yield from all_scans(of)
         case Product(inputs=parts) | And(items=parts) | Or(items=parts):
             for part in parts:
                 yield from all_scans(part)
@@ -187,6 +223,8 @@ def scalars(node: Relation | Predicate) -> Iterator[Scalar]:
     match node:
         case Scan():
             return
+        case Domain(of=of):
+            yield from scalars(of)
         case Product(inputs=parts) | And(items=parts) | Or(items=parts):
             for part in parts:
                 yield from scalars(part)
@@ -233,6 +271,9 @@ def rename_relation(relation: Relation, names: Mapping[str, str]) -> Relation:
     match relation:
         case Scan(table=table, alias=alias):
             return Scan(table, names.get(alias, alias))
+        case Domain(alias=alias, columns=refs, of=of):
+            renamed = tuple(ColumnRef(names.get(r.scan, r.scan), r.column, r.type) for r in refs)
+            return Domain(names.get(alias, alias), renamed, rename_relation(of, names))
         case Product(inputs=inputs):
             return Product(tuple(rename_relation(part, names) for part in inputs))
         case Filter(input=inner, predicate=predicate):
@@ -256,3 +297,35 @@ def rename_predicate(predicate: Predicate, names: Mapping[str, str]) -> Predicat
             return Exists(rename_relation(body, names))
         case NotExists(body=body):
             return NotExists(rename_relation(body, names))
+
+
+def map_scalars(node: Predicate, change: Callable[[Scalar], Scalar]) -> Predicate:
+    """``node`` with every condition and threshold changed, those of subqueries included."""
+    match node:
+        case Plain(condition=scalar):
+            return Plain(change(scalar))
+        case Since(threshold=scalar):
+            return Since(change(scalar))
+        case Until(threshold=scalar):
+            return Until(change(scalar))
+        case And(items=items):
+            return conjunction(*(map_scalars(item, change) for item in items))
+        case Or(items=items):
+            return disjunction(*(map_scalars(item, change) for item in items))
+        case Exists(body=body):
+            return Exists(map_relation(body, change))
+        case NotExists(body=body):
+            return NotExists(map_relation(body, change))
+
+
+def map_relation(node: Relation, change: Callable[[Scalar], Scalar]) -> Relation:
+    """``node`` with every condition and threshold changed."""
+    match node:
+        case Scan():
+            return node
+        case Domain(alias=alias, columns=refs, of=of):
+            return Domain(alias, refs, map_relation(of, change))
+        case Product(inputs=inputs):
+            return Product(tuple(map_relation(part, change) for part in inputs))
+        case Filter(input=inner, predicate=predicate):
+            return Filter(map_relation(inner, change), map_scalars(predicate, change))

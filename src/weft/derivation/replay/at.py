@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from weft.algebra.life import Instant, Snapshot
 from weft.algebra.relation import (
+    TRUE,
     And,
+    Domain,
     Exists,
     Filter,
     NotExists,
@@ -20,6 +22,7 @@ from weft.algebra.relation import (
     Scan,
     Since,
     Until,
+    block,
     conjunction,
     disjunction,
 )
@@ -50,9 +53,11 @@ def at(relation: Relation, instant: Instant) -> Snapshot:
     match relation:
         case Scan():
             return Snapshot((relation,), alive(relation, instant))
+        case Domain():
+            return Snapshot((relation,), TRUE)
         case Product(inputs=inputs):
             parts = [at(part, instant) for part in inputs]
-            sources = tuple(scan for part in parts for scan in part.sources)
+            sources = tuple(source for part in parts for source in part.sources)
             return Snapshot(sources, conjunction(*(part.condition for part in parts)))
         case Filter(input=inner, predicate=predicate):
             below = at(inner, instant)
@@ -73,12 +78,10 @@ def at_predicate(predicate: Predicate, instant: Instant) -> Predicate:
         case Until(threshold=threshold):
             return not_ended(threshold, instant)
         case Exists(body=body):
-            return Exists(as_relation(at(body, instant)))
+            return Exists(_body(at(body, instant)))
         case NotExists(body=body):
-            return NotExists(as_relation(at(body, instant)))
+            return NotExists(_body(at(body, instant)))
 
 
-def as_relation(snapshot: Snapshot) -> Relation:
-    """A snapshot as a relation in which time no longer plays a part."""
-    source = snapshot.sources[0] if len(snapshot.sources) == 1 else Product(snapshot.sources)
-    return Filter(source, snapshot.condition)
+def _body(snapshot: Snapshot) -> Relation:
+    return block(snapshot.sources, snapshot.condition)

@@ -19,6 +19,7 @@ from weft.algebra.life import Driver, Event, Instant, Snapshot
 from weft.algebra.relation import (
     TRUE,
     And,
+    Domain,
     Exists,
     Filter,
     NotExists,
@@ -69,6 +70,8 @@ def edges(relation: Relation, edge: Edge) -> tuple[Event, ...]:
     match relation:
         case Scan():
             return of_table(relation, edge)
+        case Domain():
+            return ()  # made after the rules have run: its values belong to the row outside, which has events of its own
         case Product(inputs=inputs):
             return of_product(inputs, edge)
         case Filter(input=inner, predicate=predicate):

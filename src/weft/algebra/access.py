@@ -1,0 +1,57 @@
+"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access`` chooses)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.algebra.shift import Shifted
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The table as it is."""
+
+    table: str
+
+    @property
+    def view(self) -> str:
+        """The name by which the rendered SQL reads it."""
+        return self.table
+
+
+@dataclass(frozen=True)
+class News:
+    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose hour has come."""
+
+    table: str
+    column: str
+    shift: Shifted
+
+    @property
+    def view(self) -> str:
+        """The name by which the rendered SQL reads it."""
+        return f"{self.table}_news"
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The rows whose ``column`` equals ``via_column`` of some row of ``via``."""
+
+    table: str
+    column: str
+    via: Access
+    via_column: str
+
+    @property
+    def step(self) -> int:
+        """How many look-ups lie behind it, itself included."""
+        return 1 + (self.via.step if isinstance(self.via, Lookup) else 0)
+
+    @property
+    def view(self) -> str:
+        """The name by which the rendered SQL reads it."""
+        return f"{self.table}_by_{self.column}" + (f"_{self.step}" if self.step > 1 else "")
+
+
+Access: TypeAlias = "Whole | News | Lookup"

@@ -1,0 +1,106 @@
+"""How a branch reaches each of its tables: the news, a look-up by key, or the whole table.
+
+A branch begins at its driver's rows, which the window keeps few, and finds the others from there by equality.  So a
+scan can be read through a relation that holds only the rows that such an equality can reach (a semi-join reduction), and
+that relation serves all branches of all plans of a tick: a table's news and its look-ups are read once (design section 5).
+Law: a branch gives the same rows through its access paths as over the whole tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.algebra.access import Access, Lookup, News, Whole
+from weft.algebra.life import Event
+from weft.algebra.relation import (
+    And,
+    Exists,
+    NotExists,
+    Or,
+    Plain,
+    Predicate,
+    Relation,
+    Scan,
+    Since,
+    Source,
+    Until,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Call, ColumnRef
+from weft.algebra.shift import shifted
+
+
+def access_paths(event: Event) -> dict[str, Access]:
+    """For each range variable of the branch, subqueries' included, how it is read."""
+    paths: dict[str, Access] = {}
+    driver = _news(event)
+    if driver is not None:
+        paths[driver[0].alias] = driver[1]
+    _reach(event.sources, event.condition, paths)
+    return paths
+
+
+def _news(event: Event) -> tuple[Scan, News] | None:
+    """The scan that the driver's instant restricts to the window, where it is a column plus intervals."""
+    if event.driver.kind == "greatest":
+        return None
+    parts = shifted(event.instant)
+    if not isinstance(parts.base, ColumnRef):
+        return None
+    for source in event.sources:
+        if isinstance(source, Scan) and source.alias == parts.base.scan:
+            return source, News(source.table.name, parts.base.column, parts)
+    return None
+
+
+def _reach(around: Iterable[Source], demanded: Predicate, paths: dict[str, Access]) -> None:
+    """Finds a path for every scan of a block, then for the subqueries below it."""
+    scans = {source.alias: source for source in around if isinstance(source, Scan)}
+    paths.update({alias: Whole(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
+    pairs = _equalities(demanded)
+    progress = True
+    while progress:
+        progress = False
+        for own, other in pairs:
+            if own.scan in scans and own.scan not in paths and isinstance(paths.get(other.scan), (News, Lookup)):
+                paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column)
+                progress = True
+    for alias, scan in scans.items():
+        paths.setdefault(alias, Whole(scan.table.name))
+    for body in _bodies(demanded):
+        _reach(sources(body), condition(body), paths)
+
+
+def _equalities(demanded: Predicate) -> list[tuple[ColumnRef, ColumnRef]]:
+    """x = y between columns, both ways round."""
+    pairs = []
+    for item in conjuncts(demanded):
+        match item:
+            case Plain(condition=Call(name="=", args=(ColumnRef() as left, ColumnRef() as right))):
+                if left.type == right.type:
+                    pairs += [(left, right), (right, left)]
+    return pairs
+
+
+def _bodies(predicate: Predicate) -> list[Relation]:
+    match predicate:
+        case Exists(body=body) | NotExists(body=body):
+            return [body]
+        case And(items=items) | Or(items=items):
+            return [body for item in items for body in _bodies(item)]
+        case Plain() | Since() | Until():
+            return []
+
+
+def whole_tables(event: Event) -> dict[str, Access]:
+    """The paths of a branch that reads every table as it is (the closed form, a first delivery)."""
+    paths: dict[str, Access] = {}
+    _reach(event.sources, event.condition, paths)
+    return paths
+
+
+def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
+    """Range variables that no key reaches: each tick reads their tables whole."""
+    return tuple(alias for alias, path in paths.items() if isinstance(path, Whole))

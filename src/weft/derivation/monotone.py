@@ -1,0 +1,187 @@
+"""Q^M(t), the minimum bounding monotone query (paper sections 4.2 and 4.3).
+
+Where a query is a disjunction of blocks on append-only tables whose NOT EXISTS bodies are monotone it has a closed form:
+each block's NOW becomes GREATEST(c_1 … c_n), the c_i being the starts of its rows and its NOW >= c thresholds.  A
+combination of rows holds from that instant on or never: every other condition can only turn false as time goes on.
+
+Elsewhere the closed form is wrong (reply at 0, message at 1, "no reply in the last 14": GREATEST = 1 gives nothing, the
+answer starts at 14), and Q^M is ``starts(Q, [t0, t))``, the branches of Q^I with the window open at its beginning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from weft.algebra.life import Driver, Event, Instant
+from weft.algebra.relation import (
+    FALSE,
+    And,
+    Domain,
+    Exists,
+    NotExists,
+    Or,
+    Plain,
+    Predicate,
+    Query,
+    Relation,
+    Since,
+    Source,
+    Until,
+    all_scans,
+    condition,
+    conjunction,
+    sources,
+)
+from weft.algebra.scalar import TICK_END, ColumnRef, Scalar, call, greatest
+from weft.algebra.shift import shifted
+from weft.derivation.replay.at import at_predicate, not_ended
+from weft.derivation.simplify import difference, simplify, starts_of
+
+MOST_BLOCKS: Final = 16
+"""More disjuncts than this are not multiplied out: the branches of Q^I do as well."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the closed form applies, and the reason in words."""
+
+    closed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """One conjunction: the sources, and what must hold of them."""
+
+    sources: tuple[Source, ...]
+    items: tuple[Predicate, ...]
+
+
+def verdict(query: Query) -> Verdict:
+    """Whether Q^M has the paper's closed form."""
+    if any(not scan.table.append_only for scan in all_scans(query.input)):
+        return Verdict(False, "a table's rows can end, so a row can leave the answer and come back")
+    obstacle = _obstacle(condition(query.input))
+    if obstacle:
+        return Verdict(False, obstacle)
+    if len(_blocks(query)) > MOST_BLOCKS:
+        return Verdict(False, f"its ORs multiply out to more than {MOST_BLOCKS} blocks")
+    return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
+
+
+def monotone(query: Query) -> tuple[Event, ...]:
+    """The closed form of Q^M(t), a branch a block; call it only where ``verdict`` allows it."""
+    branches = []
+    for part in _blocks(query):
+        event = _branch(part)
+        if event.condition != FALSE:
+            branches.append(event)
+    return tuple(branches)
+
+
+def is_monotone(predicate: Predicate) -> bool:
+    """Whether a predicate, once true, stays true on append-only tables: one verdict a case."""
+    match predicate:
+        case Plain():
+            return True  # time plays no part in it
+        case Since():
+            return True  # NOW only grows
+        case Until():
+            return False  # it ends at its threshold
+        case And(items=items) | Or(items=items):
+            return all(is_monotone(item) for item in items)
+        case Exists(body=body):
+            return is_monotone(condition(body))  # rows only arrive
+        case NotExists():
+            return False  # a blocker may arrive
+
+
+def _obstacle(predicate: Predicate) -> str | None:
+    match predicate:
+        case Plain() | Since() | Until():
+            return None
+        case And(items=items) | Or(items=items):
+            return next((why for why in map(_obstacle, items) if why), None)
+        case Exists(body=body):
+            return _obstacle(condition(body))
+        case NotExists(body=body):
+            if is_monotone(condition(body)):
+                return None
+            return (
+                "under a NOT EXISTS something ends as time passes (a NOW < …, or another NOT EXISTS), "
+                "so what it blocks can begin later than its own rows and thresholds"
+            )
+
+
+def _blocks(query: Query) -> list[Block]:
+    return _expand(query.input)
+
+
+def _expand(relation: Relation) -> list[Block]:
+    """A relation as a union of blocks; EXISTS bodies are joined in, as the answer's rows are distinct."""
+    own = sources(relation)
+    return [Block(own + block.sources, block.items) for block in _alternatives(condition(relation))]
+
+
+def _alternatives(predicate: Predicate) -> list[Block]:
+    match predicate:
+        case Plain() | Since() | Until() | NotExists():
+            return [Block((), (predicate,))]
+        case And(items=items):
+            choices = [_alternatives(item) for item in items]
+            return [_merged(chosen) for chosen in product(*choices)] if _few(choices) else [Block((), ())] * 99
+        case Or(items=items):
+            if all(isinstance(item, Plain) for item in items) and items:
+                return [Block((), (predicate,))]
+            return [block for item in items for block in _alternatives(item)]
+        case Exists(body=body):
+            return _expand(body)
+
+
+def _few(choices: list[list[Block]]) -> bool:
+    count = 1
+    for choice in choices:
+        count *= len(choice)
+    return count <= MOST_BLOCKS
+
+
+def _merged(parts: tuple[Block, ...]) -> Block:
+    return Block(tuple(s for part in parts for s in part.sources), tuple(i for part in parts for i in part.items))
+
+
+def _branch(part: Block) -> Event:
+    begun = [source.ref(source.table.start) for source in part.sources if not isinstance(source, Domain)]
+    begun_set = frozenset(begun)
+    thresholds = [item.threshold for item in part.items if isinstance(item, Since)]
+    latest = _latest([*begun, *thresholds], begun_set)
+    s = greatest(tuple(latest))
+    demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
+    # GREATEST passes over NULLs, a NULL threshold never fires: it must be asked for.
+    demanded += [Plain(call("is not null", shifted(c).base)) for c in thresholds if shifted(c).base not in begun_set]
+    for item in part.items:
+        match item:
+            case Since():
+                continue
+            case Until(threshold=d):
+                demanded.append(not_ended(d, Instant(s)))
+            case _:
+                demanded.append(at_predicate(item, Instant(s)))
+    kept = simplify(conjunction(*demanded), starts_of(part.sources))
+    return Event(Driver("greatest", s), part.sources, kept)
+
+
+def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
+    """Leaves out instants that another one can never be before: GREATEST(m.ts, m.ts + 28 days) is the second."""
+    kept: list[Scalar] = []
+    for index, instant in enumerate(instants):
+        others = kept + instants[index + 1 :]
+        if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):
+            kept.append(instant)
+    return kept
+
+
+def _never_before(earlier: Scalar, later: Scalar) -> bool:
+    bounds = difference(earlier, later)
+    return bounds is not None and bounds[0] is not None and bounds[0] >= 0

@@ -1,0 +1,82 @@
+"""Comparisons with NOW, solved for NOW: ``NOW() - INTERVAL 4 WEEKS > m.ts`` becomes ``NOW > m.ts + 4 weeks``.
+
+Paper, section 4.2: a term that involves time has the form "t op c", c an expression without t.  Then
+
+    NOW >= c  is Since(c)        NOW > c  is Since(c + 1 µs)
+    NOW <  d  is Until(d)        NOW <= d is Until(d + 1 µs)
+    NOW =  c  is both            NOW <> c is either side
+
+(time is discrete, design section 2; a NULL threshold is never true, and neither is its negation).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.relation import Plain, Predicate, Since, Until, conjunction, disjunction
+from weft.algebra.scalar import MICROSECOND, Call, Now, Scalar, call, mentions_now, minus, plus
+from weft.algebra.schema import INTERVAL, TIMESTAMP
+from weft.sql.lower_scalar import converted
+from weft.sql.refusal import refuse
+
+MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
+NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
+
+
+def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
+    """The predicate that a comparison with NOW, or its negation, means.
+
+    Raises SqlError where NOW cannot be brought to one side alone.
+    """
+    left, right = comparison.args
+    operator = comparison.name
+    if mentions_now(left) and mentions_now(right):
+        raise refuse("NOW() on both sides of a comparison", node, "it must stand on one side alone")
+    if mentions_now(right):
+        left, right, operator = right, left, MIRRORED[operator]
+    operator, threshold = _isolate(left, operator, right, node)
+    threshold = converted(threshold, TIMESTAMP)
+    if operator == "<=>":
+        same = _compared("=", threshold)
+        return same if positive else disjunction(_compared("<>", threshold), Plain(call("is null", threshold)))
+    return _compared(operator if positive else NEGATED[operator], threshold)
+
+
+def _isolate(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> tuple[str, Scalar]:
+    """Moves everything but NOW from ``side`` to ``other``."""
+    match side:
+        case Now():
+            return operator, other
+        case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b):
+            return _isolate(a, operator, minus(other, b), node)
+        case Call(name="-", args=(a, b), type=kind) if mentions_now(a) and not mentions_now(b):
+            if kind == INTERVAL:  # NOW - b op interval, b an instant
+                return _isolate(a, operator, plus(b, other), node)
+            return _isolate(a, operator, plus(other, b), node)
+        case Call(name="-", args=(a, b), type=kind) if kind == INTERVAL and mentions_now(b) and not mentions_now(a):
+            return _isolate(b, MIRRORED[operator], minus(a, other), node)
+    raise refuse(
+        "NOW() inside this expression",
+        node,
+        "it can be compared, and intervals can be added to it or taken from it, but nothing else for now",
+        "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
+    )
+
+
+def _compared(operator: str, c: Scalar) -> Predicate:
+    after = plus(c, MICROSECOND)
+    match operator:
+        case ">=":
+            return Since(c)
+        case ">":
+            return Since(after)
+        case "<":
+            return Until(c)
+        case "<=":
+            return Until(after)
+        case "=":
+            return conjunction(Since(c), Until(after))
+        case _:
+            return disjunction(Until(c), Since(after))

@@ -1,0 +1,362 @@
+"""AST -> scalar expressions, typed.  What has no rule here is refused: this dispatch *is* the allow-list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar
+from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType
+from weft.errors import SqlError
+from weft.sql import literals
+from weft.sql.functions import (
+    AGGREGATES,
+    EXPANDING,
+    FUNCTIONS,
+    VOLATILE,
+    WINDOWS,
+    as_decimal,
+    bounded_decimal,
+    common,
+    wider,
+)
+from weft.sql.parse import place
+from weft.sql.refusal import only, refuse
+from weft.sql.scope import Scope, suggestion
+
+NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
+COMPARISONS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_SUBQUERIES: Final = (exp.Subquery, exp.Select, exp.Exists, exp.Any, exp.All)
+
+
+def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
+    """The scalar expression that ``node`` means; raises SqlError for what is not in the language."""
+    rule = _RULES.get(type(node))
+    if rule is not None:
+        return rule(node, scope)
+    if type(node) in COMPARISONS:
+        return lower_comparison(node, scope)
+    if type(node) in _ARITHMETIC:
+        return _arithmetic(_ARITHMETIC[type(node)], node, scope)
+    if isinstance(node, _SUBQUERIES):
+        raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+    raise refuse(_name(node), node, "it is outside the language of standing queries")
+
+
+def _name(node: exp.Expr) -> str:
+    return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
+
+
+def _column(node: exp.Column, scope: Scope) -> Scalar:
+    return scope.resolve(node)
+
+
+def _literal(node: exp.Literal, scope: Scope) -> Scalar:
+    return Literal(node.name, STRING) if node.is_string else literals.number(node)
+
+
+def _paren(node: exp.Paren, scope: Scope) -> Scalar:
+    return lower_scalar(node.this, scope)
+
+
+def _negative(node: exp.Neg, scope: Scope) -> Scalar:
+    value = lower_scalar(node.this, scope)
+    if isinstance(value, Literal) and isinstance(value.value, (int, float)) and value.type != TIMESTAMP:
+        return Literal(-value.value, value.type)
+    if not (value.type.numeric or value.type == INTERVAL):
+        raise SqlError(f"- takes a number, not {value.type}", where=place(node))
+    return Call("negative", (value,), value.type)
+
+
+def _logical(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
+    def lower(node: exp.Expr, scope: Scope) -> Scalar:
+        parts = (lower_boolean(node.this, scope), lower_boolean(node.expression, scope))
+        return Call(name, parts, BOOLEAN)
+
+    return lower
+
+
+def _not(node: exp.Not, scope: Scope) -> Scalar:
+    return Call("not", (lower_boolean(node.this, scope),), BOOLEAN)
+
+
+def lower_boolean(node: exp.Expr, scope: Scope) -> Scalar:
+    """A condition; raises SqlError for what is not one."""
+    value = lower_scalar(node, scope)
+    if value.type not in (BOOLEAN, NULL):
+        raise SqlError(f"a condition is wanted, {node.sql('spark')} is {value.type}", where=place(node))
+    return value
+
+
+def _is(node: exp.Is, scope: Scope) -> Scalar:
+    value, what = lower_scalar(node.this, scope), node.expression
+    if isinstance(what, exp.Null):
+        return Call("is null", (value,), BOOLEAN)
+    if isinstance(what, exp.Boolean) and value.type == BOOLEAN:
+        return Call("<=>", (value, Literal(bool(what.this), BOOLEAN, fixed=True)), BOOLEAN)
+    raise refuse(node.sql("spark"), node, "IS takes NULL, TRUE or FALSE")
+
+
+def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
+    """A comparison with both sides brought to one type."""
+    left, right = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
+    return Call(COMPARISONS[type(node)], comparable(left, right, node), BOOLEAN)
+
+
+def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
+    """Both sides in one type, by the conversions that lose nothing; raises SqlError where there is none."""
+    if left.type == right.type or NULL in (left.type, right.type):
+        return left, right
+    if left.type == STRING and right.type in (TIMESTAMP, DATE):
+        return as_time(left, right.type, node), right
+    if right.type == STRING and left.type in (TIMESTAMP, DATE):
+        return left, as_time(right, left.type, node)
+    try:
+        shared = wider(left.type, right.type)
+    except TypeError:
+        raise SqlError(
+            f"{left.type} and {right.type} cannot be compared",
+            where=place(node),
+            hint="Convert one of them: CAST(… AS …).",
+        ) from None
+    if shared == TIMESTAMP:
+        return converted(left, TIMESTAMP), converted(right, TIMESTAMP)
+    return left, right
+
+
+def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
+    """A string read as a time: a constant at once, anything else when it runs (NULL where it is none)."""
+    if not isinstance(value, Literal):
+        return Cast(value, type)
+    text = str(value.value)
+    if type == DATE and len(text.strip()) <= 10:
+        return literals.day(text, node)
+    return literals.timestamp(text, node)
+
+
+def converted(value: Scalar, type: DataType) -> Scalar:
+    """``value`` as ``type``, without a needless cast."""
+    return value if value.type in (type, NULL) else Cast(value, type)
+
+
+def _arithmetic(operator: str, node: exp.Expr, scope: Scope) -> Scalar:
+    left, right = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
+    timely = _time_arithmetic(operator, left, right)
+    if timely is not None:
+        return timely
+    if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
+        raise SqlError(
+            f"{left.type} {operator} {right.type} has no meaning", where=place(node), hint="Convert with CAST(… AS …)."
+        )
+    return Call(operator, (left, right), _numeric_result(operator, left.type, right.type))
+
+
+def _time_arithmetic(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+    times = (TIMESTAMP, DATE)
+    if operator in "+-" and left.type in times and right.type == INTERVAL:
+        return Call(operator, (converted(left, TIMESTAMP), right), TIMESTAMP)
+    if operator == "+" and left.type == INTERVAL and right.type in times:
+        return Call("+", (converted(right, TIMESTAMP), left), TIMESTAMP)
+    if operator == "-" and left.type in times and right.type in times:
+        return Call("-", (converted(left, TIMESTAMP), converted(right, TIMESTAMP)), INTERVAL)
+    if operator in "+-" and left.type == right.type == INTERVAL:
+        return Call(operator, (left, right), INTERVAL)
+    if operator == "*" and INTERVAL in (left.type, right.type) and (left.type.numeric or right.type.numeric):
+        number, span = (left, right) if right.type == INTERVAL else (right, left)
+        if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
+            assert isinstance(span.value, int)
+            return Literal(number.value * span.value, INTERVAL)
+        return Call("*", (span, number), INTERVAL)
+    return None
+
+
+def _numeric_result(operator: str, left: DataType, right: DataType) -> DataType:
+    if NULL in (left, right):
+        return left if right == NULL else right
+    shared = wider(left, right)
+    if operator == "/" and shared.name != "DECIMAL":
+        return shared if shared.name == "FLOAT" else DOUBLE
+    if shared.name != "DECIMAL":
+        return shared
+    (p1, s1), (p2, s2) = as_decimal(left), as_decimal(right)
+    if operator == "*":
+        return bounded_decimal(p1 + p2 + 1, s1 + s2)
+    if operator == "/":
+        scale = max(6, s1 + p2 + 1)
+        return bounded_decimal(p1 - s1 + s2 + scale, scale)
+    scale = max(s1, s2)
+    if operator == "%":
+        return bounded_decimal(min(p1 - s1, p2 - s2) + scale, scale)
+    return bounded_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+
+
+def _concat(node: exp.DPipe, scope: Scope) -> Scalar:
+    parts = (lower_scalar(node.this, scope), lower_scalar(node.expression, scope))
+    return Call("concat", parts, STRING)
+
+
+def _cast(node: exp.Cast, scope: Scope) -> Scalar:
+    only(node, "this", "to", "safe", "_type")
+    value = lower_scalar(node.this, scope)
+    target = _type(node.to)
+    if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
+        return as_time(value, target, node)
+    if value.type == INTERVAL or target == INTERVAL:
+        raise refuse(node.sql("spark"), node, "intervals are not converted")
+    return Cast(value, target)
+
+
+def _type(node: exp.Expr) -> DataType:
+    text = node.sql("spark")
+    try:
+        found = DataType.parse({"TIMESTAMP_NTZ": "TIMESTAMP", "TIMESTAMP_LTZ": "TIMESTAMP"}.get(text.upper(), text))
+    except ValueError:
+        raise refuse(f"the type {text}", node, "Weft stores plain scalar types") from None
+    if found in (NULL, INTERVAL):
+        raise refuse(f"the type {text}", node, "nothing can be converted to it")
+    return found
+
+
+def _case(node: exp.Case, scope: Scope) -> Scalar:
+    subject = node.this
+    conditions, values = [], []
+    for branch in node.args["ifs"]:
+        test = exp.EQ(this=subject.copy(), expression=branch.this) if subject is not None else branch.this
+        conditions.append(lower_boolean(test, scope))
+        values.append(lower_scalar(branch.args["true"], scope))
+    default = node.args.get("default")
+    otherwise = lower_scalar(default, scope) if default is not None else None
+    type = _common([v.type for v in values] + ([otherwise.type] if otherwise else []), node)
+    pairs = tuple((c, converted(v, type)) for c, v in zip(conditions, values, strict=True))
+    return Case(pairs, converted(otherwise, type) if otherwise else None, type)
+
+
+def _common(types: list[DataType], node: exp.Expr) -> DataType:
+    try:
+        return common(types)
+    except TypeError as error:
+        raise SqlError(f"{error} have no common type", where=place(node), hint="Use CAST(… AS …).") from None
+
+
+def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
+    def lower(node: exp.Expr, scope: Scope) -> Scalar:
+        if isinstance(node.expression, (exp.Any, exp.All)):
+            raise refuse(f"{name.upper()} ANY or ALL", node, "write the patterns one by one with OR or AND")
+        parts = (lower_scalar(node.this, scope), lower_scalar(node.expression, scope))
+        if any(part.type not in (STRING, NULL) for part in parts):
+            raise SqlError(f"{name.upper()} compares strings", where=place(node))
+        return Call(name, parts, BOOLEAN)
+
+    return lower
+
+
+def _in_list(node: exp.In, scope: Scope) -> Scalar:
+    only(node, "this", "expressions")
+    value = lower_scalar(node.this, scope)
+    pairs = [comparable(value, lower_scalar(item, scope), node) for item in node.expressions]
+    return Call("in", (pairs[0][0], *(right for _, right in pairs)), BOOLEAN)
+
+
+def _between(node: exp.Between, scope: Scope) -> Scalar:
+    value = lower_scalar(node.this, scope)
+    low = comparable(value, lower_scalar(node.args["low"], scope), node)
+    high = comparable(value, lower_scalar(node.args["high"], scope), node)
+    return Call("and", (Call(">=", low, BOOLEAN), Call("<=", high, BOOLEAN)), BOOLEAN)
+
+
+def _extract(node: exp.Extract, scope: Scope) -> Scalar:
+    name = node.this.name.lower()
+    if name not in FUNCTIONS or FUNCTIONS[name].takes != "TIME" or FUNCTIONS[name].result([]) != INT:
+        raise refuse(f"EXTRACT({name.upper()} …)", node, "it is not on the list of functions")
+    return _apply(name, [lower_scalar(node.expression, scope)], node)
+
+
+def _now(node: exp.Expr, scope: Scope) -> Scalar:
+    return Now()
+
+
+def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
+    name = str(node.this).lower()
+    if not isinstance(node.this, str):
+        raise refuse(node.sql("spark"), node, "a function is called by its plain name")
+    if name in NOW_NAMES and not node.expressions:
+        return Now()
+    if name not in FUNCTIONS:
+        raise _unknown_function(name, node)
+    return _apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
+
+
+def _unknown_function(name: str, node: exp.Expr) -> SqlError:
+    shown = f"{name.upper()}()"
+    if name in AGGREGATES:
+        return refuse(shown, node, "aggregates come in a later release")
+    if name in WINDOWS:
+        return refuse(shown, node, "window functions come in a later release")
+    if name in VOLATILE:
+        return refuse(shown, node, "it gives another value at every call, so no answer could be told to be new")
+    if name in EXPANDING:
+        return refuse(shown, node, "it can make a row of any size out of a short one")
+    if name in ("current_date", "curdate"):
+        return refuse(shown, node, "NOW() rounded to a day comes in a later release", "Compare with NOW() itself.")
+    return refuse(shown, node, "it is not on the list of functions", suggestion(name, FUNCTIONS, "functions"))
+
+
+def _apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
+    function = FUNCTIONS[name]
+    if not function.least <= len(args) <= function.most:
+        wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
+        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(args)}", where=place(node))
+    for arg in args:
+        if not _fits(arg.type, function.takes):
+            raise SqlError(f"{name.upper()} takes {function.takes}, not {arg.type}", where=place(node))
+    try:
+        type = function.result([arg.type for arg in args])
+    except TypeError as error:
+        raise SqlError(f"{name.upper()}: {error} have no common type", where=place(node)) from None
+    return Call(name, tuple(args), type)
+
+
+def _fits(type: DataType, family: str | None) -> bool:
+    if type in (NULL,) or family is None:
+        return type != INTERVAL
+    if family == "NUMERIC":
+        return type.numeric
+    return type in (TIMESTAMP, DATE) if family == "TIME" else type.name == family
+
+
+_RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Null: lambda node, scope: Literal(None, NULL),
+    exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
+    exp.Interval: lambda node, scope: literals.interval(node),
+    exp.Paren: _paren,
+    exp.Neg: _negative,
+    exp.And: _logical("and"),
+    exp.Or: _logical("or"),
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.DPipe: _concat,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.Like: _like("like"),
+    exp.ILike: _like("ilike"),
+    exp.RegexpLike: _like("regexp_like"),
+    exp.In: _in_list,
+    exp.Between: _between,
+    exp.Extract: _extract,
+    exp.CurrentTimestamp: _now,
+    exp.Anonymous: _function,
+}

@@ -1,0 +1,98 @@
+"""Text -> AST: exactly one SELECT in Spark's dialect, or a refusal that names the place.
+
+Function calls are kept as they were typed (``exp.Anonymous``) instead of being recognised one by one, so that the
+allow-list of ``sql.functions`` sees every name a user wrote.  Nothing here decides what is allowed beyond "one SELECT":
+lowering knows what it takes, and refuses the rest (design section 8).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from weft.errors import SqlError
+
+MAX_TEXT: Final = 100_000
+"""Characters a query may have; longer texts are not questions, and parsing them costs."""
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+class QueryText(Spark):
+    """Spark's dialect with every function left as typed; CAST and EXTRACT keep their own syntax."""
+
+    class Parser(Spark.Parser):
+        FUNCTIONS: Final = {}  # type: ignore[misc]
+        FUNCTION_PARSERS: Final = {  # type: ignore[misc]
+            name: Spark.Parser.FUNCTION_PARSERS[name]
+            for name in ("CAST", "TRY_CAST", "EXTRACT")
+            if name in Spark.Parser.FUNCTION_PARSERS
+        }
+
+
+def parse(text: str) -> exp.Select:
+    """The AST of the one SELECT in ``text``.
+
+    Raises SqlError where the text is not exactly one SELECT statement.
+    """
+    if len(text) > MAX_TEXT:
+        raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
+    try:
+        statements = [statement for statement in QueryText().parse(text) if statement is not None]
+    except SqlglotError as error:
+        raise _not_sql(error) from None
+    except RecursionError:
+        raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
+    if len(statements) != 1:
+        what = "no statement" if not statements else f"{len(statements)} statements"
+        raise SqlError(f"expected one SELECT, found {what}", hint="Install each query under a name of its own.")
+    statement = statements[0]
+    if isinstance(statement, exp.Subquery) and _bare(statement):
+        statement = statement.unnest()
+    if isinstance(statement, exp.SetOperation):
+        raise SqlError(
+            f"{statement.key.upper()} is not taken yet: set operations come in a later release",
+            hint="Install the two SELECTs as two queries, or join their conditions with OR.",
+        )
+    if not isinstance(statement, exp.Select):
+        raise SqlError(
+            f"this is not a query but {_kind(statement)}",
+            hint="A standing query begins with SELECT and changes nothing.",
+        )
+    return statement
+
+
+def _bare(subquery: exp.Subquery) -> bool:
+    return all(not value for key, value in subquery.args.items() if key != "this")
+
+
+def _kind(statement: exp.Expr) -> str:
+    if isinstance(statement, exp.Command):
+        return f"the command {str(statement.this).upper()}"
+    return f"a {statement.key.upper()} statement"
+
+
+def _not_sql(error: SqlglotError) -> SqlError:
+    details = getattr(error, "errors", None) or [{}]
+    first = details[0]
+    line, column = first.get("line"), first.get("col")
+    where = f"line {line}, column {column}" if line else None
+    near = first.get("highlight") or ""
+    message = first.get("description") or str(error).splitlines()[0]
+    shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
+    return SqlError(shown, where=where, hint="Weft reads one SELECT in Spark's dialect.")
+
+
+def place(node: exp.Expr, text: str = "") -> str | None:
+    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
+    for part in node.walk():
+        line, column = part.meta.get("line"), part.meta.get("col")
+        if line is not None:
+            start, end = part.meta.get("start"), part.meta.get("end")
+            width = (end - start) if isinstance(start, int) and isinstance(end, int) else 0
+            return f"line {line}, column {max(1, int(column) - width)}"
+    return None

@@ -1,0 +1,52 @@
+"""Refusals: one way to say which construct, where, why, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.errors import SqlError
+from weft.sql.parse import place
+
+_LATER: Final = {
+    "group": ("GROUP BY", "aggregates come in a later release"),
+    "having": ("HAVING", "aggregates come in a later release"),
+    "order": ("ORDER BY", "answers are delivered in the order of their first instant; leave it out"),
+    "limit": ("LIMIT", "which rows are the first k changes as data arrives; it comes in a later release"),
+    "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
+    "qualify": ("QUALIFY", "window functions come in a later release"),
+    "windows": ("WINDOW", "window functions come in a later release"),
+    "with_": ("WITH", "common table expressions come in a later release; write the SELECT out"),
+    "laterals": ("LATERAL VIEW", "table functions make rows out of values; they are not part of a standing query"),
+    "hint": ("a hint", "Weft plans the query itself; leave it out"),
+    "sample": ("TABLESAMPLE", "a sample is another one at every instant"),
+    "into": ("INTO", "a standing query changes nothing"),
+    "operation_modifiers": ("a SELECT modifier", "leave it out"),
+    "kind": ("SELECT AS STRUCT or VALUE", "name the columns one by one"),
+    "pivots": ("PIVOT", "aggregates come in a later release"),
+    "sort": ("SORT BY", "answers are delivered in the order of their first instant; leave it out"),
+    "cluster": ("CLUSTER BY", "leave it out"),
+    "distribute": ("DISTRIBUTE BY", "leave it out"),
+    "locks": ("FOR UPDATE", "a standing query locks nothing"),
+    "version": ("time travel", "Weft itself asks the query at every instant"),
+    "when": ("time travel", "Weft itself asks the query at every instant"),
+    "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
+}
+
+
+def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
+    """The error to raise for a construct that is not taken."""
+    return SqlError(f"{construct} cannot stand in a query: {reason}", where=place(node), hint=hint)
+
+
+def only(node: exp.Expr, *allowed: str) -> None:
+    """Refuses every part of ``node`` that is not among ``allowed``: what is not known to be safe is not taken."""
+    for key, value in node.args.items():
+        if key in allowed or not value:
+            continue
+        construct, reason = _LATER.get(
+            key, (key.strip("_").replace("_", " ").upper(), "it is not part of the language")
+        )
+        part = value[0] if isinstance(value, list) else value
+        raise refuse(construct, part if isinstance(part, exp.Expr) else node, reason)

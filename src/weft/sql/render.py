@@ -1,0 +1,268 @@
+"""Algebra -> SQL text, in Spark's dialect.
+
+The text names temporary views only, never a path (design section 7), and only what the algebra holds: a user's own text
+never reaches Spark (section 8).  ``to_duckdb`` turns it into DuckDB's dialect, so that rules are tested without a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Final
+
+import sqlglot
+
+from weft.algebra.relation import (
+    FALSE,
+    TRUE,
+    And,
+    Domain,
+    Exists,
+    NotExists,
+    Or,
+    Plain,
+    Predicate,
+    Relation,
+    Since,
+    Source,
+    Until,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar
+from weft.algebra.schema import DataType
+from weft.errors import DerivationError
+
+_INFIX: Final = frozenset(
+    ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
+)
+_UNITS: Final = (
+    (86_400_000_000, "DAY"),
+    (3_600_000_000, "HOUR"),
+    (60_000_000, "MINUTE"),
+    (1_000_000, "SECOND"),
+    (1, "MICROSECOND"),
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+Views = Mapping[str, str]
+"""Range variable -> the view it reads."""
+
+
+def name(text: str) -> str:
+    """An identifier, quoted where it is not plain."""
+    plain = text.isascii() and text.isidentifier() and text.upper() not in _RESERVED
+    return text if plain else "`" + text.replace("`", "``") + "`"
+
+
+_RESERVED: Final = frozenset(
+    [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "IS",
+        "NULL",
+        "AS",
+        "ON",
+        "JOIN",
+        "USING",
+        "DISTINCT",
+        "EXISTS",
+        "BETWEEN",
+        "LIKE",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "TRUE",
+        "FALSE",
+        "UNION",
+        "ORDER",
+        "GROUP",
+        "BY",
+        "HAVING",
+        "LIMIT",
+        "ALL",
+        "ANY",
+        "INTERVAL",
+        "CAST",
+        "TABLE",
+        "WITH",
+        "CROSS",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "OUTER",
+        "NATURAL",
+        "ANTI",
+        "SEMI",
+        "LATERAL",
+        "END",
+        "START",
+        "TO",
+        "SET",
+        "VALUES",
+        "USER",
+        "CURRENT_DATE",
+        "CURRENT_TIMESTAMP",
+        "COLUMN",
+        "CHECK",
+        "PRIMARY",
+        "FOREIGN",
+        "DESC",
+        "ASC",
+        "OFFSET",
+        "FOR",
+        "FETCH",
+    ]
+)
+
+
+def literal(value: Literal) -> str:
+    """A constant.  Strings escape what Spark's lexer would read as an escape."""
+    raw, type = value.value, value.type.name
+    if raw is None:
+        return "NULL"
+    if isinstance(raw, str):
+        escaped = raw.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    if isinstance(raw, bool):
+        return "TRUE" if raw else "FALSE"
+    if isinstance(raw, bytes):
+        return f"X'{raw.hex()}'"
+    if isinstance(raw, Decimal):
+        return f"CAST('{raw}' AS {value.type})"
+    if isinstance(raw, float):
+        return f"CAST('{raw!r}' AS {value.type})"
+    if type == "TIMESTAMP":
+        return timestamp(raw)
+    if type == "DATE":
+        return f"DATE '{(_EPOCH + timedelta(days=raw)).date().isoformat()}'"
+    if type == "INTERVAL":
+        return interval(raw)
+    return str(raw) if raw >= 0 else f"({raw})"
+
+
+def timestamp(micros: int) -> str:
+    """TIMESTAMP '…', UTC to the microsecond; instants before year 1 or after 9999 are brought to the nearest."""
+    lowest, highest = -62_135_596_800_000_000, 253_402_300_799_999_999
+    moment = _EPOCH + timedelta(microseconds=min(max(micros, lowest), highest))
+    return f"TIMESTAMP '{moment.strftime('%Y').zfill(4)}{moment.strftime('-%m-%d %H:%M:%S.%f')}+00:00'"
+
+
+def interval(micros: int) -> str:
+    """INTERVAL '28' DAY: the largest unit that divides it."""
+    for length, unit in _UNITS:
+        if micros % length == 0:
+            return f"INTERVAL '{micros // length}' {unit}"
+    raise DerivationError(f"not a number of microseconds: {micros}")
+
+
+def scalar(value: Scalar) -> str:
+    """A scalar expression."""
+    match value:
+        case ColumnRef(scan=scan, column=column):
+            return f"{name(scan)}.{name(column)}"
+        case Literal():
+            return literal(value)
+        case Param(name=label):
+            return f":{label}"
+        case Now():
+            return "NOW()"
+        case Cast(arg=arg, type=type):
+            return f"CAST({scalar(arg)} AS {spelled(type)})"
+        case Case(branches=branches, default=default):
+            whens = " ".join(f"WHEN {scalar(test)} THEN {scalar(then)}" for test, then in branches)
+            return f"CASE {whens}{f' ELSE {scalar(default)}' if default is not None else ''} END"
+        case Call():
+            return _call(value)
+
+
+def spelled(type: DataType) -> str:
+    """A type's name in Spark."""
+    return "INTERVAL DAY TO SECOND" if type.name == "INTERVAL" else str(type)
+
+
+def _call(value: Call) -> str:
+    args = value.args
+    if value.name in _INFIX:
+        return f" {value.name.upper()} ".join(_operand(arg) for arg in args)
+    if value.name in ("is null", "is not null"):
+        return f"{_operand(args[0])} {value.name.upper()}"
+    if value.name == "not":
+        return f"NOT {_operand(args[0])}"
+    if value.name == "negative":
+        return f"-{_operand(args[0])}"
+    if value.name == "in":
+        return f"{_operand(args[0])} IN ({', '.join(scalar(arg) for arg in args[1:])})"
+    return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
+
+
+def _operand(value: Scalar) -> str:
+    text = scalar(value)
+    compound = isinstance(value, Call) and (
+        value.name in _INFIX or value.name in ("not", "in", "is null", "is not null")
+    )
+    return f"({text})" if compound or isinstance(value, Case) else text
+
+
+def predicate(value: Predicate, views: Views, depth: int = 1) -> str:
+    """A condition; what is true of NOW is shown as the comparison it is."""
+    match value:
+        case Plain(condition=test):
+            return scalar(test)
+        case Since(threshold=threshold):
+            return f"NOW() >= {_operand(threshold)}"
+        case Until(threshold=threshold):
+            return f"NOW() < {_operand(threshold)}"
+        case And(items=items):
+            return " AND ".join(_nested(item, views, depth) for item in items) if value != TRUE else "TRUE"
+        case Or(items=items):
+            return " OR ".join(_nested(item, views, depth) for item in items) if value != FALSE else "FALSE"
+        case Exists(body=body):
+            return f"EXISTS ({select('1', body, views, depth + 1)})"
+        case NotExists(body=body):
+            return f"NOT EXISTS ({select('1', body, views, depth + 1)})"
+
+
+def _nested(item: Predicate, views: Views, depth: int) -> str:
+    text = predicate(item, views, depth)
+    compound = isinstance(item, (And, Or)) or (isinstance(item, Plain) and _loose(item.condition))
+    return f"({text})" if compound else text
+
+
+def _loose(test: Scalar) -> bool:
+    return isinstance(test, Call) and test.name in ("or", "and", "not")
+
+
+def select(items: str, body: Relation, views: Views, depth: int = 1) -> str:
+    """SELECT items FROM … WHERE …, laid out a line a part."""
+    indent = "\n" + "  " * depth
+    tables = ", ".join(_source(source, views, depth) for source in sources(body))
+    demanded = condition(body)
+    text = f"SELECT {items}{indent}FROM {tables}"
+    if demanded != TRUE:
+        parts = conjuncts(demanded)
+        text += f"{indent}WHERE " + f"{indent}  AND ".join(_nested(item, views, depth + 1) for item in parts)
+    return text
+
+
+def _source(source: Source, views: Views, depth: int) -> str:
+    if isinstance(source, Domain):
+        items = ", ".join(f"{scalar(ref)} AS c{number}" for number, ref in enumerate(source.columns, 1))
+        return f"({select(f'DISTINCT {items}', source.of, views, depth + 1)}) AS {name(source.alias)}"
+    view = name(views.get(source.alias, source.table.name))
+    return view if view == name(source.alias) else f"{view} AS {name(source.alias)}"
+
+
+def to_duckdb(text: str) -> str:
+    """The same text in DuckDB's dialect (for tests: the derivation is checked on it without a JVM)."""
+    return sqlglot.transpile(text, read="spark", write="duckdb")[0]

@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import ExecutionError
+from weft.errors import ExecutionError, LeaseLost
 from weft.execution.jars import check_pair, find_jars
 from weft.execution.java import cache_folder, find_java
 
@@ -149,7 +149,8 @@ def _start(home: Path | None, master: str) -> _Running:
     gateway = None
     try:
         with _launch_environment(java.home), log.open("ab") as sink, _interrupts_kept():
-            gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink, "start_new_session": True})
+            streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
+            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
     except (PySparkException, OSError, _jvm_error()) as problem:
@@ -261,3 +262,32 @@ def _close(gateway: Any) -> None:
         with suppress(TimeoutExpired):
             gateway.proc.wait(timeout=10)
             return
+
+
+@contextmanager
+def plain_errors(doing: str) -> Iterator[None]:
+    """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
+
+    Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, _jvm_error()) as problem:
+        told = str(problem)
+        if "ConcurrentTransaction" in told:
+            raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
+        where = str(_running.log) if _running is not None else None
+        if _running is None or not _alive(_running):
+            raise ExecutionError(
+                f"Spark's JVM ended while {doing}", where=where, hint="run the command again"
+            ) from None
+        raise ExecutionError(f"Spark failed while {doing}: {_first_line(told)}", where=where) from problem
+
+
+def _first_line(told: str) -> str:
+    """What a JVM error says, without the class that py4j puts before it and the stack after it."""
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
+    return (telling or lines or ["no word from it"])[0][:300]

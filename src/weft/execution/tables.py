@@ -1,0 +1,233 @@
+"""Rows into the tables: reserved in the catalog, committed to Delta behind a fence, recorded in the catalog.
+
+Design, sections 1 and 6.  A batch goes through four states: its instants are *reserved* (no tick goes beyond them),
+its rows are *written* in one Delta commit that carries the reservation's number, the commit is found in Delta's log and
+forced to the disk, and the reservation is *committed* in the catalog.  A writer that dies in between leaves an open
+reservation, which the next one settles by looking at Delta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.catalog import Catalog
+from weft.catalog.records import MIN_INSTANT, HomeRecord, Lease, Reservation, TableRecord
+from weft.errors import ClockError, LeaseLost
+from weft.execution.session import plain_errors
+from weft.failpoint import failpoint
+from weft.storage.delta_log import has_commits, transaction_version
+from weft.storage.fence import find_commit, find_version, make_durable, spend
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWN_TIME: Final = "_own_time"
+"""Column of a batch: the running maximum of the row's own time in its source, microseconds UTC, or NULL."""
+SEQ: Final = "_seq"
+"""Column of a batch: the row's place in the order of arrival; no two rows of a batch have the same."""
+
+_PROPERTIES: Final = {
+    "delta.appendOnly": "true",
+    "delta.enableDeletionVectors": "false",
+    # A tick's window is found by ts; statistics of anything else would only make the log longer.
+    "delta.dataSkippingStatsColumns": "ts",
+}
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What became of a batch: rows ``stored``, rows ``known`` already, and how many of those stored came ``late``.
+
+    A row is late where its own time lies before the earliest instant that was still open; it got that instant.
+    ``version`` is Delta's version of the commit, None where nothing was new.
+    """
+
+    stored: int
+    known: int
+    late: int
+    version: int | None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of a dead writer's reservation; ``rows`` is 0 where nothing of it had reached Delta."""
+
+    reservation: Reservation
+    rows: int
+
+
+def application(table_id: int) -> str:
+    """The ``txnAppId`` of a table's commits."""
+    return f"weft-table-{table_id}"
+
+
+def append(
+    spark: SparkSession,
+    catalog: Catalog,
+    home: Path,
+    lease: Lease,
+    table: TableRecord,
+    load_id: int,
+    batch: pa.Table,
+    at: int,
+    distinct_on: tuple[str, ...] | None,
+) -> Appended:
+    """Stores the rows of ``batch`` that the table does not have yet, all or none of them.
+
+    ``batch`` has the table's columns except its start column, and ``_own_time`` and ``_seq``.  ``at`` is the wall's
+    instant in microseconds UTC.  ``distinct_on`` names the columns by which a row is known (two NULLs are the same; of
+    equal rows in the batch the first by ``_seq`` counts), None: every row is new.
+
+    ts: the row's own time where it has one (on a wall home not beyond ``at``), else the home's clock, and in
+    both cases at least the earliest open instant.  Raises LeaseLost where another writer took over (nothing of the
+    batch is in the table then), ClockError for rows without own time on a replay home whose clock was never set,
+    ExecutionError where Spark fails.
+    """
+    settle(catalog, home, lease)
+    path = home / table.path
+    fresh = _first_of_equals(batch, distinct_on)
+    if distinct_on and has_commits(path):
+        fresh = _without_known(spark, path, fresh, distinct_on)
+    if not fresh.num_rows:
+        return Appended(0, batch.num_rows, 0, None)
+    _make_delta_table(spark, path, table)
+    now = _clock(catalog.home(), at, fresh)
+    # Rows without a time of their own get the clock's, so nothing before it needs to be kept open.
+    at_least = now if fresh.column(OWN_TIME).null_count == fresh.num_rows else MIN_INSTANT
+    reservation = catalog.reserve(lease.token, table.table_id, load_id, at_least)
+    failpoint("ingest.reserved")
+    stamped, late = _stamp(fresh, table, reservation.floor, now, wall=catalog.home().clock == "wall")
+    version = _commit(spark, catalog, lease, path, stamped, reservation)
+    failpoint("ingest.written")
+    bounds = pc.min_max(stamped.column(table.schema.start).cast(pa.int64())).as_py()
+    make_durable(path, version)
+    catalog.commit_reservation(
+        lease.token, reservation.reservation_id, version, stamped.num_rows, bounds["min"], bounds["max"]
+    )
+    failpoint("ingest.committed")
+    return Appended(stamped.num_rows, batch.num_rows - stamped.num_rows, late, version)
+
+
+def settle(catalog: Catalog, home: Path, lease: Lease) -> tuple[Settled, ...]:
+    """Closes the reservations that dead writers left open, needing no Spark; to be called by whoever took the lease.
+
+    One whose commit is in Delta is recorded as committed.  Of any other the number is spent in Delta first, so that its
+    writer, should it live, can no longer commit; then it is given up.
+    """
+    return tuple(_settle_one(catalog, home, lease, reservation) for reservation in catalog.open_reservations())
+
+
+def _settle_one(catalog: Catalog, home: Path, lease: Lease, reservation: Reservation) -> Settled:
+    table = catalog.table_by_id(reservation.table_id)
+    path, app, number = home / table.path, application(table.table_id), reservation.reservation_id
+    found = find_commit(path, app, number, table.schema.start)
+    if found is None and (transaction_version(path, app) or -1) < number:
+        spend(path, app, number)
+    if found is None or not found.rows:
+        catalog.abandon_reservation(lease.token, number)
+        return Settled(reservation, 0)
+    make_durable(path, found.version)
+    catalog.commit_reservation(lease.token, number, found.version, found.rows, found.first_ts, found.last_ts)
+    return Settled(reservation, found.rows)
+
+
+def table_frame(spark: SparkSession, home: Path, table: TableRecord) -> DataFrame:
+    """The table's rows with the columns that the catalog has, in its order; no rows where nothing was stored yet.
+
+    Columns that came later are NULL in the rows before.  The frame is lazy and stays at the version of this call.
+    """
+    columns = ", ".join(f"`{_quoted(column.name)}` {column.type}" for column in table.schema.columns)
+    path = home / table.path
+    if not has_commits(path):
+        return spark.createDataFrame([], columns)
+    stored = spark.read.format("delta").load(str(path))
+    there = {name.lower() for name in stored.columns}
+    return stored.selectExpr(
+        *(
+            f"`{_quoted(c.name)}`" if c.name.lower() in there else f"CAST(NULL AS {c.type}) AS `{_quoted(c.name)}`"
+            for c in table.schema.columns
+        )
+    )
+
+
+def _quoted(name: str) -> str:
+    return name.replace("`", "``")
+
+
+def _first_of_equals(batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa.Table:
+    """The batch in order of arrival, of rows that are equal in ``distinct_on`` the first."""
+    ordered = batch.sort_by(SEQ)
+    if not distinct_on:
+        return ordered
+    first = ordered.group_by(list(distinct_on)).aggregate([(SEQ, "min")]).column(f"{SEQ}_min")
+    return ordered.filter(pc.is_in(ordered.column(SEQ), value_set=first.combine_chunks()))
+
+
+def _without_known(spark: SparkSession, path: Path, batch: pa.Table, distinct_on: tuple[str, ...]) -> pa.Table:
+    """The batch without the rows that the table has; only the key columns are read, the batch's keys are broadcast."""
+    from pyspark.sql import functions
+
+    with plain_errors("looking up what is known already"):
+        keys = spark.createDataFrame(batch.select([*distinct_on, SEQ])).alias("new")
+        there = spark.read.format("delta").load(str(path)).select(*distinct_on).alias("old")
+        same = [functions.col(f"new.{name}").eqNullSafe(functions.col(f"old.{name}")) for name in distinct_on]
+        known = there.join(functions.broadcast(keys), same).select(f"new.{SEQ}").distinct().toArrow()
+    return batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=known.column(SEQ).combine_chunks())))
+
+
+def _make_delta_table(spark: SparkSession, path: Path, table: TableRecord) -> None:
+    """Makes the Delta table, empty, before anything is reserved: a fence needs a log to be written to."""
+    if has_commits(path):
+        return
+    columns = ", ".join(f"`{_quoted(column.name)}` {column.type}" for column in table.schema.columns)
+    with plain_errors(f"making the table {table.name}"):
+        spark.createDataFrame([], columns).write.format("delta").options(**_PROPERTIES).save(str(path))
+    make_durable(path, 0)
+
+
+def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
+    """The home's clock for rows without a time of their own."""
+    if home.clock == "wall":
+        return at
+    if home.now is None and home.earliest_open == MIN_INSTANT and batch.column(OWN_TIME).null_count:
+        raise ClockError(
+            "a replay home has no clock before its first tick, and these rows have no time of their own",
+            hint="name the column that holds their time with --ts-from, or tick once with --now",
+        )
+    return home.earliest_open if home.now is None else home.now
+
+
+def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int, *, wall: bool) -> tuple[pa.Table, int]:
+    """The batch with its ts, in the table's columns and order, sorted by ts; and how many rows came late."""
+    own = batch.column(OWN_TIME)
+    late = pc.sum(pc.less(own, floor)).as_py() or 0
+    time = pc.min_element_wise(own, pa.scalar(now, pa.int64()), skip_nulls=False) if wall else own
+    ts = pc.max_element_wise(pc.coalesce(time, pa.scalar(now, pa.int64())), pa.scalar(floor, pa.int64()))
+    arrays = {name: batch.column(name) for name in batch.column_names}
+    arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
+    stamped = pa.table(arrays).sort_by([(table.schema.start, "ascending"), (SEQ, "ascending")])
+    return stamped.select([column.name for column in table.schema.columns]), late
+
+
+def _commit(
+    spark: SparkSession, catalog: Catalog, lease: Lease, path: Path, rows: pa.Table, reservation: Reservation
+) -> int:
+    """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
+    app, number = application(reservation.table_id), reservation.reservation_id
+    options = {"txnAppId": app, "txnVersion": str(number), "mergeSchema": "true"}
+    catalog.check(lease.token)
+    with plain_errors("storing rows"):
+        frame = spark.createDataFrame(rows).coalesce(1)
+        frame.write.format("delta").mode("append").options(**options).save(str(path))
+    version = find_version(path, app, number)
+    if version is None:
+        raise LeaseLost(
+            "another writer took this home over while rows were being stored, and theirs came first",
+            hint="nothing of this batch was stored; run the command again: it goes on from what was committed",
+        )
+    return version

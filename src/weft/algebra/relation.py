@@ -242,6 +242,21 @@ def mentioned(node: Relation | Predicate) -> frozenset[ColumnRef]:
     return frozenset().union(*(columns(scalar) for scalar in scalars(node)))
 
 
+def domain_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
+    """The columns that domains take from the sources around them."""
+    match node:
+        case Domain(columns=refs, of=of):
+            return frozenset(refs) | domain_columns(of)
+        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
+            return frozenset().union(*(domain_columns(part) for part in parts))
+        case Filter(input=inner, predicate=predicate):
+            return domain_columns(inner) | domain_columns(predicate)
+        case Exists(body=body) | NotExists(body=body):
+            return domain_columns(body)
+        case Scan() | Plain() | Since() | Until():
+            return frozenset()
+
+
 def free_columns(body: Relation | Predicate) -> frozenset[ColumnRef]:
     """Columns of range variables that ``body`` mentions but does not bind."""
     bound = {scan.alias for scan in all_scans(body)}

@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
 from weft.algebra.access import Access
 from weft.algebra.life import Event
 from weft.algebra.relation import (
+    block,
+    domain_columns,
+    mentioned,
     Output,
     Query,
     Scan,
@@ -26,7 +30,7 @@ from weft.algebra.relation import (
     rename_scalar,
     scalars,
 )
-from weft.algebra.scalar import Literal, Param, Scalar, params
+from weft.algebra.scalar import Literal, Param, Scalar, columns, params
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.derivation.access import access_paths, whole_tables
 from weft.derivation.incremental import incremental, snapshot
@@ -47,6 +51,7 @@ class Branch:
     """One branch ready to run: its event, how it reaches its tables, and its SQL."""
 
     event: Event
+    outputs: tuple[Output, ...]
     paths: Mapping[str, Access]
     sql: str
 
@@ -131,9 +136,9 @@ def for_one(
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
     """The schema of a plan's parameter table: query_id, tau, p1 …"""
-    columns = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
+    fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
-        0, f"parameters_{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(columns, 1)), "tau"
+        0, f"parameters_{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
     )
 
 
@@ -163,7 +168,7 @@ def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
 def _ready(event: Event, outputs: tuple[Output, ...], whole: bool) -> Branch:
     local = localize(event)
     paths = whole_tables(local) if whole else access_paths(local)
-    return Branch(local, paths, branch_sql(local, outputs, {alias: path.view for alias, path in paths.items()}))
+    return Branch(local, outputs, paths, branch_sql(local, outputs, {alias: path.view for alias, path in paths.items()}))
 
 
 def encoded(value: Scalar) -> str:
@@ -185,3 +190,32 @@ def encoded(value: Scalar) -> str:
 def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
     """The answer's columns."""
     return tuple((output.name, output.value.type) for output in query.outputs)
+
+
+def columns_read(branch: Branch) -> dict[str, set[str]]:
+    """By table, the names of the columns that a branch reads."""
+    relation = block(branch.event.sources, branch.event.condition)
+    refs = mentioned(relation) | columns(branch.event.instant) | domain_columns(relation)
+    refs = refs.union(*(columns(output.value) for output in branch.outputs))
+    read: dict[str, set[str]] = {}
+    for scan in all_scans(relation):
+        read.setdefault(scan.table.name, set()).update(ref.column for ref in refs if ref.scan == scan.alias)
+    return read
+
+
+def stored_parameter(value: Literal) -> tuple[str, str | int | float | bool | None]:
+    """A constant as the catalog keeps it; ``restored_parameter`` is the inverse."""
+    raw = value.value
+    if isinstance(raw, bytes):
+        return str(value.type), raw.hex()
+    return str(value.type), str(raw) if isinstance(raw, (Decimal, float)) else raw
+
+
+def restored_parameter(type_name: str, raw: str | int | float | bool | None) -> Literal:
+    """A constant as it was when it was lifted."""
+    type = DataType.parse(type_name)
+    if raw is None or type.name not in ("DECIMAL", "DOUBLE", "FLOAT", "BINARY"):
+        return Literal(raw, type)
+    if type.name == "BINARY":
+        return Literal(bytes.fromhex(str(raw)), type)
+    return Literal(Decimal(str(raw)) if type.name == "DECIMAL" else float(str(raw)), type)

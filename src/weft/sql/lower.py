@@ -57,6 +57,26 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
 
 
+def expanded(text: str, tables: Mapping[str, TableSchema]) -> str:
+    """The text with ``*`` replaced by the columns there are now: what is installed keeps its columns for ever.
+
+    Raises SqlError as ``bind`` does.
+    """
+    select = parse(text)
+    scope = Scope(tables, Names())
+    _body(select, scope)
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        stars = _star(item, scope)
+        aliases = {scan.alias: alias for alias, scan in scope.scans.items()}
+        for output in stars:
+            assert isinstance(output.value, ColumnRef)
+            items.append(exp.column(output.value.column, table=aliases[output.value.scan], quoted=True))
+        items += [] if stars else [item]
+    select.set("expressions", items)
+    return select.sql("spark")
+
+
 def lower_select(select: exp.Select, tables: Mapping[str, TableSchema]) -> Query:
     """The outermost SELECT."""
     scope = Scope(tables, Names())

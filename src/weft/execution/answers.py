@@ -1,0 +1,117 @@
+"""The branches of a tick as one relation of ledger rows: ``query_id, first_at, row_hash, row``.
+
+Every branch is brought to one general form (a row is an array of strings, lossless; its hash is taken over a versioned,
+type-tagged, length-prefixed encoding of the values by position, design section 1), so that one union serves all plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from weft.algebra.scalar import ColumnRef, Literal
+from weft.execution.reader import Reader, Views
+from weft.execution.shapes import Group
+from weft.execution.slices import slices_of
+from weft.planning.plan import Branch, columns_read, encoded, parameter_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_VERSION = "1"
+"""Of the encoding under the hash: rows hashed by another version could be delivered again."""
+
+
+def ledger_select(branch: Branch, query_id: int | None) -> str:
+    """The SQL of a branch in the ledger's general form; ``query_id`` None: the branch gives it itself."""
+    refs = [ColumnRef("b", output.name, output.value.type) for output in branch.outputs if output.name != "_query_id"]
+    key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
+    row = ", ".join(encoded(ref) for ref in refs)
+    return (
+        f"SELECT {key} AS query_id, b._first_at AS first_at, {_hash(refs)} AS row_hash, ARRAY({row}) AS row\n"
+        f"FROM ({branch.sql}) AS b"
+    )
+
+
+def _hash(refs: Sequence[ColumnRef]) -> str:
+    parts = []
+    for ref in refs:
+        text = _identity(ref)
+        tag = f"{ref.type}:"
+        parts.append(f"COALESCE(CONCAT('{tag}', LENGTH({text}), ':', {text}), '{tag}N')")
+    return f"UNHEX(SUBSTRING(SHA2(CONCAT('{_VERSION};', {', '.join(parts)}), 256), 1, 32))"
+
+
+def _identity(ref: ColumnRef) -> str:
+    """The stored form, but -0.0 and 0.0 are one value."""
+    if ref.type.name in ("DOUBLE", "FLOAT"):
+        return f"IF({ref.scan}.{ref.column} = 0, '0.0', {encoded(ref)})"
+    return encoded(ref)
+
+
+def candidates(spark: SparkSession, reader: Reader, groups: Sequence[Group]) -> DataFrame:
+    """All rows that the groups' branches give, in the general form; a row may be there more than once."""
+    work = [(group, group.branches()) for group in groups]
+    branches = [branch for _, found in work for branch in found]
+    views = Views(reader, _columns(branches))
+    for group, _ in work:
+        register_parameters(spark, group)
+    paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
+    views.register(paths, slices_of(work))
+    parts = []
+    for group, found in work:
+        single = group.members[0].query.query_id if len(group.members) == 1 else None
+        parts += [spark.sql(ledger_select(branch, single)) for branch in found]
+    return union(spark, parts)
+
+
+def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
+    """UNION ALL of relations in the general form; of none: the empty one."""
+    if parts:
+        return reduce(lambda a, b: a.unionAll(b), parts)
+    return spark.createDataFrame([], "query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>")
+
+
+def register_parameters(spark: SparkSession, group: Group) -> None:
+    """The parameter table of a plan with several queries, as a view."""
+    if len(group.members) == 1:
+        return
+    table = parameter_table(group.plan_id, group.shape)
+    rows = [
+        (member.query.query_id, member.tau, *(_python(literal) for literal in member.values))
+        for member in group.members
+    ]
+    # Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
+    plain = ", ".join(f"`{c.name}` {'BIGINT' if c.type.name in _AS_NUMBERS else c.type}" for c in table.columns)
+    data = spark.createDataFrame(rows, plain)
+    typed = [_typed(c.name, c.type.name) for c in table.columns]
+    data.selectExpr(*typed).createOrReplaceTempView(table.name)
+
+
+_AS_NUMBERS = ("TIMESTAMP", "INTERVAL", "DATE")
+
+
+def _typed(name: str, type_name: str) -> str:
+    match type_name:
+        case "TIMESTAMP":
+            return f"TIMESTAMP_MICROS({name}) AS {name}"
+        case "INTERVAL":
+            return f"{name} * INTERVAL '1' MICROSECOND AS {name}"
+        case "DATE":
+            return f"DATE_FROM_UNIX_DATE(CAST({name} AS INT)) AS {name}"
+        case _:
+            return name
+
+
+def _python(literal: Literal) -> object:
+    return bytearray(literal.value) if isinstance(literal.value, bytes) else literal.value
+
+
+def _columns(branches: Iterable[Branch]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for branch in branches:
+        for table, names in columns_read(branch).items():
+            found.setdefault(table, set()).update(names)
+    return found
+

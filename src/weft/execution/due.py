@@ -1,0 +1,82 @@
+"""When a query can be left alone: nothing arrived for it, and time alone adds nothing before a known instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.catalog.records import TableRecord
+from weft.execution import ledger
+from weft.execution.answers import candidates
+from weft.execution.shapes import Group, Member
+from weft.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from weft.execution.reader import Reader
+
+NEVER: Final = 253_402_300_799_000_000
+"""The end of the calendar, in microseconds: time alone never adds a row."""
+
+
+def arrived(member: Member, shape: Plan, tables: Mapping[str, TableRecord]) -> bool:
+    """Whether one of the query's tables has rows with a ts in its window, or later."""
+    for schema in shape.tables:
+        last = tables[schema.name].last_ts
+        if last is not None and (member.tau is None or last >= member.tau):
+            return True
+    return False
+
+
+def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: int) -> bool:
+    """Whether a tick at t can have nothing new for the query, so that it need not be run at all.
+
+    ``next_due`` was computed from what was there then; it holds as long as nothing arrived since.
+    """
+    if member.tau is not None and t <= member.tau:
+        return True
+    if arrived(member, shape, tables):
+        return False
+    if member.tau is None or not shape.timely:
+        return True
+    return member.query.next_due is not None and member.query.next_due >= t
+
+
+def next_due(
+    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan], t: int, home: Path
+) -> dict[int, int | None]:
+    """By query, the next instant from t on at which time alone adds a row to it, if nothing arrives until then.
+
+    It is the same derivation over the window [t, ∞), with the branches that time drives.
+    """
+    from pyspark.sql import functions as F
+
+    timely = [replace(member, tau=t) for member in members if plans[member.query.plan_id].timely]
+    if not timely:
+        return {}
+    by_plan: dict[int, list[Member]] = {}
+    for member in timely:
+        by_plan.setdefault(member.query.plan_id, []).append(member)
+    groups = [Group(key, plans[key], tuple(found), NEVER, timely_only=True) for key, found in by_plan.items()]
+    rows = ledger.fresh(spark, home, candidates(spark, reader, groups), timely)
+    first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
+    found_by_query = {row["query_id"]: int(row["due"]) for row in first}
+    return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}
+
+
+def reason(member: Member, shape: Plan | None, tables: Mapping[str, TableRecord], t: int) -> str | None:
+    """Why there was no new row, in words."""
+    if shape is None:
+        return None
+    names = " or ".join(sorted(schema.name for schema in shape.tables))
+    if member.tau is not None and t <= member.tau:
+        return "the window is empty: it was ticked at this instant already"
+    if not arrived(member, shape, tables):
+        return f"nothing arrived in {names} since" if member.tau is not None else f"{names} is empty"
+    later = all((tables[s.name].first_ts or t) >= t for s in shape.tables)
+    if later:
+        return f"nothing arrived in {names} before this instant"
+    return f"nothing that arrived in {names} makes a new answer"

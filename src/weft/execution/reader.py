@@ -1,0 +1,166 @@
+"""The tables of one tick as Spark relations: each table's files are resolved once, its news and look-ups read once.
+
+The log is read by ``storage`` (no Spark job), and Spark is given the files themselves: a Delta scan costs a job of its
+own for every filter, which at small windows is most of a tick (design section 5).  The tables are Weft's own: no
+deletion vectors, no column mapping, no partitions; a file from before a column was added reads as NULL there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.algebra.access import Access, Lookup, News, Whole
+from weft.algebra.schema import TableSchema
+from weft.catalog.records import TableRecord
+from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows whose ``column`` lies in [low, high) (microseconds; low None: open)."""
+
+    column: str
+    low: int | None
+    high: int
+
+
+def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> StructType:
+    """The table's columns (only ``names``, where given) as Spark types."""
+    from pyspark.sql.types import StructType
+
+    wanted = None if names is None else {name.lower() for name in names}
+    columns = [c for c in table.columns if wanted is None or c.name.lower() in wanted]
+    quoted = ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in columns)
+    schema = StructType.fromDDL(quoted)
+    assert isinstance(schema, StructType)
+    return schema
+
+
+@dataclass
+class Reader:
+    """Reads tables at the versions that they have when they are first asked for."""
+
+    spark: SparkSession
+    home: Path
+    tables: Mapping[str, TableRecord]
+    snapshots: dict[str, Snapshot | None] = field(default_factory=dict)
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def snapshot(self, name: str) -> Snapshot | None:
+        """The table's version and files; None while nothing was ever written."""
+        if name not in self.snapshots:
+            folder = self.home / self.tables[name].path
+            self.snapshots[name] = snapshot(folder, check_files=False) if has_commits(folder) else None
+        return self.snapshots[name]
+
+    def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
+        """The table, some of its columns."""
+        found = self.snapshot(name)
+        return self._files(name, found.files if found else (), columns)
+
+    def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
+        """The rows in any of the slices, kept in memory: what a tick is about is small."""
+        from pyspark.sql import functions as F
+
+        found = self.snapshot(name)
+        files = [f for f in (found.files if found else ()) if any(_may_hold(f, part) for part in slices)]
+        names = {*columns, *(part.column for part in slices)}
+        data = self._files(name, files, names)
+        return self.keep(data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices))))
+
+    def lookup(self, name: str, column: str, keys: Sequence[DataFrame], columns: Iterable[str]) -> DataFrame:
+        """The rows whose ``column`` is one of the keys (one-column relations)."""
+        from pyspark.sql import functions as F
+
+        wanted = reduce(lambda a, b: a.union(b), (each.toDF("_key") for each in keys))
+        wanted = wanted.where(F.col("_key").isNotNull()).distinct()
+        data = self.whole(name, {*columns, column})
+        return self.keep(data.join(F.broadcast(wanted), data[column] == wanted["_key"], "left_semi"))
+
+    def release(self) -> None:
+        """Gives the memory back."""
+        for data in self.kept:
+            data.unpersist()
+        self.kept.clear()
+
+    def keep(self, data: DataFrame) -> DataFrame:
+        """``data`` held in memory (or on disk) until ``release``."""
+        kept = data.persist()
+        self.kept.append(kept)
+        return kept
+
+    def _files(self, name: str, files: Sequence[DataFile], columns: Iterable[str]) -> DataFrame:
+        schema = spark_schema(self.tables[name].schema, {*columns, self.tables[name].schema.start})
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*(str(file.path) for file in files))
+
+
+def _may_hold(file: DataFile, part: Slice) -> bool:
+    least, greatest = file.least.get(part.column), file.greatest.get(part.column)
+    above = greatest is None or part.low is None or greatest >= part.low
+    return bool(above and (least is None or least < part.high))
+
+
+def _inside(column: Column, part: Slice) -> Column:
+    from pyspark.sql import functions as F
+
+    below = column < F.timestamp_micros(F.lit(part.high))
+    return below if part.low is None else (column >= F.timestamp_micros(F.lit(part.low))) & below
+
+
+@dataclass
+class Views:
+    """Registers the temporary views that branches name (``derivation.access``)."""
+
+    reader: Reader
+    columns: Mapping[str, set[str]]
+    made: dict[str, DataFrame] = field(default_factory=dict)
+
+    def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
+        """Makes every view that ``paths`` need, news first, then look-ups step by step."""
+        needed = _with_roots(paths)
+        for path in needed:
+            if isinstance(path, Whole):
+                self._add(path.view, self.reader.whole(path.table, self.columns[path.table]))
+            elif isinstance(path, News) and path.view not in self.made:
+                self._add(path.view, self.reader.news(path.table, slices[path.table], self._wide(path.table)))
+        lookups = [path for path in needed if isinstance(path, Lookup)]
+        for step in sorted({path.step for path in lookups}):
+            together: dict[str, list[Lookup]] = {}
+            for path in lookups:
+                if path.step == step:
+                    together.setdefault(path.view, []).append(path)
+            for view, same in together.items():
+                keys = [self.made[p.via.view].select(p.via_column) for p in same]
+                self._add(view, self.reader.lookup(same[0].table, same[0].column, keys, self._wide(same[0].table)))
+
+    def _wide(self, table: str) -> set[str]:
+        return self.columns[table]
+
+    def _add(self, view: str, data: DataFrame) -> None:
+        if view not in self.made:
+            self.made[view] = data
+            data.createOrReplaceTempView(view)
+
+
+def _with_roots(paths: Iterable[Access]) -> list[Access]:
+    """The paths and all that they go through, each once."""
+    found: dict[Access, None] = {}
+    for path in paths:
+        step: Access = path
+        while True:
+            found[step] = None
+            if not isinstance(step, Lookup):
+                break
+            step = step.via
+    return list(found)

@@ -1,0 +1,73 @@
+"""Which rows of a table are news in a tick: those whose column, shifted as a branch's threshold demands, falls into a
+query's window.  Plain arithmetic on microseconds; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from weft.algebra.access import News
+from weft.algebra.scalar import ColumnRef, Literal, Scalar
+from weft.execution.reader import Slice
+from weft.execution.shapes import Group, Member
+from weft.planning.plan import PARAMETERS, Branch
+
+MOST_SLICES: Final = 16
+"""More ranges of one column than this are joined at their smallest gaps: a filter should stay short."""
+_LATEST: Final = 253_402_300_799_000_000
+
+
+def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
+    """By table, the ranges that hold the driver's rows of every branch for every query."""
+    ranges: dict[tuple[str, str], list[tuple[int | None, int]]] = {}
+    for group, branches in work:
+        for branch in branches:
+            for path in branch.paths.values():
+                if isinstance(path, News):
+                    found = ranges.setdefault((path.table, path.column), [])
+                    found += [_range(path, member, group.t) for member in group.members]
+    result: dict[str, list[Slice]] = {}
+    for (table, column), found in ranges.items():
+        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(found))
+    return {table: tuple(slices) for table, slices in result.items()}
+
+
+def _range(path: News, member: Member, t: int) -> tuple[int | None, int]:
+    """[tau - shift, t - shift) for one query; everything, where the shift is no constant."""
+    shift = path.shift.micros
+    for interval, count in path.shift.intervals:
+        value = _value(interval, member)
+        if value is None:
+            return None, _LATEST
+        shift += count * value
+    return (None if member.tau is None else member.tau - shift), t - shift
+
+
+def _value(interval: Scalar, member: Member) -> int | None:
+    if isinstance(interval, Literal):
+        return interval.value if isinstance(interval.value, int) else None
+    if isinstance(interval, ColumnRef) and interval.scan == PARAMETERS:
+        value = member.values[int(interval.column[1:]) - 1].value
+        return value if isinstance(value, int) else None
+    return None
+
+
+def merged(ranges: Iterable[tuple[int | None, int]]) -> list[tuple[int | None, int]]:
+    """The union of half-open ranges, as at most ``MOST_SLICES`` of them.
+
+    >>> merged([(0, 5), (5, 7), (20, 30)])
+    [(0, 7), (20, 30)]
+    """
+    lowest = -(2**63)
+    ordered = sorted((lowest if low is None else low, high) for low, high in ranges)
+    joined: list[list[int]] = []
+    for low, high in ordered:
+        if joined and low <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], high)
+        else:
+            joined.append([low, high])
+    while len(joined) > MOST_SLICES:
+        gaps = [joined[i + 1][0] - joined[i][1] for i in range(len(joined) - 1)]
+        at = gaps.index(min(gaps))
+        joined[at : at + 2] = [[joined[at][0], joined[at + 1][1]]]
+    return [(None if low == lowest else low, high) for low, high in joined]

@@ -1,0 +1,250 @@
+"""One tick: every answer that begins in the window is found, committed once, and counted (design sections 1, 5, 6).
+
+    plan (catalog) -> news and look-ups -> branches -> ledger (one Delta commit) -> count (catalog)
+
+The clock is an input, logged before anything is read: a tick that died is run again with its own t, and what it had
+committed already is recognised by its transaction.  Called with the lease held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.catalog import Catalog, layout
+from weft.catalog.records import Lease, QueryRecord, TableRecord, TickRecord
+from weft.errors import ClockError, SqlError
+from weft.execution import due, ledger
+from weft.execution.answers import candidates, union
+from weft.execution.failing import failing_groups
+from weft.execution.reader import Reader
+from weft.execution.shapes import Member, compiled, grouped, tau_of
+from weft.execution.tables import settle
+from weft.failpoint import failpoint
+from weft.planning.plan import Plan
+from weft.storage.delta_log import latest_version, snapshot
+from weft.storage.ledger import count_by_query
+from weft.storage.verify import require_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a tick did for one query; instants in microseconds UTC.
+
+    ``next_due`` is the next instant at which time alone can add a row (None: none, or not looked for).
+    """
+
+    query: QueryRecord
+    tau: int | None
+    t: int
+    rows: int
+    reason: str | None
+    next_due: int | None
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """A tick and its outcomes, by query in the order of their ids."""
+
+    tick_id: int
+    t: int
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass
+class _Run:
+    """What one tick works with."""
+
+    catalog: Catalog
+    home: Path
+    session: Callable[[], SparkSession]
+    token: int
+    at: int
+    tick: TickRecord
+    tables: Mapping[str, TableRecord]
+    plans: dict[int, Plan] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def t(self) -> int:
+        return self.tick.t
+
+
+def prepare(catalog: Catalog, home: Path, lease: Lease) -> None:
+    """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
+
+    Raises StorageError where it is not.
+    """
+    settle(catalog, home, lease)
+    require_whole(catalog, home)
+
+
+def run_tick(
+    catalog: Catalog,
+    home: Path,
+    session: Callable[[], SparkSession],
+    lease: Lease,
+    *,
+    queries: Sequence[QueryRecord],
+    t: int | None,
+    at: int,
+) -> tuple[TickReport, ...]:
+    """Finishes a tick that died, if there is one, then extends ``queries`` to ``t`` (None: the home's clock).
+
+    ``at`` is the wall's time.  ``session`` is called only where there is something to compute.  Raises ClockError for a
+    t that the clock does not allow, StorageError for a damaged store, ExecutionError where Spark fails.
+    """
+    prepare(catalog, home, lease)
+    reports = []
+    died = catalog.planned_tick()
+    if died is not None:
+        reports.append(_run(catalog, home, session, lease, died, at))
+        alive = {query.query_id: query for query in catalog.queries()}
+        queries = [alive[q.query_id] for q in queries if q.query_id in alive]
+    instant = _clock(catalog, t, at)
+    active = [query for query in queries if query.state == "active"]
+    planned = catalog.plan_tick(lease.token, instant, [(q.query_id, q.tau) for q in active], at)
+    failpoint("tick.planned")
+    reports.append(_run(catalog, home, session, lease, planned, at))
+    return tuple(reports)
+
+
+def _clock(catalog: Catalog, t: int | None, at: int) -> int:
+    home = catalog.home()
+    if t is None:
+        if home.clock == "wall":
+            t = at
+        elif home.now is None:
+            raise ClockError("this home's clock is replay and has not been set", hint="Say when: weft tick --now T.")
+        else:
+            t = home.now
+    return min([t, *(reservation.floor for reservation in catalog.open_reservations())])
+
+
+def _run(
+    catalog: Catalog, home: Path, session: Callable[[], SparkSession], lease: Lease, tick: TickRecord, at: int
+) -> TickReport:
+    tables = {table.name: table for table in catalog.tables()}
+    run = _Run(catalog, home, session, lease.token, at, tick, tables)
+    members = [
+        Member(query, tau_of(query, tau))
+        for query, tau in ((catalog.query_by_id(key), tau) for key, tau in tick.queries)
+        if query.state != "removed"
+    ]
+    version = ledger.committed(home, tick.tick_id)
+    if version is not None:
+        counts, outcomes = count_by_query(home, version), None
+    else:
+        members = _compile(run, members)
+        version, counts, outcomes = _extend(run, members)
+    return _commit(run, members, version, counts, outcomes or {})
+
+
+def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
+    """The members whose plans still fit the tables; the others are set aside as failed, with the reason."""
+    schemas = {name: table.schema for name, table in run.tables.items()}
+    fit = []
+    for member in members:
+        key = member.query.plan_id
+        try:
+            if key not in run.plans:
+                run.plans[key] = compiled(run.catalog.plan(key), schemas)
+            fit.append(member)
+        except SqlError as error:
+            run.failed[member.query.query_id] = str(error)
+    return fit
+
+
+def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int, int], dict[int, int | None]]:
+    """Computes and commits: (the ledger's version or None, rows by query, next due by query)."""
+    quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t)}
+    moving = [member for member in members if member.query.query_id not in quiet]
+    nexts: dict[int, int | None] = {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
+    if not moving:
+        return None, {}, nexts
+    spark = run.session()
+    reader = Reader(spark, run.home, run.tables)
+    try:
+        rows, counts = _answers(run, spark, reader, moving)
+        version = None
+        if counts:
+            failpoint("tick.computed")
+            version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
+        empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
+        nexts.update(due.next_due(spark, reader, empty, run.plans, run.t, run.home))
+    finally:
+        reader.release()
+    return version, counts, nexts
+
+
+def _answers(
+    run: _Run, spark: SparkSession, reader: Reader, members: Sequence[Member]
+) -> tuple[DataFrame, dict[int, int]]:
+    """The new rows, held in memory, and how many there are of each query.
+
+    Where Spark refuses the union, the plans at fault are found one by one and set aside; the others go on.
+    """
+    from pyspark.errors import PySparkException
+
+    while True:
+        groups = [found for _, found in grouped(members, run.plans, run.t)]
+        try:
+            parts = [candidates(spark, reader, each) for each in groups]
+            rows = reader.keep(ledger.fresh(spark, run.home, union(spark, parts), members))
+            counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
+            return rows, counts
+        except PySparkException as error:
+            reader.release()
+            faulty = failing_groups(spark, reader, [group for each in groups for group in each], error)
+            run.failed.update(faulty)
+            members = [member for member in members if member.query.query_id not in faulty]
+
+
+def _commit(
+    run: _Run,
+    members: Sequence[Member],
+    version: int | None,
+    counts: Mapping[int, int],
+    nexts: Mapping[int, int | None],
+) -> TickReport:
+    outcomes = []
+    for member in members:
+        query = member.query
+        if query.query_id in run.failed:
+            continue
+        rows = counts.get(query.query_id, 0)
+        reason = None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables, run.t)
+        outcomes.append(Outcome(query, member.tau, run.t, rows, reason, nexts.get(query.query_id)))
+    failpoint("tick.counting")
+    run.catalog.commit_tick(
+        run.token,
+        run.tick.tick_id,
+        version,
+        {o.query.query_id: (o.rows, o.reason, o.next_due) for o in outcomes},
+        _versions(run, version),
+        run.at,
+    )
+    failpoint("tick.committed")
+    for query_id, why in run.failed.items():
+        query = run.catalog.query_by_id(query_id)
+        run.catalog.set_state(run.token, query.name, "failed", why)
+        outcomes.append(Outcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
+    outcomes.sort(key=lambda outcome: outcome.query.query_id)
+    return TickReport(run.tick.tick_id, run.t, tuple(outcomes))
+
+
+def _versions(run: _Run, version: int | None) -> list[tuple[str, int, int]]:
+    """What was read and written, for the catalog to hold against Delta at the next start."""
+    found = [(table.path, table.version, table.rows) for table in run.tables.values() if table.version >= 0]
+    if version is not None:
+        folder = layout.ledger_folder(run.home)
+        now = snapshot(folder, check_files=False)
+        assert latest_version(folder) == now.version
+        found.append((layout.LEDGER, now.version, now.rows or 0))
+    return found
+

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from weft.catalog import schema
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
@@ -64,6 +64,24 @@ class Loads(Store):
                 .limit(1)
             ).first()
             return found is not None
+
+    def loads_of(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
+        """The loads of a source of that digest into the table, finished or not, the newest first."""
+        loads = schema.loads
+        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest)
+        with self._read() as connection:
+            return tuple(
+                LoadRecord(**row._mapping) for row in connection.execute(wanted.order_by(loads.c.load_id.desc()))
+            )
+
+    def stored_by(self, load_id: int) -> int:
+        """How many rows the load has committed so far: where one that died goes on."""
+        kept = schema.reservations.c
+        with self._read() as connection:
+            total = connection.execute(
+                select(func.coalesce(func.sum(kept.rows), 0)).where(kept.load_id == load_id, kept.state == "committed")
+            ).scalar_one()
+            return int(total)
 
     def loads(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """The latest loads, the newest first."""

@@ -1,8 +1,8 @@
 """The files of a directory or of a tar archive, and how they fall into sources.
 
 A *source* is what has one order of arrival: one mbox, or one folder of single articles, in which a name that is a
-number is the article's number on arrival.  An entry of a folder is opened when it is read and not before, so that a spool of a
-million articles costs neither memory nor file handles.
+number is the article's number on arrival.  An entry of a folder is opened when it is read and not before, so that a
+spool of a million articles costs neither memory nor file handles.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Header fields of mail and news as plain text, ids, groups and instants.
 
 Fields are parsed by the standard library's ``email`` under a policy that gives every field as it was written and raises
-for none; the structured parsers of ``policy.default`` refuse some real headers and are several times slower.  What comes
-out holds no CR, LF, NUL or other control character, whatever an encoded word decodes to (design section 8).
+for none; the structured parsers of ``policy.default`` refuse some real headers and are several times slower.  The
+result holds no CR, LF, NUL or other control character, whatever an encoded word decodes to (design section 8).
 """
 
 from __future__ import annotations

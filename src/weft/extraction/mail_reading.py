@@ -24,7 +24,7 @@ def read_mail(
     """Every message of the paths as rows (one a newsgroup) or as rejected.
 
     With ``ts_from="date"`` each row's ``own_time`` is the running maximum of Date in its source, and sources are merged
-    by it, ties in the order of the sources (design section 1); without, sources follow one another and own_time is None.
+    by it, ties in the order of the sources (design section 1); without, sources follow one another, own_time None.
     ``at`` is the instant of reading, µs UTC.  Raises ExtractionError for a path that cannot be read at all, Refused
     for another ``ts_from``.
     """

@@ -1,0 +1,95 @@
+"""Rows in bounded pieces of Arrow, as the append takes them.
+
+A batch's table has the columns of the Weft table but ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL where the load
+gives none) and ``_seq`` (BIGINT, the place in the load, from 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+from weft.extraction.columns import OWN_TIME, SEQ
+from weft.extraction.record import Rejected, Row
+
+MAX_ROWS: Final = 50_000
+MAX_BYTES: Final = 64 << 20
+"""Most rows, and most bytes of text, of one batch."""
+
+_ARROW: Final = {
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "BINARY": pa.binary(),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows, and what was rejected among them; ``read`` counts the records, both kinds."""
+
+    rows: pa.Table
+    rejected: tuple[Rejected, ...]
+    read: int
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type in which a Weft type is handed on."""
+    return pa.decimal128(kind.precision, kind.scale) if kind.name == "DECIMAL" else _ARROW[kind.name]
+
+
+def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
+    """The schema of a batch with those columns."""
+    fields = [pa.field(name, arrow_type(kind)) for name, kind in columns]
+    return pa.schema([*fields, pa.field(OWN_TIME, pa.int64()), pa.field(SEQ, pa.int64())])
+
+
+def batches_of(
+    items: Iterable[Row | Rejected],
+    columns: Sequence[tuple[str, DataType]],
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> Iterator[Batch]:
+    """The items in their order; each batch holds at most ``max_rows`` items and about ``max_bytes`` of text."""
+    schema = arrow_schema(columns)
+    rows: list[Row] = []
+    rejected: list[Rejected] = []
+    held = done = 0
+    for item in items:
+        if isinstance(item, Row):
+            rows.append(item)
+            held += sum(len(value) for value in item.values.values() if isinstance(value, str | bytes))
+        else:
+            rejected.append(item)
+            held += len(item.raw)
+        if len(rows) + len(rejected) >= max_rows or held >= max_bytes:
+            yield Batch(_table(rows, schema, done), tuple(rejected), len(rows) + len(rejected))
+            done += len(rows)
+            rows, rejected, held = [], [], 0
+    if rows or rejected:
+        yield Batch(_table(rows, schema, done), tuple(rejected), len(rows) + len(rejected))
+
+
+def _table(rows: list[Row], schema: pa.Schema, first: int) -> pa.Table:
+    arrays: list[pa.Array] = []
+    for field in schema:
+        if field.name == SEQ:
+            values: Sequence[object] = range(first, first + len(rows))
+        elif field.name == OWN_TIME:
+            values = [row.own_time for row in rows]
+        else:
+            values = [row.values.get(field.name) for row in rows]
+        arrays.append(pa.array(values, type=field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)

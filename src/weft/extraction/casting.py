@@ -1,0 +1,186 @@
+"""Text and foreign types to Weft's, by DuckDB, exactly: what would have to be rounded or cut is no value of the type.
+
+An expression here gives NULL where the value is not of the type; the caller tells that from a NULL in the file.
+TIMESTAMP text without an offset is UTC, as the connection's zone is (design section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, DataType
+
+_FIRST: Final = "TIMESTAMPTZ '0001-01-01 00:00:00+00'"
+_LAST: Final = "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"
+_INTEGER: Final = "-?(0|[1-9][0-9]*)"
+_NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+_SIZES: Final = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INTEGER", "BIGINT": "BIGINT"}
+
+_FROM_DUCKDB: Final = {
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INTEGER": "INT",
+    "BIGINT": "BIGINT",
+    "UTINYINT": "SMALLINT",
+    "USMALLINT": "INT",
+    "UINTEGER": "BIGINT",
+    "UBIGINT": "DECIMAL(20,0)",
+    "HUGEINT": "DECIMAL(38,0)",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "DATE": "DATE",
+    "BLOB": "BINARY",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMP_S": "TIMESTAMP",
+    "TIMESTAMP_MS": "TIMESTAMP",
+    "TIMESTAMP_NS": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A DuckDB of its own: in memory, UTC, two threads, no network (no extension is fetched)."""
+    connection = duckdb.connect(":memory:")
+    for setting in (
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+        "SET TimeZone = 'UTC'",
+        "SET threads = 2",
+        "SET preserve_insertion_order = true",
+    ):
+        connection.execute(setting)
+    return connection
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB's SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def from_text(cell: str, kind: DataType) -> str:
+    """An expression of the type (BINARY from base64) from one of VARCHAR; NULL where the text is not of the type."""
+    bare = f"trim({cell})"
+    name = kind.name
+    if name in _SIZES:
+        return f"CASE WHEN regexp_full_match({bare}, '[+-]?[0-9]+') THEN TRY_CAST({bare} AS {_SIZES[name]}) END"
+    if name == "DECIMAL":
+        exact = rf"[+-]?[0-9]+(\.[0-9]{{0,{kind.scale}}}0*)?"
+        return f"CASE WHEN regexp_full_match({bare}, '{exact}') THEN TRY_CAST({bare} AS {duckdb_type(kind)}) END"
+    if name == "DATE":
+        return f"CASE WHEN regexp_full_match({bare}, '{_DAY}') THEN TRY_CAST({bare} AS DATE) END"
+    if name == "TIMESTAMP":
+        return _in_range(f"TRY_CAST({bare} AS TIMESTAMPTZ)")
+    if name == "BINARY":
+        return f"TRY(from_base64({cell}))"
+    return cell if name == "STRING" else f"TRY_CAST({bare} AS {duckdb_type(kind)})"
+
+
+def from_typed(column: str, found: str, kind: DataType) -> str:
+    """An expression of the type from a column of DuckDB's type ``found``; NULL where the value is not of it."""
+    if weft_type(found) == kind:
+        if kind.name == "TIMESTAMP":
+            return _in_range(f"TRY_CAST({column} AS TIMESTAMPTZ)")
+        if kind.name != "STRING":
+            return f"TRY_CAST({column} AS {duckdb_type(kind)})"
+    return from_text(_as_text(column, found), kind)
+
+
+def _as_text(column: str, found: str) -> str:
+    if found == "VARCHAR":
+        return column
+    if found == "BLOB":
+        return f"to_base64({column})"
+    if _is_nested(found):
+        return f"CAST(to_json({column}) AS VARCHAR)"
+    return f"CAST({column} AS VARCHAR)"
+
+
+def _is_nested(found: str) -> bool:
+    return found.endswith("]") or found.startswith(("STRUCT", "MAP", "UNION"))
+
+
+def _in_range(instant: str) -> str:
+    """Leaves out infinities and years that Spark does not print."""
+    return f"CASE WHEN {instant} BETWEEN {_FIRST} AND {_LAST} THEN {instant} END"
+
+
+def duckdb_type(kind: DataType) -> str:
+    """DuckDB's name of a type that Weft stores."""
+    names = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ", "BINARY": "BLOB"}
+    return names.get(kind.name, str(kind))
+
+
+def weft_type(found: str) -> DataType:
+    """The type in which a Parquet column of DuckDB's type ``found`` is stored; what Weft lacks is STRING (nested:
+    JSON).
+
+    Nanoseconds are cut to microseconds.
+    """
+    if found.startswith("DECIMAL"):
+        return DataType.parse(found)
+    return DataType.parse(_FROM_DUCKDB.get(found, "STRING"))
+
+
+class Inference:
+    """The narrowest type that holds every value of each text column, over any number of batches.
+
+    BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP, else STRING; a column without a value is STRING.  Whatever the type does
+    not give back as it was written (leading zeros, 16 digits or more beyond BIGINT) is STRING.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._possible: dict[str, set[str]] = {name: set(_TESTS) for name in names}
+        self._filled: set[str] = set()
+
+    def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
+        """Takes in a batch: a VARCHAR column for each name (names that are new begin here)."""
+        for name in cells.column_names:
+            self._possible.setdefault(name, set(_TESTS))
+        self._names = list(self._possible)
+        connection.register("cells", cells)
+        try:
+            for name in cells.column_names:
+                self._observe_one(connection, name)
+        finally:
+            connection.unregister("cells")
+
+    def _observe_one(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        cell = quoted(name)
+        kinds = sorted(self._possible[name])
+        tests = "".join(f", coalesce(bool_and({_TESTS[kind].format(cell)}), true)" for kind in kinds)
+        [row] = connection.execute(f"SELECT count({cell}){tests} FROM cells").fetchall()
+        if row[0]:
+            self._filled.add(name)
+        self._possible[name] = {kind for kind, held in zip(kinds, row[1:], strict=True) if held}
+
+    def types(self) -> Mapping[str, DataType]:
+        """The type of each column seen."""
+        return {name: self._type(name) for name in self._names}
+
+    def _type(self, name: str) -> DataType:
+        if name not in self._filled:
+            return STRING
+        found = next((kind for kind in _TESTS if kind in self._possible[name]), None)
+        return STRING if found is None else _INFERRED.get(found, DataType(found))
+
+
+_INFERRED: Final = {"BOOLEAN": BOOLEAN, "DOUBLE": DOUBLE}
+# In the order of preference.  A whole number in a DOUBLE column must be exact there.
+_TESTS: Final = {
+    "BOOLEAN": "({0} IS NULL OR lower({0}) IN ('true', 'false'))",
+    "BIGINT": f"({{0}} IS NULL OR (regexp_full_match({{0}}, '{_INTEGER}') AND TRY_CAST({{0}} AS BIGINT) IS NOT NULL))",
+    "DOUBLE": f"({{0}} IS NULL OR (regexp_full_match({{0}}, '{_NUMBER.replace('{', '{{').replace('}', '}}')}')"
+    " AND (length({0}) <= 15 OR regexp_matches({0}, '[.eE]'))))",
+    "DATE": f"({{0}} IS NULL OR (regexp_full_match({{0}}, '{_DAY.replace('{', '{{').replace('}', '}}')}')"
+    " AND TRY_CAST({0} AS DATE) IS NOT NULL))",
+    "TIMESTAMP": f"({{0}} IS NULL OR (regexp_full_match({{0}}, '{_INSTANT.replace('{', '{{').replace('}', '}}')}')"
+    " AND TRY_CAST({0} AS TIMESTAMPTZ) IS NOT NULL))",
+}

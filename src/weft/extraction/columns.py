@@ -1,0 +1,124 @@
+"""The columns of a file: their names, and whether they are those of the table that it is loaded into."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.errors import Refused
+
+TS: Final = "ts"
+OWN_TIME: Final = "_own_time"
+SEQ: Final = "_seq"
+MAX_COLUMNS: Final = 2_000
+_RESERVED: Final = frozenset({OWN_TIME, SEQ, "_ordinal", "_first_at", "_tick"})
+_NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """What of a file is stored: ``stored`` columns with their types, of which the table lacks ``added``.
+
+    ``absent`` are columns of the table that the file lacks (NULL in every row); ``own_time`` is the file's column
+    from which ts is mapped, as the file writes it, or None.
+    """
+
+    stored: tuple[tuple[str, DataType], ...]
+    added: tuple[tuple[str, DataType], ...]
+    absent: tuple[tuple[str, DataType], ...]
+    own_time: str | None
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raises Refused for names that cannot be columns, or that differ in nothing but case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+            proposal = re.sub(r"\W+", "_", name).strip("_") or "column"
+            raise Refused(
+                f"not a name for a column: {name!r}",
+                hint=f"Rename it in the file (its first line holds the names), for example to {proposal!r}.",
+                where=where,
+            )
+        if name.lower() in seen:
+            raise Refused(f"two columns have the same name: {seen[name.lower()]!r} and {name!r}", where=where)
+        seen[name.lower()] = name
+    if len(names) > MAX_COLUMNS:
+        raise Refused(f"more than {MAX_COLUMNS} columns", hint="Nested values are kept as JSON text.", where=where)
+    if not names:
+        raise Refused("no column was found", hint="CSV needs its names in the first line.", where=where)
+
+
+def match_columns(
+    found: Sequence[tuple[str, DataType]], schema: TableSchema | None, ts_from: str | None, evolve: bool, where: str
+) -> FileColumns:
+    """The file's columns beside the table's (None: the load makes the table).
+
+    A column ``ts`` is Weft's own: the file may have one only where ``ts_from`` names it; it is then mapped, not
+    stored twice. Raises Refused for missing and for other columns unless ``evolve``, and for a ``ts_from`` that is no
+    instant.
+    """
+    own_time = _own_time(found, ts_from, where)
+    stored = [(name, kind) for name, kind in found if name.lower() != TS]
+    if schema is None:
+        return FileColumns(tuple(stored), (), (), own_time)
+    in_file = {name.lower() for name, _ in stored}
+    known = [(column.name, column.type) for column in schema.columns if column.name != schema.start]
+    types = {name.lower(): (name, kind) for name, kind in known}
+    added = tuple((name, kind) for name, kind in stored if name.lower() not in types)
+    absent = tuple((name, kind) for name, kind in known if name.lower() not in in_file)
+    if (added or absent) and not evolve:
+        _refuse_others(schema.name, [name for name, _ in added], [name for name, _ in absent], where)
+    return FileColumns(tuple(types.get(name.lower(), (name, kind)) for name, kind in stored), added, absent, own_time)
+
+
+def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str) -> str | None:
+    names = [name for name, _ in found]
+    has_ts = next((name for name in names if name.lower() == TS), None)
+    if ts_from is None:
+        if has_ts is not None:
+            raise Refused(
+                "the column ts is Weft's: the instant at which a row came to be known",
+                hint="Load it with --ts-from ts where it is that instant; rename it otherwise.",
+                where=where,
+            )
+        return None
+    named = next((pair for pair in found if pair[0].lower() == ts_from.lower()), None)
+    if named is None:
+        near = difflib.get_close_matches(ts_from, names, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(names)}."
+        raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
+    if has_ts is not None and named[0] != has_ts:
+        raise Refused("the column ts is Weft's, and ts is to come from another", hint="Rename it.", where=where)
+    if named[1].name not in ("TIMESTAMP", "DATE"):
+        raise Refused(f"{named[0]!r} is {named[1]}, not an instant", hint="ISO 8601 is read.", where=where)
+    return named[0]
+
+
+def _refuse_others(table: str, added: list[str], absent: list[str], where: str) -> None:
+    parts = []
+    if absent:
+        parts.append(f"lacks {', '.join(absent)}")
+    if added:
+        parts.append(f"has also {', '.join(added)}")
+    raise Refused(
+        f"the file's columns are not those of {table}: it {' and '.join(parts)}",
+        hint="--evolve adds new columns to the table, and reads missing ones as NULL.",
+        where=where,
+    )
+
+
+def narrowed(kind: DataType, kinds: frozenset[str]) -> DataType:
+    """The type inferred from a JSON column's text, given what its values were (``string number boolean nested``).
+
+    Digits in a string are a string: a postal code is no number.
+    """
+    if kind.name in ("BIGINT", "DOUBLE"):
+        return kind if kinds == {"number"} else STRING
+    if kind.name == "BOOLEAN":
+        return kind if kinds == {"boolean"} else STRING
+    return kind if kinds <= {"string"} else STRING

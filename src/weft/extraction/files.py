@@ -1,0 +1,184 @@
+"""CSV, JSON lines and Parquet as batches of a table's rows.
+
+Every format comes down to a table of foreign columns that DuckDB casts (:mod:`weft.extraction.casting`), a batch at a
+time.  A record that is not of the table's types is rejected with the names of the columns at fault.  In CSV an empty
+cell is NULL, in JSON lines a name that is not there; a Parquet record in quarantine is kept as its JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.algebra.schema import DataType, TableSchema
+from weft.errors import ExtractionError
+from weft.extraction.batches import MAX_ROWS, Batch
+from weft.extraction.byte_streams import DAMAGE, plain
+from weft.extraction.casting import connect, weft_type
+from weft.extraction.columns import FileColumns, check_names, match_columns
+from weft.extraction.file_casting import Caster, Format, Layout
+from weft.extraction.inspection import csv_layout, infer_csv, infer_json
+from weft.extraction.record import printable
+from weft.extraction.text_records import TextRecord, csv_records, json_records
+
+_SUFFIXES: Final[dict[str, Format]] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file whose columns were found to fit; ``columns`` are those that its batches have, in the table's order."""
+
+    path: Path
+    layout: Layout
+    matched: FileColumns
+    columns: tuple[tuple[str, DataType], ...]
+
+    @property
+    def name(self) -> str:
+        """The absolute path, printable."""
+        return printable(str(self.path))
+
+    def options(self, ts_from: str | None) -> dict[str, object]:
+        """What a retry of a rejected record needs to read it as this load did (JSON-able)."""
+        layout = self.layout
+        return {
+            "kind": "file",
+            "format": layout.format,
+            "names": list(layout.names),
+            "dialect": [layout.dialect.delimiter, layout.dialect.quote, layout.dialect.escape],
+            "own_time": self.matched.own_time,
+            "ts_from": ts_from,
+        }
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in the file's order, cast to the table's types, with the running maximum of the own time.
+
+        A NULL own time takes what went before it.  Raises ExtractionError where Parquet is damaged.
+        """
+        caster = Caster(self.layout, self.matched.own_time, self.columns, self.name)
+        with connect() as connection:
+            if self.layout.format == "parquet":
+                yield from _parquet_batches(self.path, caster, connection)
+                return
+            with _opened(self.path) as stream:
+                records: Iterator[TextRecord] = json_records(stream)
+                if self.layout.format == "csv":
+                    records = csv_records(stream, self.layout.dialect)
+                    next((record for record in records if record.problem is None), None)
+                yield from caster.text_batches(records, connection)
+
+
+def digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of the file's bytes, in hex; raises ExtractionError where it cannot be read."""
+    total = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                total.update(chunk)
+    except OSError as error:
+        raise _unreadable(Path(path), error) from None
+    return total.hexdigest()
+
+
+def open_file(
+    path: str | os.PathLike[str], schema: TableSchema | None, *, ts_from: str | None = None, evolve: bool = False
+) -> FileSource:
+    """Looks at the file's columns; reads it once where types must be inferred or JSON's names collected.
+
+    ``schema`` is the table's, or None for the load that makes it.  Raises ExtractionError for a file that cannot be
+    read at all, Refused for columns that are not the table's (see :func:`weft.extraction.columns.match_columns`).
+    """
+    file = Path(os.path.abspath(path))
+    name = printable(str(file))
+    try:
+        layout, found = _look(file, infer=schema is None or evolve or ts_from is not None)
+    except (*DAMAGE, pa.ArrowException) as error:
+        raise _unreadable(file, error) from None
+    check_names(layout.names, name)
+    matched = match_columns(found, schema, ts_from, evolve, name)
+    known = [] if schema is None else [(c.name, c.type) for c in schema.columns if c.name != schema.start]
+    columns = (*known, *matched.added) if schema is not None else matched.stored
+    return FileSource(file, layout, matched, columns)
+
+
+def _unreadable(path: Path, error: Exception) -> ExtractionError:
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
+    return ExtractionError(
+        f"cannot be read: {printable(str(path))} ({reason})", hint="Name a CSV, JSON lines or Parquet file."
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    with path.open("rb", buffering=0) as raw:
+        yield plain(raw)
+
+
+def _format(path: Path) -> Format:
+    """By the name, compression's suffix aside; by the first bytes where the name does not tell."""
+    for suffix in reversed([suffix.lower() for suffix in path.suffixes[-2:]]):
+        if suffix in _SUFFIXES:
+            return _SUFFIXES[suffix]
+    with _opened(path) as stream:
+        head = stream.peek(64).lstrip()
+    return "parquet" if head.startswith(b"PAR1") else "json" if head.startswith(b"{") else "csv"
+
+
+def _look(path: Path, infer: bool) -> tuple[Layout, list[tuple[str, DataType]]]:
+    kind = _format(path)
+    with connect() as connection:
+        if kind == "parquet":
+            with pq.ParquetFile(path) as file:
+                empty = file.schema_arrow.empty_table()
+            types = _described(connection, empty)
+            names = tuple(empty.column_names)
+            return Layout(kind, names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
+        if kind == "json":
+            with _opened(path) as stream:
+                found = infer_json(json_records(stream), printable(str(path)), connection)
+            return Layout(kind, tuple(found), ("VARCHAR",) * len(found)), list(found.items())
+        names, dialect = csv_layout(partial(_opened, path), connection)
+        layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
+        if not infer:
+            return layout, [(name, DataType("STRING")) for name in names]
+        check_names(names, printable(str(path)))
+        with _opened(path) as stream:
+            types_of = infer_csv(csv_records(stream, dialect), names, connection)
+        return layout, [(name, types_of[name]) for name in names]
+
+
+def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[str, ...]:
+    if not table.column_names:
+        return ()
+    connection.register("described", table)
+    rows = connection.execute("DESCRIBE SELECT * FROM described").fetchall()
+    connection.unregister("described")
+    return tuple(str(row[1]) for row in rows)
+
+
+def _parquet_batches(path: Path, caster: Caster, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
+    try:
+        with pq.ParquetFile(path) as file:
+            for piece in file.iter_batches(MAX_ROWS // 5):
+                yield caster.cast(pa.Table.from_batches([piece]), None, connection)
+    except (OSError, pa.ArrowException, duckdb.Error) as error:
+        raise _unreadable(path, error) from None

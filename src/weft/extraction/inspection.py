@@ -1,0 +1,100 @@
+"""Looking at a text file before it is loaded: how its CSV is written, which columns it has, of which types."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Final, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+from weft.errors import Refused
+from weft.extraction.casting import Inference
+from weft.extraction.columns import check_names, narrowed
+from weft.extraction.text_records import Dialect, TextRecord, csv_records
+
+_SAMPLE: Final = 1 << 18
+_AT_ONCE: Final = 10_000
+_T = TypeVar("_T")
+
+
+def csv_layout(
+    opened: Callable[[], AbstractContextManager[io.BufferedReader]], connection: duckdb.DuckDBPyConnection
+) -> tuple[tuple[str, ...], Dialect]:
+    """The names in the first line, and the dialect, which DuckDB sniffs from the beginning of the file.
+
+    Raises Refused where no line can be read as names.
+    """
+    with opened() as stream:
+        sample = stream.read(_SAMPLE)
+    dialect = _dialect(sample[: sample.rfind(b"\n") + 1] or sample, connection)
+    with opened() as stream:
+        first = next((record for record in csv_records(stream, dialect) if record.problem is None), None)
+    if first is None or not isinstance(first.cells, list):
+        raise Refused("the file has no line of names", hint="CSV needs the names of its columns in the first line.")
+    return tuple((name or "").strip() for name in first.cells), dialect
+
+
+def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        file.write(sample)
+        file.flush()
+        try:
+            rows = connection.execute(
+                'SELECT "Delimiter", "Quote", "Escape" FROM sniff_csv(?, ignore_errors = true)', [file.name]
+            ).fetchall()
+        except duckdb.Error:
+            return Dialect()
+    if not rows:
+        return Dialect()
+    # What it did not find is written "(empty)".
+    delimiter, quote, escape = (value if value is not None and len(value) == 1 else "" for value in rows[0])
+    return Dialect(delimiter or ",", quote or '"', escape if escape not in ("", quote) else None)
+
+
+def infer_csv(
+    records: Iterable[TextRecord], names: Sequence[str], connection: duckdb.DuckDBPyConnection
+) -> Mapping[str, DataType]:
+    """The type of each column, by every record after the line of names."""
+    inference = Inference(names)
+    good = (record.cells for record in records if isinstance(record.cells, list))
+    next(good, None)
+    for piece in _pieces(good):
+        columns = zip(*piece, strict=True)
+        inference.observe(connection, pa.table([pa.array(cells, pa.string()) for cells in columns], names=list(names)))
+    return inference.types()
+
+
+def infer_json(records: Iterable[TextRecord], where: str, connection: duckdb.DuckDBPyConnection) -> dict[str, DataType]:
+    """The names of every record, in the order of their first appearance, with their types.
+
+    Raises Refused for a name that cannot be a column's; ``where`` is the file.
+    """
+    inference = Inference(())
+    kinds: dict[str, set[str]] = {}
+    good = (record for record in records if isinstance(record.cells, dict))
+    for piece in _pieces(good):
+        names: dict[str, None] = {}
+        for record in piece:
+            names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
+            for name, kind in (record.kinds or {}).items():
+                kinds.setdefault(name, set()).add(kind)
+        check_names(list(names), where)
+        cells = {
+            name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())
+            for name in names
+        }
+        inference.observe(connection, pa.table(cells))
+    types = inference.types()
+    return {name: narrowed(kind, frozenset(kinds.get(name, ()))) for name, kind in types.items()}
+
+
+def _pieces(items: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(items)
+    while piece := list(islice(iterator, _AT_ONCE)):
+        yield piece

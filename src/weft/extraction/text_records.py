@@ -1,0 +1,255 @@
+"""The records of CSV and of JSON lines as cells of text, each with the bytes it was read from.
+
+Nothing is lost: a line that is no record comes out with the problem named.  CSV is parsed by the standard library, in
+its strict mode; a record that goes wrong over several lines (an unclosed quote) costs its first line only, and
+reading goes on at the second.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.extraction.byte_streams import DAMAGE, damage_text, long_line
+from weft.extraction.record import MAX_LINE, MAX_RECORD
+
+Cells = list[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TextRecord:
+    """One record: its first line's number (from 1), its bytes, and its cells or the problem.
+
+    ``kinds`` tells for JSON what each value was; for CSV it is None.
+    """
+
+    line: int
+    raw: bytes
+    cells: dict[str, str | None] | Cells | None
+    problem: str | None = None
+    kinds: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV is written."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str | None = None
+
+
+DEFAULT_DIALECT: Final = Dialect()
+
+
+class _Lines:
+    """Numbered lines of bytes, none longer than MAX_LINE + 1; lines can be put back.  As an iterator: decoded lines."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self._back: deque[bytes] = deque()
+        self.number = 0
+        self.taken: list[bytes] = []
+        self.damage: str | None = None
+
+    def take(self) -> bytes:
+        """The next line (b"" at the end), noted in ``taken``; where the stream breaks off, ``damage`` says why."""
+        line = self._back.popleft() if self._back else self._read()
+        if line:
+            self.taken.append(line)
+            self.number += line.endswith(b"\n")
+        return line
+
+    def _read(self) -> bytes:
+        if self.damage is not None:
+            return b""
+        try:
+            line = self._stream.readline(MAX_LINE + 1)
+        except DAMAGE as error:
+            self.damage = damage_text(error)
+            return b""
+        return line.removeprefix(b"\xef\xbb\xbf") if self.number == 0 and not self.taken else line
+
+    def put_back(self, lines: list[bytes]) -> None:
+        """Makes them the next ones again."""
+        self._back.extendleft(reversed(lines))
+        self.number -= sum(line.endswith(b"\n") for line in lines)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self.take()
+        if not line:
+            raise StopIteration
+        return line.decode("utf-8", "surrogateescape")
+
+
+def _next_line(lines: _Lines) -> bytes | list[TextRecord]:
+    """The next line that can be parsed, b"" at the end; or what cannot: the pieces of a line that is too long."""
+    lines.taken = []
+    line = lines.take()
+    if len(line) <= MAX_LINE:
+        return line
+    number, rejected, held = lines.number + (not line.endswith(b"\n")), [], [line]
+    while line and not line.endswith(b"\n"):
+        line = lines.take()
+        held.append(line)
+        if len(held) * MAX_LINE >= MAX_RECORD:
+            rejected.append(TextRecord(number, b"".join(held), None, long_line()))
+            held = []
+    if any(held):
+        rejected.append(TextRecord(number, b"".join(held), None, long_line()))
+    lines.taken = []
+    return rejected
+
+
+def csv_records(stream: io.BufferedReader, dialect: Dialect, width: int | None = None) -> Iterator[TextRecord]:
+    """The records of a CSV, the line of names among them; ``width`` is how many cells one has (None: as the first).
+
+    An empty cell is None.  Blank lines are no records.
+    """
+    lines = _Lines(stream)
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape,
+        doublequote=dialect.escape is None,
+        strict=True,
+    )
+    while line := _next_line(lines):
+        if isinstance(line, list):
+            yield from line
+            continue
+        lines.put_back(lines.taken)
+        lines.taken = []
+        record = _csv_record(reader, lines, width)
+        if record is None:
+            continue
+        if width is None and isinstance(record.cells, list):
+            width = len(record.cells)
+        yield record
+    yield from _broken_off(lines)
+
+
+def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | None:
+    number = lines.number + 1
+    cells: list[str] | None = None
+    try:
+        cells = next(reader)
+        problem = None
+    except csv.Error as error:
+        problem = f"not CSV: {error}"
+    if cells == []:
+        return None
+    if cells is not None and width is not None and len(cells) != width:
+        problem = f"{len(cells)} cells where there should be {width}"
+    if problem is not None:
+        lines.put_back(lines.taken[1:])
+        return TextRecord(number, lines.taken[0], None, problem)
+    raw = b"".join(lines.taken)
+    return TextRecord(number, raw, [cell or None for cell in cells or ()], _not_text(raw))
+
+
+def _not_text(raw: bytes) -> str | None:
+    if b"\0" in raw:
+        return "NUL bytes"
+    if not raw.isascii():
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return "broken encoding: not UTF-8"
+    return None
+
+
+def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
+    if lines.damage is not None:
+        yield TextRecord(lines.number + 1, b"", None, f"damaged file, the rest of it is lost: {lines.damage}")
+
+
+class _Number(str):
+    """A number as the JSON writes it: exact, however long."""
+
+    __slots__ = ()
+
+
+class _Repeated(ValueError):
+    """A name that occurs twice in one object."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Repeated("a name occurs twice")
+    return found
+
+
+_EXACT: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_Number, parse_int=_Number, parse_constant=_Number
+)
+
+
+def json_records(stream: io.BufferedReader) -> Iterator[TextRecord]:
+    """The records of JSON lines, one object a line; blank lines are none.  Nested values are cells of JSON text."""
+    lines = _Lines(stream)
+    while line := _next_line(lines):
+        if isinstance(line, list):
+            yield from line
+        elif line.strip():
+            yield json_record(lines.number + (not line.endswith(b"\n")), line)
+    yield from _broken_off(lines)
+
+
+def json_record(number: int, line: bytes) -> TextRecord:
+    """One line as a record, or with the problem."""
+    problem = _not_text(line)
+    if problem is not None:
+        return TextRecord(number, line, None, problem)
+    try:
+        found = _EXACT.decode(line.decode("utf-8").strip())
+        if not isinstance(found, dict):
+            return TextRecord(number, line, None, "not a JSON object")
+        cells: dict[str, str | None] = {}
+        kinds: dict[str, str] = {}
+        for name, value in found.items():
+            if value is not None:
+                kinds[name], cells[name] = _cell(value)
+            else:
+                cells[name] = None
+        # A lone surrogate is written in ASCII and is no text.
+        "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        return TextRecord(number, line, None, f"not a line of JSON: {' '.join(str(error).split())[:200]}")
+    return TextRecord(number, line, cells, None, kinds)
+
+
+def _cell(value: Any) -> tuple[str, str]:
+    if isinstance(value, _Number):
+        return "number", str(value)
+    if isinstance(value, str):
+        return "string", value
+    if isinstance(value, bool):
+        return "boolean", "true" if value else "false"
+    return "nested", _nested(value)
+
+
+def _nested(value: Any) -> str:
+    """JSON text of an array or object, its numbers as they were written."""
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{','.join(_nested(item) for item in value)}]"
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{_nested(item)}" for name, item in value.items())
+            + "}"
+        )
+    return json.dumps(value, ensure_ascii=False)

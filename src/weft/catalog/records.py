@@ -20,7 +20,7 @@ TickState = Literal["planned", "committed", "abandoned"]
 ReservationState = Literal["open", "committed", "abandoned"]
 QuarantineState = Literal["open", "retried", "dropped"]
 SubscriptionState = Literal["active", "parked"]
-OutboxState = Literal["pending", "sent", "failed"]
+OutboxState = Literal["pending", "sent", "failed", "unknown"]
 JsonScalar = str | int | float | bool | None
 Parameter = tuple[str, JsonScalar]
 
@@ -235,7 +235,8 @@ class OutboxEntry:
     """One message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
 
     ``pending``: it was begun and what became of it is not known; ``failed``: it is known not to have gone, and will be
-    tried again; ``sent``.  ``position`` is the channel's own note of where it began (a file's offset, as JSON).
+    tried again; ``unknown``: it may have gone, nothing can tell, and it is tried again once a person says so; ``sent``.
+    ``position`` is the channel's own note of where it began (a file's offset, as JSON).
     """
 
     entry_id: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select, update
 
@@ -40,6 +40,11 @@ class Subscriptions(Store):
             wanted = wanted.where(schema.subscriptions.c.query_id == query_id)
         with self._read() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
+
+    def subscription(self, sub_id: int) -> Subscription:
+        """The subscription with that id; raises NotFound."""
+        with self._read() as connection:
+            return _read(connection, sub_id)
 
     def unsent(self) -> tuple[OutboxEntry, ...]:
         """The messages that were begun and are not known to be sent, the oldest first."""
@@ -119,18 +124,18 @@ class Subscriptions(Store):
         with self._write(token) as connection:
             return _fail(connection, sub_id, error, next_attempt_at)
 
-    def resume_subscription(self, token: int, sub_id: int, *, forget_position: bool = False) -> Subscription:
-        """Lets a parked subscription be tried again at once.
+    def settle_entry(self, token: int, entry_id: int, state: Literal["failed", "unknown"]) -> None:
+        """Says what became of a message that was ``pending``, and forgets its position.
 
-        ``forget_position``: a message whose outcome cannot be found out any more is taken as not sent.
+        A channel undoes what a message left behind once only: later its place may be another's.
         """
         with self._write(token) as connection:
-            if forget_position:
-                connection.execute(
-                    update(schema.outbox)
-                    .where(schema.outbox.c.sub_id == sub_id, schema.outbox.c.state == "pending")
-                    .values(state="failed", position=None)
-                )
+            _unsent(connection, entry_id)
+            _change_entry(connection, entry_id, state=state, position=None)
+
+    def resume_subscription(self, token: int, sub_id: int) -> Subscription:
+        """Lets a parked subscription be tried again at once, a message whose outcome is unknown too."""
+        with self._write(token) as connection:
             _change(connection, sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
             return _read(connection, sub_id)
 

@@ -1,0 +1,1 @@
+"""Answers going out: channels, and the outbox that gives each message to its channel once."""

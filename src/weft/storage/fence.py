@@ -32,7 +32,10 @@ class OwnCommit:
 
 
 def find_version(path: Path, app_id: str, txn_version: int) -> int | None:
-    """Delta's version of the commit that carries this transaction, None where there is none among those in the log."""
+    """Delta's version of the commit that added files in this transaction, None where the log has none.
+
+    A commit that only spent the transaction's number (``spend``) does not count: it is somebody else's.
+    """
     latest = latest_version(path)
     if latest is None:
         return None
@@ -40,10 +43,13 @@ def find_version(path: Path, app_id: str, txn_version: int) -> int | None:
         commit = _commit_file(path, version)
         if not commit.exists():  # older ones are cleaned up behind a checkpoint
             return None
-        for action in _actions(commit):
-            txn = action.get("txn")
-            if txn and txn["appId"] == app_id and txn["version"] == txn_version:
-                return version
+        actions = list(_actions(commit))
+        ours = any(
+            "txn" in action and (action["txn"]["appId"], action["txn"]["version"]) == (app_id, txn_version)
+            for action in actions
+        )
+        if ours:
+            return version if any("add" in action for action in actions) else None
     return None
 
 
@@ -55,7 +61,8 @@ def find_commit(path: Path, app_id: str, txn_version: int, ts: str = "ts") -> Ow
     version = find_version(path, app_id, txn_version)
     if version is None:
         return None
-    rows, instants = 0, []
+    rows = 0
+    instants: list[int] = []
     for file in added_files(path, version):
         count, least, greatest = _read_instants(file.path, ts)
         rows += count

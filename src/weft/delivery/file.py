@@ -1,0 +1,185 @@
+"""Files: answers appended as JSON lines or CSV, each once, under one folder.
+
+A message is one append from an offset that the outbox stored before; what an interrupted append left is cut off again.
+So a file belongs to one query, and nobody else should append to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from weft.delivery.channel import Message, Outcome
+from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
+from weft.errors import DeliveryError, Refused
+from weft.failpoint import failpoint
+
+_JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
+_CSV_SUFFIX: Final = ".csv"
+
+
+def relative_path(text: str, root: Path) -> PurePosixPath:
+    """The file's path under ``root``; raises Refused for one that leaves it or whose suffix names no format.
+
+    >>> relative_path("a/./b.jsonl", Path("/srv/files"))
+    PurePosixPath('a/b.jsonl')
+    """
+    given = PurePosixPath(text)
+    if not text or "\0" in text or text.endswith("/"):
+        raise Refused(f"{text!r} is no file's path", hint="Write file:NAME.jsonl or file:NAME.csv.")
+    if ".." in given.parts:
+        raise Refused(f"the path {text!r} has '..' in it", hint=f"Name a file under {root}.")
+    if given.is_absolute():
+        bases = (PurePosixPath(os.path.abspath(root)), PurePosixPath(os.path.realpath(root)))
+        inside = [base for base in bases if given.is_relative_to(base)]
+        if not inside:
+            raise Refused(f"{text!r} is not under {root}", hint=f"Name a file under {root}, or set WEFT_FILES_ROOT.")
+        given = given.relative_to(inside[0])
+    if given.suffix.lower() not in (*_JSON_SUFFIXES, _CSV_SUFFIX):
+        raise Refused(
+            f"the suffix of {text!r} names no format", hint="Use .jsonl, .ndjson or .json for JSON lines, .csv for CSV."
+        )
+    return given
+
+
+class _Gone(DeliveryError):
+    """The file, or a folder on the way to it, is not there."""
+
+
+class FileChannel:
+    """One file under ``root``; folders on the way are made, symbolic links on the way are refused."""
+
+    def __init__(self, path: str, root: Path) -> None:
+        self._root = root
+        self._path = relative_path(path, root)
+        self._csv = self._path.suffix.lower() == _CSV_SUFFIX
+
+    @property
+    def address(self) -> str:
+        """The channel's one name, whichever way it was written."""
+        return f"file:{self._path}"
+
+    def prepare(self) -> str:
+        """Makes the file where there is none; its size and its number in the file system."""
+        with self._opened(create=True) as file:
+            found = os.fstat(file)
+            return json.dumps({"offset": found.st_size, "inode": found.st_ino})
+
+    def send(self, message: Message, position: str | None) -> None:
+        """Appends the message's rows at the position and waits until they are on the disk."""
+        offset, inode = _read_position(position)
+        names = field_names(name for name, _ in message.columns)
+        with self._opened(create=False) as file:
+            if os.fstat(file).st_ino != inode:
+                raise DeliveryError("the file was replaced while it was written to", where=self.address)
+            if self._csv and offset:
+                self._require_header(file, csv_header(names))
+            content = self._content(file, message, names, offset)
+            os.ftruncate(file, offset)
+            half = len(content) // 2
+            _write_at(file, content[:half], offset)
+            failpoint("delivery.torn")
+            _write_at(file, content[half:], offset + half)
+            os.fsync(file)
+
+    def recover(self, position: str | None) -> Outcome:
+        """Cuts the file back to the position; ``unknown`` where it is another file by now, or a shorter one."""
+        offset, inode = _read_position(position)
+        try:
+            with self._opened(create=False) as file:
+                found = os.fstat(file)
+                if found.st_ino != inode or found.st_size < offset:
+                    return "unknown"
+                os.ftruncate(file, offset)
+                os.fsync(file)
+        except _Gone:
+            return "unknown"
+        return "undone"
+
+    def _content(self, file: int, message: Message, names: list[str], offset: int) -> bytes:
+        if self._csv:
+            head = "" if offset else csv_header(names)
+            lines = (csv_line(row) for row in message.rows)
+        else:
+            head = ""
+            lines = (json_line(names, row) for row in message.rows)
+        # A line that someone left without its end must not run into the first of ours.
+        joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
+        return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
+
+    def _require_header(self, file: int, header: str) -> None:
+        wanted = header.encode()
+        if os.pread(file, len(wanted), 0) != wanted:
+            raise DeliveryError(
+                "the file has other columns than the query",
+                where=self.address,
+                hint="Move the file away, or deliver to another one.",
+            )
+
+    @contextmanager
+    def _opened(self, *, create: bool) -> Iterator[int]:
+        """The file, open for reading and writing; raises DeliveryError."""
+        with contextlib.ExitStack() as stack:
+            try:
+                yield self._open(stack, create=create)
+            except FileNotFoundError as error:
+                raise _Gone("the file is not there any more", where=self.address) from error
+            except OSError as error:
+                raise self._explained(error) from error
+
+    def _open(self, stack: contextlib.ExitStack, *, create: bool) -> int:
+        if create:
+            self._root.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        for part in self._path.parts[:-1]:
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+                    os.fsync(folder)
+            # Step by step and never through a link: what was a folder at install may be a link by now.
+            folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            stack.callback(os.close, folder)
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        if create:
+            flags |= os.O_CREAT
+        file = os.open(self._path.name, flags, 0o666, dir_fd=folder)
+        stack.callback(os.close, file)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise DeliveryError("this is not an ordinary file", where=self.address, hint="Deliver to another one.")
+        if create:
+            os.fsync(folder)
+        return file
+
+    def _explained(self, error: OSError) -> DeliveryError:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            return DeliveryError(
+                "the path goes through a symbolic link or something that is no folder",
+                where=self.address,
+                hint=f"Deliver to a file in real folders under {self._root}.",
+            )
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DeliveryError("the disk is full", where=self.address, hint="Make room: it is tried again.")
+        return DeliveryError(f"the file cannot be written: {error.strerror}", where=self.address)
+
+
+def _read_position(position: str | None) -> tuple[int, int]:
+    if position is None:
+        raise DeliveryError("a file's message has no position")
+    note = json.loads(position)
+    return int(note["offset"]), int(note["inode"])
+
+
+def _write_at(file: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view = view[written:]
+        offset += written

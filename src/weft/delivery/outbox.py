@@ -1,0 +1,208 @@
+"""The outbox: every subscription's answers go to its channel in order, each once (design section 6).
+
+A message is logged with its range and its channel's position, then sent, then marked; what died between is first
+undone by its channel.  A channel that failed is tried again after a pause that doubles, and at last parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+from weft.catalog import Catalog
+from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
+from weft.delivery.channel import Channel, Message
+from weft.delivery.registry import open_channel
+from weft.errors import DeliveryError, Refused
+from weft.failpoint import failpoint
+from weft.storage.ledger import ResultRow, read_rows
+
+MESSAGE_ROWS: Final = 10_000
+"""The most rows of one message."""
+
+_MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
+_FIRST_PAUSE_US: Final = 10 * 1_000_000
+_LONGEST_PAUSE_US: Final = 60 * 60 * 1_000_000
+ATTEMPTS: Final = 8
+"""After so many failures in a row a subscription is parked."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What one run did for one subscription: ``rows`` went out, up to ``last_ordinal``; ``error`` stopped it there."""
+
+    query_name: str
+    channel: str
+    rows: int
+    last_ordinal: int
+    error: str | None
+    parked: bool
+
+
+def deliver(
+    catalog: Catalog,
+    home: Path,
+    at: int,
+    *,
+    token: int | None = None,
+    queries: Collection[int] | None = None,
+    clock: Callable[[], int] | None = None,
+) -> list[Delivered]:
+    """Sends what is due to each subscription of ``queries`` (ids; None: all), and says what came of it.
+
+    ``at`` is the wall's time in microseconds.  Works under the lease of ``token``, else under one of its own (raises
+    LeaseBusy); with ``clock`` the lease is renewed before each message.  A channel's failure is stored and told, never
+    raised; subscriptions with nothing to send are left out.
+    """
+    lease = catalog.writing("deliver", clock or (lambda: at)) if token is None else nullcontext()
+    with lease as held:
+        run = _Run(catalog, home, at, held.token if held is not None else int(token or 0), clock)
+        run.recover()
+        by_id = {query.query_id: query for query in catalog.queries()}
+        done = []
+        for subscription in catalog.subscriptions():
+            query = by_id.get(subscription.query_id)
+            if query is None or (queries is not None and query.query_id not in queries):
+                continue
+            result = run.send_all(subscription, query)
+            if result is not None:
+                done.append(result)
+        return done
+
+
+class _Run:
+    """One run of the outbox, under one lease."""
+
+    def __init__(self, catalog: Catalog, home: Path, at: int, token: int, clock: Callable[[], int] | None) -> None:
+        self._catalog = catalog
+        self._home = home
+        self._at = at
+        self._token = token
+        self._clock = clock
+        self._blocked: set[str] = set()
+
+    def recover(self) -> None:
+        """Settles every message that was begun and not marked, before anything else goes anywhere.
+
+        Those of removed queries and parked subscriptions too: their place may be another's soon.
+        """
+        subscriptions = {subscription.sub_id: subscription for subscription in self._catalog.subscriptions()}
+        for entry in self._catalog.unsent():
+            if entry.state != "pending":
+                continue
+            subscription = subscriptions[entry.sub_id]
+            try:
+                channel = open_channel(subscription.channel, self._home)
+                outcome = "undone" if channel is None else channel.recover(entry.position)
+            except (DeliveryError, Refused) as error:
+                self._block(subscription, error)
+                continue
+            failpoint("delivery.recovered")
+            if outcome == "undone":
+                self._catalog.settle_entry(self._token, entry.entry_id, "failed")
+            else:
+                self._settle(entry, outcome)
+
+    def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
+        """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
+        if not self._is_due(subscription, query):
+            return None
+        before, error = subscription.delivered, None
+        try:
+            channel = open_channel(subscription.channel, self._home)
+        except Refused as refused:
+            channel, error = None, str(refused)
+            self._catalog.note_failure(self._token, subscription.sub_id, error, self._next_attempt(subscription))
+        current = subscription
+        # One reading of the ledger serves all the messages: each takes from it what it may hold.
+        rows = read_rows(self._home, query, before)
+        while channel is not None and error is None and current.delivered < query.rows:
+            error = self._send_next(channel, current, query, rows)
+            current = self._catalog.subscription(current.sub_id)
+        if channel is None and error is None:  # the cursor
+            return None
+        return Delivered(
+            query.name, current.channel, current.delivered - before, current.delivered, error, current.state == "parked"
+        )
+
+    def _send_next(
+        self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
+    ) -> str | None:
+        """Sends one message; why it did not go, or None."""
+        if self._clock is not None:
+            self._catalog.renew(self._token, self._clock())
+        rows = self._next_rows(subscription, answers)
+        try:
+            position = channel.prepare()
+        except DeliveryError as error:
+            self._catalog.note_failure(self._token, subscription.sub_id, str(error), self._next_attempt(subscription))
+            return str(error)
+        entry = self._catalog.open_entry(self._token, subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
+        failpoint("delivery.opened")
+        try:
+            channel.send(Message(entry.idempotency_key, query.name, query.columns, rows), position)
+        except DeliveryError as error:
+            self._undo(channel, subscription, entry, error)
+            return str(error)
+        failpoint("delivery.written")
+        self._catalog.mark_sent(self._token, entry.entry_id, self._at)
+        failpoint("delivery.marked")
+        return None
+
+    def _next_rows(self, subscription: Subscription, answers: Iterator[ResultRow]) -> tuple[ResultRow, ...]:
+        """The next message's rows: those of a message that did not go before, else as many as one may hold."""
+        held = next((entry for entry in self._catalog.unsent() if entry.sub_id == subscription.sub_id), None)
+        limit = MESSAGE_ROWS if held is None else held.last_ordinal - held.first_ordinal + 1
+        rows: list[ResultRow] = []
+        characters = 0
+        for row in islice(answers, limit):
+            rows.append(row)
+            characters += sum(len(value) for value in row.values if isinstance(value, str | bytes))
+            if held is None and characters > _MESSAGE_CHARACTERS:
+                break
+        return tuple(rows)
+
+    def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
+        """Settles at once a message that its channel refused in the middle."""
+        try:
+            outcome = channel.recover(entry.position)
+        except DeliveryError as worse:
+            self._block(subscription, worse)
+            return
+        if outcome == "undone":
+            pause_end = self._next_attempt(subscription)
+            self._catalog.mark_failed(self._token, entry.entry_id, str(error), pause_end)
+        else:
+            self._settle(entry, outcome)
+
+    def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown"]) -> None:
+        if outcome == "sent":
+            self._catalog.mark_sent(self._token, entry.entry_id, self._at)
+            return
+        reason = (
+            f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: sending was interrupted, "
+            "and its place is not as it was left. Resuming sends them again."
+        )
+        self._catalog.settle_entry(self._token, entry.entry_id, "unknown")
+        self._catalog.note_failure(self._token, entry.sub_id, reason, None)
+
+    def _block(self, subscription: Subscription, error: DeliveryError | Refused) -> None:
+        """Nothing may go to a place in which an interrupted message is still to be undone."""
+        self._blocked.add(subscription.channel)
+        self._catalog.note_failure(self._token, subscription.sub_id, str(error), self._next_attempt(subscription))
+
+    def _is_due(self, subscription: Subscription, query: QueryRecord) -> bool:
+        if subscription.state != "active" or subscription.channel in self._blocked:
+            return False
+        if subscription.next_attempt_at is not None and subscription.next_attempt_at > self._at:
+            return False
+        return subscription.delivered < query.rows
+
+    def _next_attempt(self, subscription: Subscription) -> int | None:
+        if subscription.attempts + 1 >= ATTEMPTS:
+            return None
+        return self._at + min(_FIRST_PAUSE_US << subscription.attempts, _LONGEST_PAUSE_US)

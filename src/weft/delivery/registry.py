@@ -1,0 +1,51 @@
+"""The channels that there are, by the word before the colon; a new one is a file and a line here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from weft.catalog import layout
+from weft.delivery.channel import Channel
+from weft.delivery.file import FileChannel
+from weft.errors import Refused
+
+CURSOR: Final = "cursor"
+"""Answers that are fetched, not sent: every query has this one."""
+
+
+def files_root(home: Path) -> Path:
+    """The folder under which file channels write: ``WEFT_FILES_ROOT``, else ``files`` in the home."""
+    configured = os.environ.get("WEFT_FILES_ROOT")
+    return Path(configured) if configured else layout.files_folder(home)
+
+
+def _file(address: str, home: Path) -> FileChannel:
+    return FileChannel(address, files_root(home))
+
+
+_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file}
+
+
+def canonical(text: str, home: Path) -> str:
+    """A channel's one name, for ``install``; raises Refused for one that is not known or cannot be."""
+    if text.strip().lower() == CURSOR:
+        return CURSOR
+    return _made(text, home).address
+
+
+def open_channel(text: str, home: Path) -> Channel | None:
+    """The channel of that name, None for the cursor, which takes no messages; raises Refused."""
+    return None if text == CURSOR else _made(text, home)
+
+
+def _made(text: str, home: Path) -> Channel:
+    scheme, colon, address = text.strip().partition(":")
+    make = _CHANNELS.get(scheme.lower()) if colon else None
+    if make is None:
+        raise Refused(
+            f"there is no channel {text!r}", hint=f"There is: {CURSOR}, " + ", ".join(f"{each}:…" for each in _CHANNELS)
+        )
+    return make(address, home)

@@ -1,0 +1,127 @@
+"""Answers as JSON lines and as CSV.
+
+``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC; DECIMAL is text and BINARY base64,
+so that no digit is lost; NaN and the infinities are text, since JSON has none.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from weft.storage.ledger import ResultRow
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
+# What a spreadsheet takes for the beginning of a formula, or skips before one.
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+Json = str | int | float | bool | None
+
+
+def field_names(columns: Iterable[str]) -> list[str]:
+    """The fields of a delivered row: Weft's own, then the columns, a name that is there already with a number.
+
+    >>> field_names(["a", "b", "a"])
+    ['_ordinal', '_first_at', '_tick', 'a', 'b', 'a_2']
+    """
+    names = list(_OWN_FIELDS)
+    for column in columns:
+        name, number = column, 1
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
+
+
+def json_values(row: ResultRow) -> list[Json]:
+    """The values of ``field_names`` for one row, as JSON has them."""
+    return [row.ordinal, _rfc3339(row.first_at), row.tick, *(json_value(value) for value in row.values)]
+
+
+def json_value(value: object) -> Json:
+    """One value as JSON has it."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _float_text(value)
+    return _text(value)
+
+
+def json_line(names: list[str], row: ResultRow) -> str:
+    """One row as a line of JSON, with its end of line; ``names`` are ``field_names``."""
+    fields = dict(zip(names, json_values(row), strict=True))
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def csv_header(names: list[str]) -> str:
+    """The first line of a CSV file."""
+    return ",".join(_quoted(name) for name in names) + "\n"
+
+
+def csv_line(row: ResultRow) -> str:
+    """One row as a line of CSV, with its end of line; NULL is an empty cell, an empty text is ``""``.
+
+    A text that a spreadsheet would run as a formula gets ``'`` before it.
+    """
+    cells = [str(row.ordinal), _rfc3339(row.first_at), str(row.tick)]
+    cells.extend(_cell(value) for value in row.values)
+    return ",".join(cells) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float_text(value)
+    if isinstance(value, int):
+        return str(value)
+    return _text(value)
+
+
+def _quoted(text: str) -> str:
+    safe = "'" + text if text.startswith(_FORMULA_STARTS) else text
+    if not safe or any(mark in safe for mark in ',"\r\n') or safe != safe.strip():
+        return '"' + safe.replace('"', '""') + '"'
+    return safe
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return _iso(value)
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    return str(value)
+
+
+def _float_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _rfc3339(instant: int) -> str:
+    try:
+        return _iso(_EPOCH + dt.timedelta(microseconds=instant))
+    except OverflowError:
+        return str(instant)
+
+
+def _iso(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat() + "Z"

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from delta_tables import write_ledger
+from weft.algebra.schema import BIGINT, STRING
+from weft.catalog import Catalog, open_catalog
+
+
+@dataclass
+class Site:
+    """A home with one query, and ticks that give it answers."""
+
+    home: Path
+    catalog: Catalog
+    token: int
+
+    def install(self, name: str, *channels: str) -> int:
+        return self.catalog.install(
+            self.token, name, "u", "", "shape", "", [], [("n", BIGINT), ("s", STRING)], None, "start", None, channels, 0
+        ).query_id
+
+    def tick(self, query_id: int, rows: int) -> None:
+        query = self.catalog.query_by_id(query_id)
+        tick = self.catalog.plan_tick(self.token, (query.tau or 0) + 10, [(query_id, query.tau)], 0)
+        first = query.next_ordinal
+        write_ledger(
+            self.home / "ledger",
+            tick.tick_id,
+            [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
+        )
+        self.catalog.commit_tick(self.token, tick.tick_id, None, {query_id: (rows, None, None)}, [], 0)
+
+    def file(self, name: str) -> Path:
+        return self.home / "files" / name
+
+    def ordinals(self, name: str) -> list[int]:
+        return [json.loads(line)["_ordinal"] for line in self.file(name).read_text().splitlines()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    home = tmp_path / "home"
+    catalog = open_catalog(home, create=True, clock="replay", at=0)
+    return Site(home, catalog, catalog.acquire("test", "test", 0).token)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from weft.algebra.schema import STRING
+from weft.delivery.channel import Message
+from weft.delivery.file import FileChannel
+from weft.delivery.registry import canonical, files_root, open_channel
+from weft.errors import DeliveryError, Refused
+from weft.storage.ledger import ResultRow
+
+
+def message(*texts: str, first: int = 1) -> Message:
+    rows = tuple(ResultRow(first + n, 0, 1, (text,)) for n, text in enumerate(texts))
+    return Message("1-1-1", "q", (("s", STRING),), rows)
+
+
+def sent(channel: FileChannel, *texts: str) -> None:
+    channel.send(message(*texts), channel.prepare())
+
+
+def test_lines_are_appended(tmp_path: Path) -> None:
+    channel = FileChannel("deep/er/a.jsonl", tmp_path / "root")
+    sent(channel, "x")
+    sent(channel, "y", "z")
+    lines = (tmp_path / "root/deep/er/a.jsonl").read_text().splitlines()
+    assert [json.loads(line)["s"] for line in lines] == ["x", "y", "z"]
+
+
+def test_csv_has_one_header(tmp_path: Path) -> None:
+    channel = FileChannel("a.csv", tmp_path)
+    sent(channel, "x")
+    sent(channel, "=1+1")
+    assert (tmp_path / "a.csv").read_text() == (
+        "_ordinal,_first_at,_tick,s\n1,1970-01-01T00:00:00Z,1,x\n1,1970-01-01T00:00:00Z,1,'=1+1\n"
+    )
+
+
+def test_a_csv_file_of_other_columns_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("b,c\n1,2\n")
+    with pytest.raises(DeliveryError, match="other columns"):
+        sent(FileChannel("a.csv", tmp_path), "x")
+    assert (tmp_path / "a.csv").read_text() == "b,c\n1,2\n"
+
+
+def test_a_line_without_its_end_is_not_run_into(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"mine": 1}')
+    sent(FileChannel("a.jsonl", tmp_path), "x")
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
+
+
+def test_recovering_cuts_back_and_may_be_done_twice(tmp_path: Path) -> None:
+    channel = FileChannel("a.jsonl", tmp_path)
+    sent(channel, "x")
+    before = (tmp_path / "a.jsonl").read_bytes()
+    position = channel.prepare()
+    channel.send(message("y"), position)
+    assert channel.recover(position) == "undone"
+    assert channel.recover(position) == "undone"
+    assert (tmp_path / "a.jsonl").read_bytes() == before
+
+
+def test_another_file_or_a_shorter_one_is_never_cut(tmp_path: Path) -> None:
+    channel = FileChannel("a.jsonl", tmp_path)
+    sent(channel, "x")
+    position = channel.prepare()
+    (tmp_path / "a.jsonl").write_text("")
+    assert channel.recover(position) == "unknown"
+    (tmp_path / "a.jsonl").rename(tmp_path / "old.jsonl")
+    assert channel.recover(position) == "unknown"
+    (tmp_path / "a.jsonl").write_text("other " * 100)
+    assert channel.recover(position) == "unknown"
+    assert (tmp_path / "a.jsonl").read_text() == "other " * 100
+    with pytest.raises(DeliveryError, match="replaced"):
+        channel.send(message("y"), position)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../a.jsonl", "a/../../b.jsonl", "/etc/a.jsonl", "/a.csv", "", "a/", "a", "a.txt", "a.jsonl\0.csv", "..", "a/..",
+     ".jsonl"],
+)  # fmt: skip
+def test_paths_that_leave_the_root_or_name_no_format_are_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Refused) as refused:
+        FileChannel(path, tmp_path)
+    assert refused.value.hint
+
+
+def test_an_absolute_path_under_the_root_is_taken(tmp_path: Path) -> None:
+    assert FileChannel(str(tmp_path / "x/a.jsonl"), tmp_path).address == "file:x/a.jsonl"
+    with pytest.raises(Refused):
+        FileChannel(str(tmp_path) + "-other/a.jsonl", tmp_path)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "secret.jsonl").write_text("secret\n")
+    (root / "link.jsonl").symlink_to(outside / "secret.jsonl")
+    (root / "folder").symlink_to(outside)
+    (root / "new.jsonl").symlink_to(outside / "new.jsonl")
+    for path in ("link.jsonl", "folder/secret.jsonl", "folder/new.jsonl", "new.jsonl"):
+        channel = FileChannel(path, root)
+        with pytest.raises(DeliveryError, match="symbolic link"):
+            channel.prepare()
+        with pytest.raises(DeliveryError):
+            channel.send(message("x"), '{"offset": 0, "inode": 1}')
+        with pytest.raises(DeliveryError):
+            channel.recover('{"offset": 0, "inode": 1}')
+    assert (outside / "secret.jsonl").read_text() == "secret\n"
+    assert not (outside / "new.jsonl").exists()
+
+
+def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    for path in ("pipe.jsonl", "folder.jsonl"):
+        with pytest.raises(DeliveryError):
+            FileChannel(path, tmp_path).prepare()
+
+
+def test_channels_are_known_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert canonical("cursor", tmp_path) == "cursor"
+    assert open_channel("cursor", tmp_path) is None
+    assert canonical("FILE:./a//b.jsonl", tmp_path) == "file:a/b.jsonl"
+    assert files_root(tmp_path) == tmp_path / "files"
+    for text in ("email", "email:a@example.org", "files:a.jsonl", "", "cursor:x"):
+        with pytest.raises(Refused, match="no channel"):
+            canonical(text, tmp_path)
+    monkeypatch.setenv("WEFT_FILES_ROOT", str(tmp_path / "elsewhere"))
+    assert canonical(f"file:{tmp_path}/elsewhere/a.csv", tmp_path) == "file:a.csv"

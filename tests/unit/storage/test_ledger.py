@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from delta_tables import newest_data_file, write_ledger
+from weft.algebra.schema import BIGINT, STRING
+from weft.catalog import layout
+from weft.catalog.records import QueryRecord
+from weft.errors import StorageError
+from weft.storage.ledger import ResultRow, count_by_query, read_rows
+
+QUERY = QueryRecord(
+    query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT), ("s", STRING)),
+    every_us=None, from_mode="start", from_instant=None, tau=None, next_ordinal=1, state="active", reason=None,
+    installed_at=0, next_due=None,
+)  # fmt: skip
+
+
+def rows_of(query_id: int, first: int, last: int, at: int) -> list[tuple[int, int, int, list[str | None]]]:
+    return [(query_id, n, at + n, [str(n), None if n % 3 else "x"]) for n in range(first, last + 1)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    ledger = layout.ledger_folder(tmp_path)
+    write_ledger(ledger, 1, rows_of(1, 1, 4, 100) + rows_of(2, 1, 2, 100))
+    write_ledger(ledger, 2, rows_of(2, 3, 5, 200))
+    write_ledger(ledger, 3, rows_of(1, 5, 9, 300) + rows_of(3, 1, 1, 300))
+    return tmp_path
+
+
+def test_rows_come_by_their_ordinal(home: Path) -> None:
+    query = replace(QUERY, next_ordinal=10)
+    rows = list(read_rows(home, query))
+    assert [row.ordinal for row in rows] == list(range(1, 10))
+    assert rows[0] == ResultRow(1, 101, 1, (1, None))
+    assert rows[8] == ResultRow(9, 309, 3, (9, "x"))
+    assert [row.ordinal for row in read_rows(home, query, after=4)] == [5, 6, 7, 8, 9]
+    assert [row.ordinal for row in read_rows(home, query, after=3, limit=3)] == [4, 5, 6]
+    assert list(read_rows(home, query, after=9)) == []
+    assert list(read_rows(home, query, limit=0)) == []
+
+
+def test_only_what_the_catalog_counted_is_read(home: Path) -> None:
+    assert [row.ordinal for row in read_rows(home, replace(QUERY, next_ordinal=5))] == [1, 2, 3, 4]
+    assert list(read_rows(home, QUERY)) == []
+
+
+def test_rows_out_of_order_within_a_tick_are_put_in_order(tmp_path: Path) -> None:
+    rows = rows_of(1, 1, 10_000, 0) + rows_of(2, 1, 100, 0)
+    random.Random(7).shuffle(rows)
+    write_ledger(layout.ledger_folder(tmp_path), 1, rows)
+    assert [row.ordinal for row in read_rows(tmp_path, replace(QUERY, next_ordinal=10_001))] == list(range(1, 10_001))
+
+
+def test_a_row_that_is_gone_is_noticed(home: Path) -> None:
+    with pytest.raises(StorageError, match="answer 10 of q is not in the ledger"):
+        list(read_rows(home, replace(QUERY, next_ordinal=11)))
+
+
+def test_a_row_that_is_there_twice_is_noticed(home: Path) -> None:
+    write_ledger(layout.ledger_folder(home), 4, rows_of(1, 9, 9, 300))
+    with pytest.raises(StorageError, match="twice"):
+        list(read_rows(home, replace(QUERY, next_ordinal=10)))
+
+
+def test_a_ledger_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="missing"):
+        list(read_rows(tmp_path, replace(QUERY, next_ordinal=2)))
+    assert list(read_rows(tmp_path, QUERY)) == []
+
+
+def test_content_that_was_overwritten_is_reported(home: Path) -> None:
+    file = newest_data_file(layout.ledger_folder(home))
+    content = file.read_bytes()
+    file.write_bytes(content[:4] + bytes(len(content) - 8) + content[-4:])
+    with pytest.raises(StorageError) as reported:
+        list(read_rows(home, replace(QUERY, next_ordinal=10)))
+    assert reported.value.where == str(file)
+    assert reported.value.hint
+
+
+def test_what_one_commit_added(home: Path) -> None:
+    assert count_by_query(home, 0) == {1: 4, 2: 2}
+    assert count_by_query(home, 2) == {1: 5, 3: 1}
+    with pytest.raises(StorageError):
+        count_by_query(home, 7)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from delta_tables import commit_file, newest_data_file, write_ledger, write_table
+from weft.algebra.schema import BIGINT
+from weft.catalog import Catalog, open_catalog
+from weft.errors import StorageError
+from weft.storage.samples import sample_rows
+from weft.storage.verify import require_whole, verify
+
+
+def ingest(catalog: Catalog, home: Path, token: int, instants: list[int]) -> None:
+    reservation = catalog.reserve(token, 1, 1)
+    write_table(home / "tables/1-t", instants, number=reservation.reservation_id)
+    version = reservation.reservation_id - 1
+    catalog.commit_reservation(token, reservation.reservation_id, version, len(instants), instants[0], instants[-1])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    with open_catalog(tmp_path, create=True, clock="replay", at=0) as catalog:
+        token = catalog.acquire("test", "test", 0).token
+        catalog.create_table("t", [("a", BIGINT)])
+        catalog.begin_load(1, "s", "file", None, 0)
+        ingest(catalog, tmp_path, token, [1, 2, 3])
+        ingest(catalog, tmp_path, token, [4, 5])
+        query = catalog.install(token, "q", "u", "", "s", "b", [], [("n", BIGINT)], None, "start", None, [], 0)
+        tick = catalog.plan_tick(token, 10, [(query.query_id, None)], 0)
+        write_ledger(tmp_path / "ledger", tick.tick_id, [(1, 1, 5, ["1"])])
+        catalog.commit_tick(token, tick.tick_id, 0, {1: (1, None, None)}, [("ledger", 0, 1)], 0)
+    return tmp_path
+
+
+def test_a_whole_store_has_no_findings(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        assert verify(catalog, home) == []
+        require_whole(catalog, home)
+
+
+def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
+    with open_catalog(tmp_path, create=True, at=0) as catalog:
+        catalog.create_table("t", [("a", BIGINT)])
+        assert verify(catalog, tmp_path) == []
+
+
+T = "tables/1-t"
+DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "table gone": (lambda h: shutil.rmtree(h / T), T, "gone: 5 rows were recorded"),
+    "log gone": (lambda h: shutil.rmtree(h / T / "_delta_log"), T, "gone"),
+    "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "gone: 1 rows"),
+    "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, version 1"),
+    "last commit empty": (lambda h: os.truncate(commit_file(h / T, 1), 0), T, "commit is empty"),
+    "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "cut short"),
+    "first commit gone": (lambda h: commit_file(h / T, 0).unlink(), T, "does not begin"),
+    "data file gone": (lambda h: newest_data_file(h / T).unlink(), T, "missing"),
+    "data file cut": (lambda h: os.truncate(newest_data_file(h / T), 99), T, "has 99 bytes"),
+    "ledger file cut": (lambda h: os.truncate(newest_data_file(h / "ledger"), 99), "ledger", "has 99 bytes"),
+    "a foreign commit": (lambda h: write_table(h / T, [99], "someone", 1), T, "has 6 rows at version 2, 5 were"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_damage_is_found_with_a_remedy(home: Path, damage: str) -> None:
+    harm, path, problem = DAMAGES[damage]
+    harm(home)
+    with open_catalog(home, at=0) as catalog:
+        (finding,) = verify(catalog, home)
+        assert finding.path == path
+        assert problem in finding.problem
+        assert finding.remedy
+        with pytest.raises(StorageError, match=path):
+            require_whole(catalog, home)
+
+
+def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        token = catalog.acquire("test", "test", 0).token
+        reservation = catalog.reserve(token, 1, 1)
+        write_table(home / T, [20], number=reservation.reservation_id)
+        assert verify(catalog, home) == []
+        catalog.abandon_reservation(token, reservation.reservation_id)
+        assert len(verify(catalog, home)) == 1
+
+
+def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        token = catalog.acquire("test", "test", 0).token
+        tick = catalog.plan_tick(token, 20, [(1, 10)], 0)
+        write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
+        assert verify(catalog, home) == []
+        catalog.abandon_tick(token, tick.tick_id)
+        assert [each.path for each in verify(catalog, home)] == ["ledger"]
+
+
+def test_a_torn_commit_that_was_never_recorded_may_go(home: Path) -> None:
+    write_table(home / T, [20], number=3)
+    torn = commit_file(home / T, 2)
+    os.truncate(torn, 50)
+    with open_catalog(home, at=0) as catalog:
+        (finding,) = verify(catalog, home)
+        assert f"Move {torn}" in finding.remedy
+        torn.unlink()
+        assert verify(catalog, home) == []
+
+
+def test_samples(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        catalog.evolve("t", [("b", BIGINT)])
+        table = catalog.table("t")
+        rows = sample_rows(home, table, 1)
+        assert len(rows) == 1
+        assert rows[0][0] == 0
+        assert rows[0][2] is None
+        for file in (home / T).glob("*.parquet"):
+            file.unlink()
+        with pytest.raises(StorageError):
+            sample_rows(home, table)
+        catalog.create_table("empty", [("a", BIGINT)])
+        assert sample_rows(home, catalog.table("empty")) == []

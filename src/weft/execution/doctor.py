@@ -1,0 +1,108 @@
+"""Whether Weft can run here: Python, Java, the pair of Spark and Delta, the jars, the home.  Starts no Spark.
+
+Each check is one line, with the fix where something is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.catalog import open_catalog
+from weft.errors import WeftError
+from weft.execution.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
+from weft.execution.java import find_java
+from weft.storage.verify import verify
+
+PYTHON: Final = (3, 10)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's report: what was looked at, whether it is well, what was seen, and the fix if not."""
+
+    name: str
+    ok: bool
+    seen: str
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        advice = "" if self.ok or not self.fix else f" - {self.fix}"
+        return f"{'ok  ' if self.ok else 'BAD '} {self.name}: {self.seen}{advice}"
+
+
+def examine(home: Path | None, at: int) -> Iterator[Check]:
+    """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC)."""
+    yield _python()
+    yield _guarded("java", _java)
+    yield _guarded("spark and delta", _pair)
+    yield _guarded("jars", _jars)
+    if home is not None:
+        yield from _home(home, at)
+
+
+def _python() -> Check:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    wanted = ".".join(str(part) for part in PYTHON)
+    return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
+
+
+def _guarded(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except WeftError as problem:
+        return Check(name, False, problem.message, _one_line(problem.hint))
+
+
+def _java() -> str:
+    java = find_java()
+    return f"Java {java.release}, {java.origin}"
+
+
+def _pair() -> str:
+    check_pair()
+    return f"pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}"
+
+
+def _jars() -> str:
+    jars = present_jars()
+    if jars:
+        return f"{len(jars)} in {jar_folder()}"
+    return f"not there yet; the first start of Spark fetches them into {jar_folder()}"
+
+
+def _home(home: Path, at: int) -> Iterator[Check]:
+    if not (home / "catalog.sqlite").exists() and not _occupied(home):
+        yield Check("home", True, f"{home} is not there yet; the first command makes it")
+        return
+    try:
+        catalog = open_catalog(home, at=at)
+    except WeftError as problem:
+        yield Check("home", False, problem.message, _one_line(problem.hint))
+        return
+    try:
+        findings = verify(catalog, home)
+        tables = len(catalog.tables())
+    except WeftError as problem:
+        yield Check("home", False, problem.message, _one_line(problem.hint))
+        return
+    finally:
+        catalog.close()
+    for finding in findings:
+        yield Check("home", False, f"{finding.path}: {finding.problem}", _one_line(finding.remedy))
+    if not os.access(home, os.W_OK):
+        yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
+    elif not findings:
+        yield Check("home", True, f"{home}, tables: {tables}, all as recorded")
+
+
+def _occupied(home: Path) -> bool:
+    return home.is_dir() and any(home.iterdir())
+
+
+def _one_line(text: str | None) -> str | None:
+    return None if text is None else " ".join(text.split())

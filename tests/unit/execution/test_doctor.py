@@ -1,0 +1,52 @@
+"""What the doctor says, of a machine that is well and of one that is not; no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.catalog import open_catalog
+from weft.errors import ExecutionError
+from weft.execution import doctor
+from weft.execution.doctor import Check, examine
+
+AT = 1_700_000_000_000_000
+
+
+def _by_name(home: Path | None) -> dict[str, Check]:
+    return {check.name: check for check in examine(home, AT)}
+
+
+def test_a_machine_that_is_well(tmp_path: Path) -> None:
+    checks = _by_name(tmp_path / "home")
+    assert list(checks) == ["python", "java", "spark and delta", "jars", "home"]
+    assert all(check.ok for check in checks.values()), checks
+    assert "not there yet" in checks["home"].seen
+    open_catalog(tmp_path / "home", create=True, at=AT).close()
+    assert "all as recorded" in _by_name(tmp_path / "home")["home"].seen
+    assert "\n" not in "".join(str(check) for check in checks.values())
+
+
+def test_what_is_wrong_comes_with_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ExecutionError("the wrong pair", hint="install the right one")
+
+    monkeypatch.setattr(doctor, "check_pair", refuse)
+    assert str(_by_name(None)["spark and delta"]) == "BAD  spark and delta: the wrong pair - install the right one"
+
+
+def test_a_folder_that_is_no_home_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "tables" / "1-msgs").mkdir(parents=True)
+    check = _by_name(tmp_path)["home"]
+    assert not check.ok
+    assert check.fix
+
+
+def test_a_table_that_is_gone_is_reported(tmp_path: Path) -> None:
+    with open_catalog(tmp_path / "home", create=True, at=AT) as catalog:
+        lease = catalog.acquire("test", "me", AT)
+        catalog.record_versions(lease.token, [("ledger", 3, 10)])
+    check = _by_name(tmp_path / "home")["home"]
+    assert not check.ok
+    assert "10 rows were recorded" in check.seen

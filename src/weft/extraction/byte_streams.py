@@ -12,7 +12,7 @@ import lzma
 import re
 import tarfile
 import zlib
-from typing import BinaryIO, Final, Literal, cast
+from typing import Any, BinaryIO, Final, Literal
 
 from weft.extraction.record import MAX_LINE, MAX_RECORD, RawRecord
 
@@ -27,30 +27,62 @@ _SUFFIXES: Final = re.compile(r"\.(gz|bz2|xz|tgz|tar|txt|mbox|mbx|mail|eml|msg|n
 Kind = Literal["empty", "mbox", "tar", "article"]
 
 
-def plain(raw: BinaryIO) -> io.BufferedReader:
-    """The stream without its compression (gzip, bzip2, xz by their magic numbers); raises nothing until it is read."""
-    buffered: io.BufferedReader = io.BufferedReader(cast("io.RawIOBase", raw), _BUFFER)
-    magic = buffered.peek(6)[:6]
+class _Bytes(io.RawIOBase):
+    """Bytes that end where their source is damaged, rather than raise and take what was read before with them."""
+
+    def __init__(self, source: Any, compressed: bool) -> None:
+        self._source = source
+        self.compressed = compressed
+        self.damage: str | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            chunk: bytes = self._source.read1(len(buffer)) if self.compressed else self._source.read(len(buffer))
+        except DAMAGE as error:
+            self.damage = " ".join(str(error).split()) or type(error).__name__
+            return 0
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
+    """The stream without its compression (gzip, bzip2, xz by their magic numbers).
+
+    It raises nothing: it ends where it is damaged, and then :func:`damage` says so.  ``raw`` stays the caller's to
+    close.
+    """
+    stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
+    magic = stored.peek(6)[:6]
     opened: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
     if magic.startswith(b"\x1f\x8b"):
-        opened = gzip.GzipFile(fileobj=buffered)
+        opened = gzip.GzipFile(fileobj=stored)
     elif magic.startswith(b"BZh"):
-        opened = bz2.BZ2File(buffered)
+        opened = bz2.BZ2File(stored)
     elif magic.startswith(b"\xfd7zXZ\x00"):
-        opened = lzma.LZMAFile(buffered)  # noqa: SIM115 - closed by the stream that reads it
+        opened = lzma.LZMAFile(stored)  # noqa: SIM115 - closed by the stream that reads it
     else:
-        return buffered
-    return io.BufferedReader(cast("io.RawIOBase", opened), _BUFFER)
+        return stored
+    return io.BufferedReader(_Bytes(opened, True), _BUFFER)
+
+
+def damage(stream: io.BufferedReader) -> str | None:
+    """What was wrong where the stream ended, or None where it ended rightly (or has not ended yet)."""
+    return stream.raw.damage if isinstance(stream.raw, _Bytes) else None
+
+
+def is_compressed(stream: io.BufferedReader) -> bool:
+    """Whether ``plain`` found it compressed."""
+    return isinstance(stream.raw, _Bytes) and stream.raw.compressed
 
 
 def kind_of(stream: io.BufferedReader) -> Kind:
     """What the stream holds, by its first 512 bytes, none consumed.  Damage counts as an article (rejected later)."""
-    try:
-        head = stream.peek(512)[:512]
-    except DAMAGE:
-        return "article"
+    head = stream.peek(512)[:512]
     if not head:
-        return "empty"
+        return "empty" if damage(stream) is None else "article"
     if len(head) == 512 and _is_tar_header(head):
         return "tar"
     return "mbox" if head.removeprefix(_BOM).lstrip(_BLANK).startswith(b"From ") else "article"
@@ -78,38 +110,22 @@ def stem(name: str) -> str:
 def whole_record(stream: io.BufferedReader, position: str) -> list[RawRecord]:
     """The stream as one article; as several pieces, each with the problem named, where it is too large or damaged."""
     records: list[RawRecord] = []
-    problem: str | None = None
     while True:
-        chunk, damage = _read_some(stream)
-        if damage is not None:
-            problem = f"damaged file: {damage}"
-        elif len(chunk) == MAX_RECORD or records:
+        chunk = stream.read(MAX_RECORD)
+        last = len(chunk) < MAX_RECORD
+        broken = damage(stream)
+        problem: str | None = None
+        if broken is not None:
+            problem = f"damaged file: {broken}"
+        elif not last or records:
             problem = f"larger than {MAX_RECORD >> 20} MiB"
         elif _has_long_line(chunk):
             problem = long_line()
         if chunk or not records:
             place = position if not records else f"{position} (piece {len(records) + 1})"
             records.append(RawRecord(place, chunk, problem))
-        if len(chunk) < MAX_RECORD or damage is not None:
+        if last:
             return records
-
-
-def _read_some(stream: io.BufferedReader) -> tuple[bytes, str | None]:
-    """Up to MAX_RECORD bytes, and what went wrong after them."""
-    chunks: list[bytes] = []
-    left = MAX_RECORD
-    try:
-        while left and (chunk := stream.read1(min(left, _BUFFER))):
-            chunks.append(chunk)
-            left -= len(chunk)
-    except DAMAGE as error:
-        return b"".join(chunks), damage_text(error)
-    return b"".join(chunks), None
-
-
-def damage_text(error: BaseException) -> str:
-    """One line about what reading raised."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def long_line() -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from weft.extraction.byte_streams import DAMAGE, damage_text, kind_of, stem, whole_record
+from weft.extraction.byte_streams import DAMAGE, kind_of, stem, whole_record
 from weft.extraction.mbox import split_mbox
 from weft.extraction.record import RawRecord
 
@@ -110,7 +110,7 @@ def read_entry(entry: Entry, prefix: str) -> Records:
         try:
             stream = stack.enter_context(entry.opened())
         except DAMAGE as error:
-            yield RawRecord(entry.path, b"", f"cannot be opened: {damage_text(error)}")
+            yield RawRecord(entry.path, b"", f"cannot be opened: {error}")
             return
         if kind_of(stream) != "mbox":
             yield from whole_record(stream, entry.path)

@@ -7,6 +7,7 @@ result holds no CR, LF, NUL or other control character, whatever an encoded word
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -44,11 +45,8 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """The bytes as text of that charset; None where they are not, or it is not one that mail may use.
-
-    ``idna`` and ``punycode`` take quadratic time, ``unicode_escape`` invents characters: none is a charset of mail.
-    """
-    if charset.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
+    """The bytes as text of that charset; None where they are not, or it is not one that mail may use."""
+    if not is_charset(charset):
         return None
     try:
         text = raw.decode(charset)
@@ -56,6 +54,20 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
     except (LookupError, ValueError):
         return None
     return text
+
+
+def is_charset(name: str) -> bool:
+    """Whether there is a codec of that name that mail may use.
+
+    ``idna`` and ``punycode`` take quadratic time, ``unicode_escape`` invents characters: none is a charset of mail.
+    """
+    if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
+        return False
+    try:
+        codecs.lookup(name)
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def undeclared(raw: bytes) -> str:
@@ -99,7 +111,8 @@ def _decoded(text: str) -> str:
         if piece is None:
             return text
         decoded.append(piece)
-    return "".join(decoded)
+    # Base64 that is none decodes to nothing, without an error.
+    return "".join(decoded) or text
 
 
 def message_id(message: Message) -> str | None:

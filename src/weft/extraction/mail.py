@@ -21,6 +21,7 @@ from weft.extraction.headers import (
     AS_WRITTEN,
     decode_bytes,
     instant_of,
+    is_charset,
     list_id,
     message_id,
     newsgroups,
@@ -169,14 +170,10 @@ def _text(content: bytes, part: Message) -> str:
         text: str | None = undeclared(content)
     else:
         text = decode_bytes(content, charset)
-        if text is None and not _is_charset(charset):
+        if text is None and not is_charset(charset):
             text = decode_bytes(content, "utf-8")
     if text is None:
         raise _Unreadable(f"broken encoding: the body is not {charset[:40]!r} as it declares")
     if "\0" in text:
         raise _Unreadable("NUL bytes in the decoded body")
     return text.replace("\r\n", "\n")
-
-
-def _is_charset(name: str) -> bool:
-    return decode_bytes(b"", name) is not None

@@ -86,12 +86,7 @@ def _kind(path: Path) -> str:
 
 
 def _tar_sources(path: Path) -> list[Source]:
-    raw = path.open("rb")
-    stream = plain(raw)
-    compressed = stream.raw is not raw
-    contents = tar_contents(stream, compressed) if compressed else tar_contents(raw, False)
-    if compressed:
-        raw.close()
+    contents = tar_contents(path)
     name = printable(str(path))
     found = sources_of(name, contents.entries, stem(printable(path.name)))
     if contents.damaged:

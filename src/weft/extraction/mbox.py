@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from weft.extraction.byte_streams import DAMAGE, damage_text, long_line
+from weft.extraction.byte_streams import damage, long_line
 from weft.extraction.record import MAX_LINE, MAX_RECORD, RawRecord
 
 _SEPARATOR: Final = re.compile(rb"From .*\d{1,2}:\d\d(:\d\d)?\b.*\d{4}[^\n]{0,20}\r?\n?$")
@@ -38,33 +38,18 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
             yield from record.finish()
             record = _Collected(record.number + record.counts, offset)
         offset += len(piece)
-        if isinstance(piece, _Damage):
-            record.problem = f"damaged file: {piece.reason}"
-            record.broken = True
         yield from record.add(piece)
         current = following
+    broken = damage(stream)
+    if broken is not None:
+        record.problem = f"damaged file, the rest of it is lost: {broken}"
     yield from record.finish()
-
-
-class _Damage(bytes):
-    """An empty piece that says where and why the stream broke off."""
-
-    reason = ""
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
     """Lines, or pieces of at most MAX_LINE + 1 bytes of longer ones, each with whether a line starts there."""
     starts_line = True
-    while True:
-        try:
-            piece = stream.readline(MAX_LINE + 1)
-        except DAMAGE as error:
-            broken = _Damage()
-            broken.reason = damage_text(error)
-            yield broken, False
-            return
-        if not piece:
-            return
+    while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line
         starts_line = piece.endswith(b"\n")
 
@@ -86,7 +71,6 @@ class _Collected:
         self.offset = offset
         self.size = 0
         self.problem: str | None = None
-        self.broken = False
         self.counts = 0
         self._held = 0
         self._pieces: list[bytes] = []
@@ -105,7 +89,7 @@ class _Collected:
 
     def finish(self) -> Iterator[RawRecord]:
         """Gives out the rest; nothing for blank lines before the first separator."""
-        if self.broken or self._given or b"".join(self._pieces[:64]).strip() or self._held > 4096:
+        if self.problem is not None or b"".join(self._pieces[:64]).strip() or self._held > 4096:
             self.counts = 1
             yield self._give()
 

@@ -16,9 +16,10 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
-from weft.extraction.byte_streams import DAMAGE, damage_text, plain
+from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
 from weft.extraction.entries import Entry
 from weft.extraction.record import MAX_RECORD, RawRecord, printable
 
@@ -55,24 +56,31 @@ class _Region(io.RawIOBase):
         return len(chunk)
 
 
-def tar_contents(stream: io.BufferedReader, compressed: bool) -> TarContents:
-    """Lists the archive; ``stream`` (at its start, and kept open by what is returned) is unpacked where compressed.
+def tar_contents(path: Path) -> TarContents:
+    """Lists the archive, unpacked where it is compressed; what is returned keeps one file open.
 
     Links within the archive to a file are that file (spools link cross-posts); symbolic links, devices and sparse files
     are reported in ``damaged``, as is everything after the place where the archive breaks off.
     """
     damaged: list[RawRecord] = []
-    file: BinaryIO = stream
-    if compressed:
-        file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
-        try:
-            shutil.copyfileobj(stream, file, 1 << 20)
-        except DAMAGE as error:
-            damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {damage_text(error)}"))
-        file.seek(0)
+    file = _unpacked(path, damaged)
     places, end = _members(file, damaged)
     damaged.extend(_rest(file, end))
     return TarContents([_entry(file, name, start, size) for name, (start, size) in places.items()], damaged)
+
+
+def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
+    with path.open("rb", buffering=0) as raw:
+        stream = plain(raw)
+        if not is_compressed(stream):
+            return path.open("rb")
+        file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
+        shutil.copyfileobj(stream, file, 1 << 20)
+        broken = damage(stream)
+    if broken is not None:
+        damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {broken}"))
+    file.seek(0)
+    return file
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
@@ -132,7 +140,7 @@ def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
 def _entry(file: BinaryIO, name: str, start: int, size: int) -> Entry:
     @contextlib.contextmanager
     def opened() -> Iterator[io.BufferedReader]:
-        yield plain(io.BufferedReader(_Region(file, start, size)))
+        yield plain(_Region(file, start, size))
 
     folder, _, base = name.removeprefix("./").rpartition("/")
     return Entry(folder, base, opened)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weft.extraction.byte_streams import DAMAGE, damage_text, long_line
+from weft.extraction.byte_streams import damage, long_line
 from weft.extraction.record import MAX_LINE, MAX_RECORD
 
 Cells = list[str | None]
@@ -55,10 +55,14 @@ class _Lines:
         self._back: deque[bytes] = deque()
         self.number = 0
         self.taken: list[bytes] = []
-        self.damage: str | None = None
+
+    @property
+    def damage(self) -> str | None:
+        """Why the lines ended before their time, once they have."""
+        return damage(self._stream)
 
     def take(self) -> bytes:
-        """The next line (b"" at the end), noted in ``taken``; where the stream breaks off, ``damage`` says why."""
+        """The next line (b"" at the end), noted in ``taken``."""
         line = self._back.popleft() if self._back else self._read()
         if line:
             self.taken.append(line)
@@ -66,13 +70,7 @@ class _Lines:
         return line
 
     def _read(self) -> bytes:
-        if self.damage is not None:
-            return b""
-        try:
-            line = self._stream.readline(MAX_LINE + 1)
-        except DAMAGE as error:
-            self.damage = damage_text(error)
-            return b""
+        line = self._stream.readline(MAX_LINE + 1)
         return line.removeprefix(b"\xef\xbb\xbf") if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:

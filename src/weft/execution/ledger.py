@@ -14,7 +14,8 @@ from weft.catalog import layout
 from weft.errors import LeaseLost
 from weft.execution.shapes import Member
 from weft.failpoint import failpoint
-from weft.storage.delta_log import has_commits, latest_version, snapshot, transaction_version
+from weft.storage.delta_log import has_commits, snapshot
+from weft.storage.fence import find_version, make_durable
 from weft.storage.ledger import APP_ID
 
 if TYPE_CHECKING:
@@ -79,16 +80,16 @@ def write(spark: SparkSession, home: Path, rows: DataFrame, members: Sequence[Me
         .save(str(folder))
     )
     failpoint("tick.written")
-    if transaction_version(folder, APP_ID) != tick_id:
+    version = find_version(folder, APP_ID, tick_id)
+    if version is None:
         raise LeaseLost("this tick's commit is not in the ledger: another writer has gone on", hint="Tick again.")
-    version = latest_version(folder)
-    assert version is not None
+    make_durable(folder, version)
     return version
 
 
 def committed(home: Path, tick_id: int) -> int | None:
     """The ledger's version if it holds this tick's commit already (a tick that died after it), else None."""
-    folder = layout.ledger_folder(home)
-    if not has_commits(folder) or transaction_version(folder, APP_ID) != tick_id:
-        return None
-    return latest_version(folder)
+    version = find_version(layout.ledger_folder(home), APP_ID, tick_id)
+    if version is not None:
+        make_durable(layout.ledger_folder(home), version)
+    return version

@@ -75,16 +75,21 @@ class Reader:
         files = [f for f in (found.files if found else ()) if any(_may_hold(f, part) for part in slices)]
         names = {*columns, *(part.column for part in slices)}
         data = self._files(name, files, names)
-        return self.keep(data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices))))
+        return self.keep(data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices))).repartition(1))
 
-    def lookup(self, name: str, column: str, keys: Sequence[DataFrame], columns: Iterable[str]) -> DataFrame:
-        """The rows whose ``column`` is one of the keys (one-column relations)."""
+    def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
+        """The rows of which one of the columns in ``keys`` is among its keys (one-column relations), in one pass."""
         from pyspark.sql import functions as F
 
-        wanted = reduce(lambda a, b: a.union(b), (each.toDF("_key") for each in keys))
-        wanted = wanted.where(F.col("_key").isNotNull()).distinct()
-        data = self.whole(name, {*columns, column})
-        return self.keep(data.join(F.broadcast(wanted), data[column] == wanted["_key"], "left_semi"))
+        data = self.whole(name, {*columns, *keys})
+        marks = []
+        for number, (column, parts) in enumerate(keys.items()):
+            wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
+            wanted = wanted.where(F.col("_key").isNotNull()).distinct().withColumn(f"_met{number}", F.lit(True))
+            data = data.join(F.broadcast(wanted), data[column] == wanted["_key"], "left").drop("_key")
+            marks.append(F.col(f"_met{number}"))
+        met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
+        return self.keep(met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1))
 
     def release(self) -> None:
         """Gives the memory back."""
@@ -136,13 +141,24 @@ class Views:
                 self._add(path.view, self.reader.news(path.table, slices[path.table], self._wide(path.table)))
         lookups = [path for path in needed if isinstance(path, Lookup)]
         for step in sorted({path.step for path in lookups}):
-            together: dict[str, list[Lookup]] = {}
+            by_table: dict[str, list[Lookup]] = {}
             for path in lookups:
                 if path.step == step:
-                    together.setdefault(path.view, []).append(path)
-            for view, same in together.items():
-                keys = [self.made[p.via.view].select(p.via_column) for p in same]
-                self._add(view, self.reader.lookup(same[0].table, same[0].column, keys, self._wide(same[0].table)))
+                    by_table.setdefault(path.table, []).append(path)
+            for table, same in by_table.items():
+                self._look_up(table, same)
+
+    def _look_up(self, table: str, lookups: Sequence[Lookup]) -> None:
+        """One pass over a table serves all its look-ups of one step: each gets what any of them finds.
+
+        More rows than a look-up asks for change nothing: a branch tests its equalities itself.
+        """
+        keys: dict[str, list[DataFrame]] = {}
+        for path in lookups:
+            keys.setdefault(path.column, []).append(self.made[path.via.view].select(path.via_column))
+        data = self.reader.lookup(table, keys, self._wide(table))
+        for path in lookups:
+            self._add(path.view, data)
 
     def _wide(self, table: str) -> set[str]:
         return self.columns[table]

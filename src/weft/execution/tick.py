@@ -19,6 +19,7 @@ from weft.errors import ClockError, SqlError
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
 from weft.execution.failing import failing_groups
+from weft.execution.planner import planned_for
 from weft.execution.reader import Reader
 from weft.execution.shapes import Member, compiled, grouped, tau_of
 from weft.execution.tables import settle
@@ -196,7 +197,9 @@ def _answers(
         try:
             parts = [candidates(spark, reader, each) for each in groups]
             rows = reader.keep(ledger.fresh(spark, run.home, union(spark, parts), members))
-            counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
+            small = not any(member.tau is None for member in members)
+            with planned_for(spark, small=small):
+                counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
             return rows, counts
         except PySparkException as error:
             reader.release()

@@ -147,7 +147,8 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
 
 def test_no_record_of_a_bad_csv_is_lost(tmp_path: Path) -> None:
     lines = [
-        b"a,b\n", b"1,x\n", b"2\n", b"3,x,y\n", b'4,"open\n', b"5,x\n", b"six,x\n", b"7,caf\xe9\n", b"8,\0\n", b"9,ok\n",
+        b"a,b\n", b"1,x\n", b"2\n", b"3,x,y\n", b'4,"open\n',
+        b"5,x\n", b"six,x\n", b"7,caf\xe9\n", b"8,\0\n", b"9,ok\n",
     ]  # fmt: skip
     path = written(tmp_path / "x.csv", b"".join(lines))
     rows, rejected = read(open_file(path, schema(a="INT", b="STRING")))

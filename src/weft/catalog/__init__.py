@@ -1,7 +1,21 @@
-"""Definitions, plans, subscriptions, the tick log and the writer's lease, in one SQLite file a home."""
+"""Definitions, plans, subscriptions, the tick log and the writer's lease, in one SQLite file a home.
+
+The database's library is loaded when the catalog is first asked for: records, layout and ``glance`` need none of it.
+"""
 
 from __future__ import annotations
 
-from weft.catalog.catalog import Catalog, open_catalog
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.catalog.catalog import Catalog, open_catalog
 
 __all__ = ["Catalog", "open_catalog"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from weft.catalog import catalog
+
+        return getattr(catalog, name)
+    raise AttributeError(name)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, insert, select, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import schema
+from weft.catalog.definitions import record_version
 from weft.catalog.naming import folded, not_found, query_name
 from weft.catalog.records import FromMode, Parameter, PlanRecord, QueryRecord, QueryState
 from weft.catalog.store import Store, inserted_id
+from weft.catalog.writing import go_forward
 from weft.errors import ClockError, Conflict, NotFound
+
+
+PURGING: Final = "purging"
+"""A removed query's reason while its answers are being taken out of the ledger."""
 
 
 class Queries(Store):
@@ -37,9 +43,12 @@ class Queries(Store):
     ) -> QueryRecord:
         """Installs a query with its subscriptions, under the plan of its signature (made where there is none).
 
-        Raises Conflict where a live query has the name or writes to the same file.
+        With ``from_instant`` no later row gets a ts before it: what enters the answer from then on is all seen.  Raises
+        Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``.
         """
         with self._write(token) as connection:
+            if from_instant is not None:
+                go_forward(connection, from_instant)
             _refuse_taken(connection, query_name(name), channels)
             key = inserted_id(
                 connection,
@@ -108,19 +117,36 @@ class Queries(Store):
             query = _named(connection, name)
             return _change(connection, query.query_id, state=state, reason=reason)
 
-    def remove(self, token: int, name: str, at: int) -> QueryRecord:
-        """Removes a live query: its name is free again, its answers stay until they are purged."""
+    def remove(self, token: int, name: str, at: int, *, purge: bool = False) -> QueryRecord:
+        """Removes a live query: its name is free again, its answers stay until they are purged.
+
+        With ``purge`` they are marked to go: ``purging`` names it until ``purged`` is told.
+        """
         with self._write(token) as connection:
             query = _named(connection, name)
-            return _change(connection, query.query_id, state="removed", removed_at=at)
+            reason = PURGING if purge else None
+            return _change(connection, query.query_id, state="removed", removed_at=at, reason=reason)
+
+    def purging(self) -> tuple[QueryRecord, ...]:
+        """The removed queries whose answers are to go from the ledger, and may be half gone."""
+        return tuple(q for q in self.queries(include_removed=True) if q.state == "removed" and q.reason == PURGING)
+
+    def purged(self, token: int, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
+        """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
+        with self._write(token) as connection:
+            for query_id in query_ids:
+                _change(connection, query_id, reason="its answers were purged")
+            if stored is not None:
+                record_version(connection, *stored)
 
     def skip_to(self, token: int, name: str, instant: int) -> QueryRecord:
         """Lets the query go on from ``instant``: answers that appeared before are never given.
 
-        Raises ClockError for an instant before the query's tau.
+        No later row gets a ts before it.  Raises ClockError for an instant before the query's tau, and as ``go_forward``.
         """
         with self._write(token) as connection:
             query = _named(connection, name)
+            go_forward(connection, instant)
             if query.tau is not None and instant < query.tau:
                 raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
             return _change(connection, query.query_id, tau=instant, next_due=None)

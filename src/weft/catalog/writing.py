@@ -160,6 +160,23 @@ class Writing(Store):
             return read_open_reservations(connection)
 
 
+def go_forward(connection: Connection, instant: int) -> None:
+    """From now on no row gets a ts before ``instant``, and no tick a t: F, and a replay home's clock, move up to it.
+
+    Raises ClockError where a load has reserved earlier instants (settle it first).
+    """
+    home = read_home(connection)
+    for reservation in read_open_reservations(connection):
+        if reservation.floor < instant:
+            raise ClockError(
+                f"a load has reserved the instants from {reservation.floor} on, before {instant}",
+                hint="Wait until the load is done.",
+            )
+    if instant > home.forward:
+        now = max(instant, instant if home.now is None else home.now) if home.clock == "replay" else None
+        set_home(connection, forward=instant, now=now)
+
+
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
     """The open reservations as this transaction sees them, the oldest first."""
     kept = schema.reservations.c

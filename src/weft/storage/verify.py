@@ -38,7 +38,7 @@ def verify(catalog: Catalog, home: Path) -> list[Finding]:
     recorded = {stored.path: stored for stored in catalog.recorded_versions()}
     tables = {table.table_id: table.path for table in catalog.tables()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.open_reservations()}
-    if catalog.planned_tick() is not None:
+    if catalog.planned_tick() is not None or catalog.purging():
         unsettled.add(layout.LEDGER)
     paths = dict.fromkeys([*tables.values(), layout.LEDGER, *recorded])
     return [

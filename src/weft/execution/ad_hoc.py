@@ -1,0 +1,58 @@
+"""A query asked once, at one instant, as if the database were fixed: Q(s) (``weft try``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.algebra.relation import Output, Query
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import DataType
+from weft.catalog.records import TableRecord
+from weft.execution.reader import Reader, Views
+from weft.execution.session import plain_errors
+from weft.execution.shapes import instant
+from weft.planning.plan import at_instant, columns_of, columns_read, encoded
+from weft.storage.values import Value, decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Q(s): its distinct rows, at most as many as asked for, sorted; ``count`` counts them all; ``at`` is s."""
+
+    columns: tuple[tuple[str, DataType], ...]
+    rows: tuple[tuple[Value, ...], ...]
+    count: int
+    at: int
+
+
+def ask(
+    spark: SparkSession, home: Path, tables: Mapping[str, TableRecord], query: Query, s: int, limit: int | None
+) -> Answer:
+    """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
+
+    Raises ExecutionError where Spark cannot run it, StorageError for a damaged table.
+    """
+    columns = columns_of(query)
+    named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
+    branch = at_instant(named, instant(s))
+    refs = [ColumnRef("q", output.name, output.value.type) for output in named.outputs]
+    names = ", ".join(f"q.{ref.column}" for ref in refs)
+    reader = Reader(spark, home, tables)
+    with plain_errors("asking the query"):
+        try:
+            Views(reader, columns_read(branch)).register(branch.paths.values(), {})
+            found = reader.keep(spark.sql(f"SELECT DISTINCT {names}\nFROM ({branch.sql}) AS q"))
+            count = found.count()
+            ordered = found.orderBy(*found.columns)
+            shown = (ordered if limit is None else ordered.limit(limit)).alias("q")
+            rows = shown.selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row").collect()
+        finally:
+            reader.release()
+    types = [type_ for _, type_ in columns]
+    return Answer(columns, tuple(decode(row["row"], types) for row in rows), count, s)

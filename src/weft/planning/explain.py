@@ -1,0 +1,149 @@
+"""What a plan does, for a person to read before installing: its SQL as it will run, and why each answer appears.
+
+Pure, and without Spark.  The SQL of a branch is the text that a tick of this one query runs, with ``:tau`` and ``:t`` in the
+place of its two instants; ``views`` says what the names in it stand for during that tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.algebra.access import Access, Lookup, News, Whole
+from weft.algebra.life import Event
+from weft.algebra.relation import Output, condition
+from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus, plus
+from weft.algebra.schema import INTERVAL, DataType
+from weft.derivation.monotone import is_monotone
+from weft.planning.plan import Branch, Plan, columns_of, columns_read, for_one
+from weft.planning.warnings import Note, notes
+from weft.planning.words import why
+from weft.sql import render
+
+
+@dataclass(frozen=True)
+class BranchText:
+    """One branch: ``driver`` is its kind, ``table`` the one whose rows drive it (None: time does)."""
+
+    driver: str
+    table: str | None
+    why: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class ViewText:
+    """A name in the SQL and what it stands for, as SQL over the tables."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that ``explain`` shows.  ``first`` is Q^M, ``later`` Q^I; ``parameters`` are (name, type, value as SQL)."""
+
+    query: str
+    columns: tuple[tuple[str, DataType], ...]
+    signature: str
+    parameters: tuple[tuple[str, DataType, str], ...]
+    first: tuple[BranchText, ...]
+    later: tuple[BranchText, ...]
+    views: tuple[ViewText, ...]
+    closed: bool
+    closed_reason: str
+    entering: bool
+    timely: bool
+    lasting: bool
+    notes: tuple[Note, ...]
+
+
+def explain(plan: Plan) -> Explanation:
+    """The explanation of a plan."""
+    later = branches(plan, plan.branches, whole=False)
+    # A query from now on begins with the window [now, t): it has no first delivery of its own.
+    first = () if plan.entering else branches(plan, plan.first, whole=True)
+    lasting = is_monotone(condition(plan.query.input))
+    return Explanation(
+        query=plan.text,
+        columns=columns_of(plan.query),
+        signature=plan.signature,
+        parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
+        first=tuple(_text(branch, plan) for branch in first),
+        later=tuple(_text(branch, plan) for branch in later),
+        views=_views(later),
+        closed=plan.verdict.closed,
+        closed_reason=plan.verdict.reason,
+        entering=plan.entering,
+        timely=plan.timely,
+        lasting=lasting,
+        notes=notes(plan, later, lasting=lasting),
+    )
+
+
+def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
+    """The branches with this query's constants and ``:tau`` and ``:t`` left open, as one tick of it alone runs them."""
+    outputs = tuple(Output(f"c{n}", output.value) for n, output in enumerate(plan.lifted.outputs, 1))
+    return tuple(for_one(event, outputs, plan.values, {}, whole) for event in events)
+
+
+def _text(branch: Branch, plan: Plan) -> BranchText:
+    driver = branch.event.driver
+    return BranchText(driver.kind, driver.scan.table.name if driver.scan else None, why(branch.event), branch.sql)
+
+
+def _views(found: Sequence[Branch]) -> tuple[ViewText, ...]:
+    """The news and look-ups that the branches share, as SQL; whole tables stand for themselves."""
+    read: dict[str, set[str]] = {}
+    for branch in found:
+        for table, names in columns_read(branch).items():
+            read.setdefault(table, set()).update(names)
+    paths: dict[str, dict[Access, None]] = {}
+    for branch in found:
+        for path in branch.paths.values():
+            while not isinstance(path, Whole):
+                paths.setdefault(path.view, {})[path] = None
+                if isinstance(path, News):
+                    break
+                path = path.via
+    texts = []
+    for view in sorted(paths, key=lambda name: (max(_step(path) for path in paths[name]), name)):
+        same = list(paths[view])
+        columns = ", ".join(render.name(name) for name in sorted(read[same[0].table]))
+        texts.append(ViewText(view, f"SELECT {columns}\n  FROM {render.name(same[0].table)}\n  WHERE {_rows(same)}"))
+    return tuple(texts)
+
+
+def _step(path: Access) -> int:
+    return path.step if isinstance(path, Lookup) else 0
+
+
+def _rows(same: Sequence[Access]) -> str:
+    news = dict.fromkeys(_slice(path) for path in same if isinstance(path, News))
+    keys = dict.fromkeys(
+        f"SELECT {render.name(path.via_column)} FROM {render.name(path.via.view)}"
+        for path in same
+        if isinstance(path, Lookup)
+    )
+    if keys:
+        looked_up = next(path.column for path in same if isinstance(path, Lookup))
+        return f"{render.name(looked_up)} IN ({' UNION '.join(keys)})"
+    return "\n     OR ".join(news)
+
+
+def _slice(path: News) -> str:
+    """ts >= :tau - shift AND ts < :t - shift."""
+    column = render.name(path.column)
+    low, high = (render.scalar(_back(instant, path)) for instant in (TICK_START, TICK_END))
+    return f"({column} >= {low} AND {column} < {high})"
+
+
+def _back(instant: Scalar, path: News) -> Scalar:
+    whole = path.shift.micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs: the rest is shown apart
+    for part in (whole, path.shift.micros - whole):
+        if part:
+            instant = minus(instant, Literal(part, INTERVAL))
+    for interval, count in path.shift.intervals:
+        for _ in range(abs(count)):
+            instant = minus(instant, interval) if count > 0 else plus(instant, interval)
+    return instant

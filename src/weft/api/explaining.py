@@ -1,0 +1,57 @@
+"""Explaining a query: its tables from the home at one glance, or the one that a first load of mail would make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
+from weft.catalog import layout
+from weft.catalog.glance import table_schemas
+from weft.planning.explain import Explanation, explain
+from weft.planning.plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
+"""The columns of ``extraction.mail`` (a test holds the two together): reading mail is not loaded to explain a query."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The tables that a query is explained over; ``assumed`` says why they are not a home's own (None: they are)."""
+
+    schemas: Mapping[str, TableSchema]
+    assumed: str | None
+
+
+def mail_schema() -> TableSchema:
+    """The table that ``weft ingest mail`` makes."""
+
+    def kind(name: str) -> DataType:
+        return TIMESTAMP if name in ("date", "ts") else STRING
+
+    columns = (Column(n, name, kind(name), name != "ts") for n, name in enumerate(_MAIL, 1))
+    return TableSchema(1, "msgs", tuple(columns))
+
+
+def known_tables(home: Path, at: int) -> Known:
+    """The home's tables; where there is no home or no table yet, the one of mail."""
+    found = table_schemas(home)
+    if found is None and layout.catalog_file(home).exists():
+        from weft.catalog import open_catalog
+
+        with open_catalog(home, at=at) as catalog:
+            found = {table.name: table.schema for table in catalog.tables()}
+    if found:
+        return Known(found, None)
+    missing = "has no tables yet" if found is not None else "is not a home yet"
+    assumed = f"{home} {missing}: explained over the table msgs that `weft ingest mail` makes"
+    return Known({"msgs": mail_schema()}, assumed)
+
+
+def explained(sql: str, known: Known, *, entering: bool = False) -> Explanation:
+    """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
+    return explain(plan(sql, known.schemas, entering=entering))

@@ -1,0 +1,92 @@
+"""One tick as a person or the runner asks for it: under the lease, its answers delivered after its commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.catalog import Catalog
+from weft.catalog.records import QueryRecord
+from weft.delivery.outbox import Delivered, deliver
+from weft.errors import CatalogError, LeaseLost, SqlError
+from weft.execution import due
+from weft.execution.session import plain_errors
+from weft.execution.shapes import Member, compiled, tau_of
+from weft.execution.tick import TickReport, run_tick
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Choice = Callable[[Sequence[QueryRecord]], Sequence[QueryRecord]]
+"""Which of the home's queries a tick runs."""
+
+_RENEW_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Ticked:
+    """What one call did: its tick, after one that had died if there was one, and what went out to channels."""
+
+    reports: tuple[TickReport, ...]
+    delivered: tuple[Delivered, ...]
+
+
+def tick(
+    catalog: Catalog,
+    home: Path,
+    session: Callable[[], SparkSession],
+    choose: Choice,
+    *,
+    t: int | None,
+    clock: Callable[[], int],
+    wait_us: int,
+) -> Ticked:
+    """Ticks the chosen queries at ``t`` (None: the home's clock), then delivers; waits for the lease up to ``wait_us``.
+
+    Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
+    """
+    with catalog.writing("tick", clock, wait_us=wait_us) as lease, kept(catalog, lease.token, clock):
+        with plain_errors("ticking"):
+            reports = run_tick(catalog, home, session, lease, queries=choose(catalog.queries()), t=t, at=clock())
+        return Ticked(reports, tuple(deliver(catalog, home, clock(), token=lease.token, clock=clock)))
+
+
+@contextmanager
+def kept(catalog: Catalog, token: int, clock: Callable[[], int]) -> Iterator[None]:
+    """Renews the lease every minute while the block runs: a tick may take longer than a lease lasts."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(_RENEW_SECONDS):
+            # A lease that was lost is noticed by the next transaction, where something can be done about it.
+            with suppress(LeaseLost, CatalogError):
+                catalog.renew(token, clock())
+
+    thread = threading.Thread(target=renew, name="weft-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def all_quiet(catalog: Catalog, queries: Sequence[QueryRecord], t: int) -> bool:
+    """Whether a tick of the queries at ``t`` would find nothing: nothing arrived, and no instant of theirs is reached."""
+    if catalog.planned_tick() is not None:
+        return False
+    tables = {table.name: table for table in catalog.tables()}
+    schemas = {name: table.schema for name, table in tables.items()}
+    plans = {record.plan_id: record for record in catalog.plans()}
+    for query in queries:
+        try:
+            shape = compiled(plans[query.plan_id], schemas)
+        except SqlError:
+            return False  # the tick says so, and sets it aside
+        if not due.is_quiet(Member(query, tau_of(query, query.tau)), shape, tables, t):
+            return False
+    return True

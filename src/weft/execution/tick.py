@@ -171,13 +171,14 @@ def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int,
     spark = run.session()
     reader = Reader(spark, run.home, run.tables)
     try:
-        rows, counts = _answers(run, spark, reader, moving)
-        version = None
-        if counts:
-            failpoint("tick.computed")
-            version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
-        empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
-        nexts.update(due.next_due(spark, reader, empty, run.plans, run.t, run.home))
+        with planned_for(spark, small=not any(member.tau is None for member in moving)):
+            rows, counts = _answers(run, spark, reader, moving)
+            version = None
+            if counts:
+                failpoint("tick.computed")
+                version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
+            empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
+            nexts.update(due.next_due(spark, reader, empty, run.plans, run.t, run.home))
     finally:
         reader.release()
     return version, counts, nexts
@@ -197,9 +198,7 @@ def _answers(
         try:
             parts = [candidates(spark, reader, each) for each in groups]
             rows = reader.keep(ledger.fresh(spark, run.home, union(spark, parts), members))
-            small = not any(member.tau is None for member in members)
-            with planned_for(spark, small=small):
-                counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
+            counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
             return rows, counts
         except PySparkException as error:
             reader.release()

@@ -28,7 +28,8 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, ColumnRef
+from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.algebra.schema import INTERVAL
 from weft.algebra.shift import shifted
 
 
@@ -47,12 +48,17 @@ def _news(event: Event) -> tuple[Scan, News] | None:
     if event.driver.kind == "greatest":
         return None
     parts = shifted(event.instant)
-    if not isinstance(parts.base, ColumnRef):
+    if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in event.sources:
         if isinstance(source, Scan) and source.alias == parts.base.scan:
             return source, News(source.table.name, parts.base.column, parts)
     return None
+
+
+def _own(interval: Scalar) -> bool:
+    """Whether an interval differs from row to row: then no one window of the column holds the news."""
+    return not isinstance(interval, (Literal, Param, ColumnRef)) or interval.type != INTERVAL
 
 
 def _reach(around: Iterable[Source], demanded: Predicate, paths: dict[str, Access]) -> None:

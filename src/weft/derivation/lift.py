@@ -34,7 +34,7 @@ def lift(query: Query) -> Lifted:
     values: list[Literal] = []
 
     def change(scalar: Scalar) -> Scalar:
-        return _lift(scalar, values)
+        return _lift_operand(scalar, values)
 
     return Lifted(Query(map_relation(query.input, change), query.outputs), tuple(values))
 

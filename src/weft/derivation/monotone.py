@@ -37,7 +37,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import TICK_END, ColumnRef, Scalar, call, greatest
 from weft.algebra.shift import shifted
 from weft.derivation.replay.at import at_predicate, not_ended
-from weft.derivation.simplify import difference, simplify, starts_of
+from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
 """More disjuncts than this are not multiplied out: the branches of Q^I do as well."""
@@ -159,7 +159,7 @@ def _branch(part: Block) -> Event:
     s = greatest(tuple(latest))
     demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
     # GREATEST passes over NULLs, a NULL threshold never fires: it must be asked for.
-    demanded += [Plain(call("is not null", shifted(c).base)) for c in thresholds if shifted(c).base not in begun_set]
+    demanded += [present(c, begun_set) for c in thresholds]
     for item in part.items:
         match item:
             case Since():

@@ -30,7 +30,7 @@ from weft.algebra.relation import (
     conjunction,
     disjunction,
 )
-from weft.algebra.scalar import Call, ColumnRef, Param, Scalar, call
+from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, call
 from weft.algebra.shift import shifted
 
 _UNBOUNDED: Final = None
@@ -81,6 +81,14 @@ def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicat
             return TRUE if inner is None else NotExists(inner)
 
 
+def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> Predicate:
+    """That an instant is not NULL: nothing to ask where its base never is, and the intervals are constants."""
+    parts = shifted(instant)
+    if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
+        return Plain(call("is not null", instant))
+    return TRUE if parts.base in never_null else Plain(call("is not null", parts.base))
+
+
 def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[ColumnRef]) -> Predicate | None:
     bounds = difference(left, right)
     if bounds is None:
@@ -91,8 +99,7 @@ def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[
         return FALSE
     if least is None or least < needed:
         return None
-    base = shifted(left).base
-    return TRUE if base in never_null else Plain(call("is not null", base))
+    return conjunction(*(present(side, never_null) for side in (left, right)))
 
 
 def _apart(predicate: Predicate) -> Predicate:

@@ -280,36 +280,34 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
     left, right = comparable(value, element, node)
     if positive:
         return Exists(_where(body, Plain(call("=", left, right))))
-    return _not_in(left, right, body)
+    return _not_in(left, right, body, inner)
 
 
-def _not_in(left: Scalar, right: Scalar, body: Relation) -> Predicate:
+def _not_in(left: Scalar, right: Scalar, body: Relation, inner: Scope) -> Predicate:
     """No y with (x = y) IS NOT FALSE, in the three parts of the module's docstring.
 
     Taken apart so that the first is an equality, which can be looked up by key.
     """
     parts: list[Predicate] = [NotExists(_where(body, Plain(call("=", left, right))))]
-    if not _never_null(right, body):
+    if not _never_null(right, body, inner):
         parts.append(NotExists(_where(body, Plain(call("is null", right)))))
-    if not _never_null(left, None):
+    if not _never_null(left, None, inner):
         parts.append(disjunction(Plain(call("is not null", left)), NotExists(body)))
-    return conjunction(*(_apart(part, number) for number, part in enumerate(parts)))
+    return conjunction(parts[0], *(_apart(part, inner.names) for part in parts[1:]))
 
 
-def _apart(predicate: Predicate, number: int) -> Predicate:
+def _apart(predicate: Predicate, names: Names) -> Predicate:
     """The same under range variables of its own: copies of one body must not share names."""
-    if number == 0:
-        return predicate
-    return rename_predicate(predicate, {scan.alias: f"{scan.alias}_n{number}" for scan in all_scans(predicate)})
+    return rename_predicate(predicate, {scan.alias: names.fresh(scan.alias) for scan in all_scans(predicate)})
 
 
-def _never_null(value: Scalar, body: Relation | None) -> bool:
+def _never_null(value: Scalar, body: Relation | None, scope: Scope) -> bool:
     required = call("not", call("is null", value)), call("is not null", value)
     if isinstance(body, Filter) and any(
         isinstance(part, Plain) and part.condition in required for part in conjuncts(body.predicate)
     ):
         return True
-    return isinstance(value, ColumnRef) and value.column == "ts"
+    return value in scope.starts()
 
 
 def _where(body: Relation, predicate: Predicate) -> Relation:

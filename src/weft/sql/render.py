@@ -209,7 +209,7 @@ def _call(value: Call) -> str:
 def _operand(value: Scalar) -> str:
     text = scalar(value)
     compound = isinstance(value, Call) and (
-        value.name in _INFIX or value.name in ("not", "in", "is null", "is not null")
+        value.name in _INFIX or value.name in ("not", "in", "is null", "is not null", "negative")  # -- is a comment
     )
     return f"({text})" if compound or isinstance(value, Case) else text
 

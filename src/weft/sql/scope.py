@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlglot import exp
 
@@ -27,6 +29,11 @@ def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
     return f"The {what} are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
 
 
+_MADE_UP: Final = re.compile(r"_(?:was|before|outer|\d+)$", re.IGNORECASE)
+"""How range variables end that the rewriting makes out of others (``replay.edges.witness``, ``incremental``, ``localize``).
+A user's alias that ends so gets one more _: it must never be what another alias is renamed to."""
+
+
 @dataclass
 class Names:
     """Hands out range variables that are unique in a whole query."""
@@ -35,6 +42,8 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """``wanted``, or ``wanted_2`` … where that is taken."""
+        if _MADE_UP.search(wanted):
+            wanted += "_"
         name, count = wanted, 1
         while name.lower() in self.taken:
             count += 1
@@ -82,6 +91,11 @@ class Scope:
             return found
         shown = f"{column.table}.{column.name}" if column.table else column.name
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=self._hint(column))
+
+    def starts(self) -> frozenset[ColumnRef]:
+        """The columns, of this SELECT and those around it, that hold a row's start: they are never NULL."""
+        own = frozenset(scan.ref(scan.table.start) for scan in self.scans.values())
+        return own | self.parent.starts() if self.parent else own
 
     def _find(self, qualifier: str, name: str, column: exp.Column) -> ColumnRef | None:
         if qualifier:

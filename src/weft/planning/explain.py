@@ -1,7 +1,7 @@
 """What a plan does, for a person to read before installing: its SQL as it will run, and why each answer appears.
 
-Pure, and without Spark.  The SQL of a branch is the text that a tick of this one query runs, with ``:tau`` and ``:t`` in the
-place of its two instants; ``views`` says what the names in it stand for during that tick.
+Pure, and without Spark.  The SQL of a branch is the text that a tick of this one query runs, with ``:tau`` and ``:t``
+in the place of its two instants; ``views`` says what the names in it stand for during that tick.
 """
 
 from __future__ import annotations

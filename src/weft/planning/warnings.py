@@ -27,8 +27,8 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
         found.append(
             Note(
                 "note",
-                "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): what was delivered is "
-                "not taken back, and a row that comes back is not delivered twice",
+                "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): what was delivered "
+                "is not taken back, and a row that comes back is not delivered twice",
             )
         )
     return tuple(sorted(found, key=lambda note: note.level != "warning"))
@@ -61,8 +61,8 @@ def _imprecise(plan: Plan) -> list[Note]:
         table, alias = driver.scan.table.name, driver.scan.alias
         text = (
             f"NOT EXISTS is asked of a row of {table} (as {alias}) at the moment it arrives, before a later row of "
-            f"{' or '.join(dict.fromkeys(blockers))} could block it, and an answer once given stays given: if what blocks "
-            f"comes later, as replies do, nearly every row is delivered. Ask for an age, such as "
+            f"{' or '.join(dict.fromkeys(blockers))} could block it, and an answer once given stays given: if what "
+            f"blocks comes later, as replies do, nearly every row is delivered. Ask for an age, such as "
             f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
         )
         found.append(Note("warning" if table in blockers else "note", text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.algebra.life import Event
-from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns
+from weft.algebra.scalar import Call, ColumnRef, Scalar, columns
 from weft.algebra.shift import shifted
 from weft.sql import render
 
@@ -68,6 +68,7 @@ def _latest(instant: Scalar) -> str:
 def reached(instant: Scalar, depth: int = 0) -> str:
     """That NOW reaches an instant.
 
+    >>> from weft.algebra.scalar import Literal
     >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> reached(Call("+", (ts, Literal(28 * 86_400_000_000, INTERVAL)), TIMESTAMP))

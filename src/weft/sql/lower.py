@@ -38,7 +38,7 @@ from weft.algebra.scalar import Call, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import INTERVAL, NULL, TableSchema
 from weft.errors import SqlError
 from weft.sql.lower_now import now_comparison
-from weft.sql.lower_scalar import COMPARISONS, NOW_NAMES, comparable, lower_boolean, lower_comparison, lower_scalar
+from weft.sql.lower_scalar import COMPARISONS, NOW_NAMES, comparable, lower_boolean, lower_comparison, lower_scalar, only_known_parts
 from weft.sql.parse import parse, place
 from weft.sql.refusal import only, refuse
 from weft.sql.scope import Names, Scope
@@ -209,6 +209,7 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
 
 def _predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
     """ "node is true", or with ``positive`` false: "node is false"."""
+    only_known_parts(node)
     match node:
         case exp.Paren():
             return _predicate(node.this, positive, scope)

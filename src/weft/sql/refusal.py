@@ -31,6 +31,8 @@ _LATER: Final = {
     "locks": ("FOR UPDATE", "a standing query locks nothing"),
     "version": ("time travel", "Weft itself asks the query at every instant"),
     "when": ("time travel", "Weft itself asks the query at every instant"),
+    "symmetric": ("BETWEEN SYMMETRIC", "Spark does not have it"),
+    "join_mark": ("(+)", "only inner joins are taken for now"),
     "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
 }
 

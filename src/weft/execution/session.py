@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import TimeoutExpired
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.execution.jars import check_pair, find_jars
@@ -25,6 +25,9 @@ from weft.execution.java import cache_folder, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    Session: TypeAlias = SparkSession
+    """What parts that may not import pyspark call the session in their annotations."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
 """Bytes: a longer ``spark.log`` is set aside as ``spark.log.1`` at the next start."""

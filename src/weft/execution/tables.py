@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from weft.catalog import Catalog
 from weft.catalog.records import MIN_INSTANT, HomeRecord, Lease, Reservation, TableRecord
 from weft.errors import ClockError, LeaseLost
+from weft.execution.reader import spark_schema
 from weft.execution.session import plain_errors
 from weft.failpoint import failpoint
-from weft.storage.delta_log import has_commits, transaction_version
+from weft.storage.delta_log import has_commits, snapshot, transaction_version
 from weft.storage.fence import find_commit, find_version, make_durable, spend
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _PROPERTIES: Final = {
     "delta.enableDeletionVectors": "false",
     # A tick's window is found by ts; statistics of anything else would only make the log longer.
     "delta.dataSkippingStatsColumns": "ts",
+    # A checkpoint is written within the commit that is due for it, and takes longer than the commit itself.
+    "delta.checkpointInterval": "50",
 }
 
 
@@ -92,7 +95,7 @@ def append(
     path = home / table.path
     fresh = _first_of_equals(batch, distinct_on)
     if distinct_on and has_commits(path):
-        fresh = _without_known(spark, path, fresh, distinct_on)
+        fresh = _without_known(spark, path, table, fresh, distinct_on)
     if not fresh.num_rows:
         return Appended(0, batch.num_rows, 0, None)
     _make_delta_table(spark, path, table)
@@ -168,15 +171,23 @@ def _first_of_equals(batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa
     return ordered.filter(pc.is_in(ordered.column(SEQ), value_set=first.combine_chunks()))
 
 
-def _without_known(spark: SparkSession, path: Path, batch: pa.Table, distinct_on: tuple[str, ...]) -> pa.Table:
-    """The batch without the rows that the table has; only the key columns are read, the batch's keys are broadcast."""
+def _without_known(
+    spark: SparkSession, path: Path, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...]
+) -> pa.Table:
+    """The batch without the rows that the table has; only the key columns are read, the batch's keys are broadcast.
+
+    Spark is given the files themselves: a scan through Delta's log costs a job of its own (design section 5).
+    """
     from pyspark.sql import functions
 
+    files = [str(file.path) for file in snapshot(path, check_files=False).files if file.rows != 0]
+    if not files:
+        return batch
     with plain_errors("looking up what is known already"):
         keys = spark.createDataFrame(batch.select([*distinct_on, SEQ])).alias("new")
-        there = spark.read.format("delta").load(str(path)).select(*distinct_on).alias("old")
-        same = [functions.col(f"new.{name}").eqNullSafe(functions.col(f"old.{name}")) for name in distinct_on]
-        known = there.join(functions.broadcast(keys), same).select(f"new.{SEQ}").distinct().toArrow()
+        stored = spark.read.schema(spark_schema(table.schema, distinct_on)).parquet(*files).alias("old")
+        same = [functions.col(f"new.`{name}`").eqNullSafe(functions.col(f"old.`{name}`")) for name in distinct_on]
+        known = stored.join(functions.broadcast(keys), same).select(f"new.{SEQ}").toArrow()
     return batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=known.column(SEQ).combine_chunks())))
 
 

@@ -35,7 +35,7 @@ class Standing(Opened):
     """Queries."""
 
     def try_query(self, sql: str, *, now: Instant | None = None, limit: int | None = 20) -> Answer:
-        """Q(now): the answer as if the database were fixed, at most ``limit`` rows shown; ``now`` None: the home's clock.
+        """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
 
         Raises SqlError for what cannot stand, ExecutionError, StorageError.
         """
@@ -107,7 +107,7 @@ class Standing(Opened):
         )
 
     def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-        """The query's answers with an ordinal above ``after``, in order; starts no Spark.  Raises NotFound, StorageError."""
+        """The query's answers of an ordinal above ``after``, in order, without Spark; raises NotFound, StorageError."""
         from weft.storage.ledger import read_rows
 
         return read_rows(self.home, self.catalog.query(name), after, limit)

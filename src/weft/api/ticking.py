@@ -24,9 +24,9 @@ class Ticking(Opened):
     def tick(self, names: Sequence[str] = (), *, now: Instant | None = None) -> Ticked:
         """One tick of the named queries (none: all that are active), then their deliveries.
 
-        ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is something
-        to compute.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy, StorageError,
-        ExecutionError.
+        ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is
+        something to compute.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy,
+        StorageError, ExecutionError.
         """
         from weft.schedule.ticking import tick
 

@@ -1,0 +1,7 @@
+"""``python -m weft``: the command line."""
+
+from __future__ import annotations
+
+from weft.cli import main
+
+main()

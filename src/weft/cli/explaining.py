@@ -1,0 +1,117 @@
+"""explain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, query_text
+from weft.cli.standing import StartName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.planning.explain import BranchText, Explanation
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(epilog=example('weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"'))(explain)
+
+
+def explain(
+    sql: SqlArgument = None,
+    file: FileOption = None,
+    start: Annotated[StartName, typer.Option("--from", help="Explain it as installed from the start or from now.")] = (
+        StartName.start
+    ),
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a query would do when installed: what makes answers appear, and the SQL that runs. Starts no Spark."""
+    from weft.api.explaining import explained, known_tables
+    from weft.schedule.clock import now_us
+
+    text = query_text(sql, file)
+    known = known_tables(home_folder(home), now_us())
+    try:
+        found = explained(text, known, entering=start is StartName.now)
+    except Exception:
+        if known.assumed and not json:
+            typer.echo(f"({known.assumed})", err=True)
+        raise
+    if json:
+        from weft.cli.printing import say_json
+
+        say_json({**as_json(found), "assumed": known.assumed})
+        return
+    if known.assumed:
+        typer.echo(f"({known.assumed})\n")
+    typer.echo("\n".join(as_text(found)))
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """An explanation as JSON has it."""
+
+    def branch(each: BranchText) -> dict[str, Any]:
+        return {"driver": each.driver, "table": each.table, "why": each.why, "sql": each.sql}
+
+    return {
+        "query": found.query,
+        "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
+        "plan": found.signature,
+        "parameters": [{"name": name, "type": str(type_), "value": value} for name, type_, value in found.parameters],
+        "entering": found.entering,
+        "q_m": [branch(each) for each in found.first],
+        "q_m_closed": found.closed,
+        "q_m_reason": found.closed_reason,
+        "q_i": [branch(each) for each in found.later],
+        "views": [{"name": view.name, "sql": view.sql} for view in found.views],
+        "rows_without_new_data": found.timely,
+        "rows_may_leave": not found.lasting,
+        "notes": [{"level": note.level, "text": note.text} for note in found.notes],
+    }
+
+
+def as_text(found: Explanation) -> list[str]:
+    """An explanation in lines for a person: what matters first, the SQL after it."""
+    lines = ["The query, normalized", *_indented(found.query), "", "An answer appears when"]
+    lines += [f"  {number}. {each.why}" for number, each in enumerate(found.later, 1)] or ["  (never)"]
+    time = "yes: time alone can make answers appear" if found.timely else "no: only when something arrives"
+    lines += [f"Rows with no new data: {time}.", ""]
+    lines += [line for note in found.notes for line in _note(note.level, note.text)]
+    lines += ["", f"Plan {found.signature}: shared by all queries that differ in these constants only"]
+    lines += [f"  {name} {type_} = {value}" for name, type_, value in found.parameters] or ["  (it has no constants)"]
+    if found.entering:
+        lines += ["", "From now: rows that were in the answer just before are left out."]
+    else:
+        form = "Q^M has the closed form" if found.closed else "Q^M runs the branches with an open window"
+        lines += ["", f"Q^M, the first delivery, run once over what is there ({form}:", f"{found.closed_reason})"]
+        lines += _branches(found.first)
+    lines += ["", "Q^I, each tick: answers that begin in the window [:tau, :t)"]
+    lines += _branches(found.later)
+    lines += ["", "What the names stand for in a tick (read once, shared by all branches)"]
+    for view in found.views:
+        lines += [f"  {view.name}:", *("  " + line for line in _indented(view.sql))]
+    columns = ", ".join(f"c{number} is {name} {type_}" for number, (name, type_) in enumerate(found.columns, 1))
+    lines += [f"  The other names are the tables themselves; {columns}.", ""]
+    lines.append("A tick gives the rows of all branches, each once, less what was delivered before.")
+    return lines
+
+
+def _branches(found: Sequence[BranchText]) -> list[str]:
+    lines = []
+    for number, each in enumerate(found, 1):
+        lines += [f"  {number}. {each.why}", *("   " + line for line in _indented(each.sql))]
+    return lines
+
+
+def _indented(text: str) -> list[str]:
+    return ["  " + line for line in text.splitlines()]
+
+
+def _note(level: str, text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 100, initial_indent=f"{level.upper()}: ", subsequent_indent="  ")

@@ -1,0 +1,79 @@
+"""What the commands share: their options, the query's text, the open home."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.troubles import remember
+from weft.errors import Refused
+
+if TYPE_CHECKING:
+    from weft.api.home import Weft
+
+HOME_VARIABLE = "WEFT_HOME"
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="The home folder (default: $WEFT_HOME, else ./weft-home)."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SqlArgument = Annotated[str | None, typer.Argument(metavar="[SQL]", help="The query (else --file, else stdin).")]
+FileOption = Annotated[
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the query from a file (-: stdin).")
+]
+
+
+def example(*lines: str) -> str:
+    """The end of a command's help: what to type."""
+    return "Example:\n\n" + "\n\n".join(f"  {line}" for line in lines)
+
+
+def home_folder(home: Path | None) -> Path:
+    """The home that a command is about."""
+    folder = home or Path(os.environ.get(HOME_VARIABLE) or "weft-home")
+    remember(home=folder)
+    return folder
+
+
+@contextmanager
+def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
+    """The home, open for the block; made with the wall's clock where ``create`` allows it."""
+    from weft.api.home import Weft
+
+    with Weft.open(home_folder(home), create=create) as weft:
+        yield weft
+
+
+def query_text(sql: str | None, file: Path | None) -> str:
+    """The query's text from the argument, a file or stdin; raises Refused where there is none, or two."""
+    if sql is not None and file is not None:
+        raise Refused("the query is there twice, as an argument and as a file", hint="Leave one of them out.")
+    if sql is None and (file is None or str(file) == "-"):
+        if file is None and sys.stdin.isatty():
+            raise Refused("there is no query", hint='Write it as an argument ("SELECT …"), with -f FILE, or to stdin.')
+        text = sys.stdin.read()
+    elif sql is not None:
+        text = sql
+    else:
+        text = _read(file)
+    if not text.strip():
+        raise Refused("the query is empty", hint='Write it as an argument ("SELECT …"), with -f FILE, or to stdin.')
+    remember(sql=text)
+    return text
+
+
+def _read(file: Path | None) -> str:
+    assert file is not None
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"the query's file cannot be read: {error.strerror}", where=str(file)) from None
+    except UnicodeDecodeError:
+        raise Refused("the query's file is not UTF-8 text", where=str(file)) from None

@@ -1,0 +1,64 @@
+"""init, doctor."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from weft.cli.frame import HomeOption, JsonOption, example, home_folder
+from weft.cli.printing import say, say_json, screen
+
+
+class ClockName(str, Enum):
+    """A home's clock."""
+
+    wall = "wall"
+    replay = "replay"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(epilog=example("weft init --clock replay --home history"))(init)
+    app.command(epilog=example("weft doctor"))(doctor)
+
+
+def init(
+    clock: Annotated[
+        ClockName,
+        typer.Option(help="wall: time is now; replay: time moves by `weft tick --now`, to replay a history."),
+    ] = ClockName.wall,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a home: the folder with tables, queries and answers."""
+    from weft.api.home import Weft
+
+    folder = home_folder(home)
+    with Weft.open(folder, clock=clock.value) as weft:
+        record = weft.catalog.home()
+        if json:
+            say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})
+        else:
+            say(f"{folder} is a home with the {record.clock} clock.")
+
+
+def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
+    """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
+    from weft.api.ticking import doctor as examine
+    from weft.schedule.clock import now_us
+
+    well = True
+    found = []
+    for check in examine(home_folder(home), now_us()):
+        well = well and check.ok
+        found.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
+        if not json:
+            screen().print("ok  " if check.ok else "BAD ", style="green" if check.ok else "bold red", end="")
+            fix = f" - {check.fix}" if check.fix and not check.ok else ""
+            screen().print(f"{check.name}: {check.seen}{fix}", soft_wrap=True)
+    if json:
+        say_json(found)
+    if not well:
+        raise typer.Exit(1)

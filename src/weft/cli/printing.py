@@ -1,0 +1,120 @@
+"""Tables that fit the terminal, JSON, values as text, and a sign of life while something takes long."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weft.schedule.clock import format_instant
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LONGEST = 300
+"""Characters of one value in a table; --json has all of them."""
+
+
+def screen(*, err: bool = False) -> Console:
+    """The terminal (or the file that stands in its place)."""
+    return _console(err, id(sys.stderr if err else sys.stdout))
+
+
+@cache
+def _console(err: bool, _stream: int) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=err, highlight=False, emoji=False, markup=False)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """A line of words, wrapped by the terminal."""
+    screen().print(text, style=style, soft_wrap=True)
+
+
+def say_json(value: object, *, lines: bool = False) -> None:
+    """One JSON document; with ``lines`` on one line."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=None if lines else 2) + "\n")
+    sys.stdout.flush()
+
+
+def instant(micros: int | None, none: str = "-") -> str:
+    """An instant in UTC."""
+    return none if micros is None else format_instant(micros)
+
+
+def iso(micros: int | None) -> str | None:
+    """An instant as RFC 3339, for JSON."""
+    return None if micros is None else format_instant(micros).replace(" UTC", "Z").replace(" ", "T")
+
+
+def shown(value: object) -> str:
+    """A value in a table: one line, nothing in it that the terminal would obey."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, dt.datetime):
+        return format_instant((value - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return plain(str(value))
+
+
+def plain(text: str) -> str:
+    """Text from data as one short line, control characters made visible.
+
+    >>> plain("a\\nb\\x1b[31m")
+    'a b\\\\x1b[31m'
+    """
+    line = " ".join(text[: _LONGEST * 4].split())
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return safe if len(safe) <= _LONGEST and len(text) <= _LONGEST * 4 else safe[: _LONGEST - 1] + "…"
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, right: Sequence[int] = ()
+) -> None:
+    """Rows under headings, cut where the terminal ends; ``right`` are the numbers of columns set to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, title_style="bold")
+    for number, column in enumerate(columns):
+        grid.add_column(Text(column), justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    screen().print(grid)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """A spinner with text while the block runs; nothing where nobody watches."""
+    err = screen(err=True)
+    if not err.is_terminal:
+        yield
+        return
+    with err.status(text):
+        yield
+
+
+@contextmanager
+def counting(text: str) -> Iterator[Any]:
+    """A bar that counts records while the block runs: it gives the function to call with the number so far."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    err = screen(err=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} records"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda count: progress.update(task, completed=count)

@@ -1,0 +1,109 @@
+"""shell: many commands, one Spark session."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import typer
+
+from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
+from weft.cli.printing import say
+
+_HISTORY = 1_000
+_LEAVE = ("exit", "quit", "\\q")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(
+        epilog=example("weft shell", "weft> SELECT count FROM numbers", "weft> explain SELECT msgid FROM msgs")
+    )(shell)
+
+
+def shell(home: HomeOption = None) -> None:
+    """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command."""
+    folder = home_folder(home)
+    with opened(folder):
+        pass  # refused here, where there is no home
+    os.environ[HOME_VARIABLE] = str(folder)
+    talks = sys.stdin.isatty()
+    if talks:
+        _remember_lines(folder / "logs" / "shell-history")
+        say("SELECT … tries a query; other lines are weft commands (tick, results NAME, …); exit or Ctrl-D leaves.")
+    while True:
+        try:
+            line = _line("weft> " if talks else "")
+        except EOFError:
+            if talks:
+                say("")
+            return
+        except KeyboardInterrupt:
+            say("")
+            continue
+        if line.strip().lower() in _LEAVE:
+            return
+        if line.strip():
+            _do(line.strip())
+
+
+def _line(prompt: str) -> str:
+    """One line, those that end in a backslash joined with the next."""
+    line = input(prompt)
+    while line.endswith("\\"):
+        line = line[:-1] + "\n" + input("  ... " if prompt else "")
+    return line
+
+
+def arguments(line: str) -> list[str]:
+    """A line as a command's arguments; SQL may stand without quotes after try and explain, or by itself.
+
+    >>> arguments("SELECT a FROM b WHERE c = 'd'")
+    ['try', "SELECT a FROM b WHERE c = 'd'"]
+    >>> arguments("weft explain SELECT a FROM b;")
+    ['explain', 'SELECT a FROM b']
+    """
+    words = line.split(None, 1)
+    if words[0].lower() == "weft":
+        return arguments(words[1]) if len(words) > 1 else []
+    if words[0].lower() == "select":
+        return ["try", line.rstrip("; \n")]
+    rest = words[1] if len(words) > 1 else ""
+    if words[0] in ("try", "explain") and rest.lower().startswith("select"):
+        return [words[0], rest.rstrip("; \n")]
+    return shlex.split(line)
+
+
+def _do(line: str) -> None:
+    from weft.cli.app import run
+
+    try:
+        found = arguments(line)
+    except ValueError as error:
+        say(f"the line cannot be read: {error}", style="red")
+        return
+    if found[:1] == ["shell"]:
+        say("This is the shell already.")
+    else:
+        run(found)
+
+
+def _remember_lines(history: Path) -> None:
+    try:
+        import readline
+    except ImportError:  # not everywhere; input() works without
+        return
+    import atexit
+
+    readline.set_history_length(_HISTORY)
+    with suppress(OSError):
+        readline.read_history_file(history)
+
+    def keep() -> None:
+        with suppress(OSError):
+            readline.write_history_file(history)
+
+    atexit.register(keep)

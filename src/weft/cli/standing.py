@@ -1,0 +1,239 @@
+"""install, queries, show, results, pause, resume, remove."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
+from weft.cli.printing import instant, iso, plain, say, say_json, shown, table
+
+if TYPE_CHECKING:
+    from weft.api.standing import Shown
+    from weft.catalog.records import QueryRecord
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
+
+
+class StartName(str, Enum):
+    """Which answers a query delivers."""
+
+    start = "start"
+    now = "now"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(
+        epilog=example(
+            "weft install unanswered -f unanswered.sql --every 1h --to file:unanswered.jsonl",
+            "weft install databases \"SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'\" --from now",
+        )
+    )(install)
+    app.command(epilog=example("weft queries"))(queries)
+    app.command(epilog=example("weft show unanswered"))(show)
+    app.command(epilog=example("weft results unanswered --after 100 --json"))(results)
+    app.command(epilog=example("weft pause unanswered"))(pause)
+    app.command(epilog=example("weft resume unanswered", "weft resume unanswered --skip"))(resume)
+    app.command(epilog=example("weft remove unanswered --purge"))(remove)
+
+
+def install(
+    name: NameArgument,
+    sql: SqlArgument = None,
+    file: FileOption = None,
+    user: Annotated[str | None, typer.Option(metavar="U", help="Whose query it is (default: you).")] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="10m", help="Run it at least this often (default: with each tick).")
+    ] = None,
+    start: Annotated[
+        StartName,
+        typer.Option("--from", help="start: the history's answers first; now: only what enters from now."),
+    ] = StartName.start,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."),
+    ] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
+    text = query_text(sql, file)
+    with opened(home) as weft:
+        query = weft.install(name, text, user=user, every=every, start=start.value, to=to or ())
+        found = weft.explain(text, start=start.value)
+        sharing = weft.show(name).sharing
+    if json:
+        say_json(_as_json(query))
+        return
+    say(f"{query.name} stands, for {query.user}{_shared(sharing)}.")
+    for note in found.notes:
+        if note.level == "warning":
+            say(f"WARNING: {note.text}", style="yellow")
+    if query.from_instant is not None:
+        say(f"It delivers what enters its answer from {instant(query.from_instant)} on.")
+    say("It runs with the next `weft tick`, or under `weft run`; `weft results " + query.name + "` shows its answers.")
+
+
+def _shared(sharing: int) -> str:
+    others = sharing - 1
+    return "" if not others else f", on a plan with {others} other quer{'y' if others == 1 else 'ies'}"
+
+
+def _as_json(query: QueryRecord) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "id": query.query_id,
+        "user": query.user,
+        "sql": query.sql,
+        "columns": [{"name": name, "type": str(type_)} for name, type_ in query.columns],
+        "plan": query.plan_id,
+        "every_us": query.every_us,
+        "from": query.from_mode,
+        "from_instant": iso(query.from_instant),
+        "ticked_to": iso(query.tau),
+        "rows": query.rows,
+        "state": query.state,
+        "reason": query.reason,
+        "installed_at": iso(query.installed_at),
+    }
+
+
+def queries(home: HomeOption = None, json: JsonOption = False) -> None:
+    """List the standing queries."""
+    with opened(home) as weft:
+        found = weft.queries()
+    if json:
+        say_json([_as_json(query) for query in found])
+    elif not found:
+        say('No query stands yet. `weft install NAME "SELECT …"` leaves one standing.')
+    else:
+        rows = [
+            (q.name, q.user, q.state, f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql)) for q in found
+        ]
+        table(("query", "user", "state", "answers", "every", "ticked to", "sql"), rows, right=(3,))
+
+
+def _every(query: QueryRecord) -> str:
+    from weft.schedule.clock import format_interval
+
+    return "tick" if query.every_us is None else format_interval(query.every_us)
+
+
+def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Show one query: its text, plan, channels and last ticks."""
+    with opened(home) as weft:
+        found = weft.show(name)
+    if json:
+        say_json(_shown_json(found))
+        return
+    query = found.query
+    say(f"{query.name}, for {query.user}: {query.state}" + (f" ({query.reason})" if query.reason else ""))
+    say(query.sql)
+    say("")
+    say(f"columns    {', '.join(f'{column} {type_}' for column, type_ in query.columns)}")
+    say(f"installed  {instant(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
+    begin = "the start" if query.from_instant is None else instant(query.from_instant)
+    say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    for one in found.subscriptions:
+        trouble = f"; {one.state}: {plain(one.last_error)}" if one.last_error else ""
+        say(f"channel    {one.channel}: {one.delivered:,} delivered{trouble}")
+    if found.ticks:
+        rows = [
+            (
+                str(t.tick_id),
+                instant(t.tau, "the beginning"),
+                instant(t.t),
+                "-" if t.rows is None else f"{t.rows:,}",
+                t.reason or "",
+            )
+            for t in found.ticks
+        ]
+        table(("tick", "from", "to", "new", ""), rows, right=(0, 3))
+
+
+def _shown_json(found: Shown) -> dict[str, Any]:
+    return {
+        **_as_json(found.query),
+        "plan_signature": found.plan.signature,
+        "queries_of_the_plan": found.sharing,
+        "channels": [
+            {"channel": s.channel, "delivered": s.delivered, "state": s.state, "error": s.last_error}
+            for s in found.subscriptions
+        ],
+        "ticks": [
+            {"tick": t.tick_id, "from": iso(t.tau), "to": iso(t.t), "rows": t.rows, "reason": t.reason}
+            for t in found.ticks
+        ],
+    }
+
+
+def results(
+    name: NameArgument,
+    after: Annotated[int, typer.Option(min=0, metavar="N", help="Only answers with an ordinal above N.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N answers.")] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Fetch a query's answers: each has an ordinal that never changes and the first instant at which it was one."""
+    from weft.delivery.rendering import field_names, json_line
+
+    with opened(home) as weft:
+        query = weft.catalog.query(name)
+        names = field_names([column for column, _ in query.columns])
+        rows = weft.results(name, after=after, limit=limit)
+        if json:
+            for row in rows:
+                sys.stdout.write(json_line(names, row))
+            return
+        shown_limit = limit or 1_000
+        found = [
+            [str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)]
+            for _, r in zip(range(shown_limit), rows, strict=False)
+        ]
+    if found:
+        table(names, found, right=(0, 2))
+    left = query.rows - after - len(found)
+    more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
+    say(f"{len(found):,} of {query.rows:,} answers{more}")
+
+
+def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Leave a query out of ticks until it is resumed."""
+    with opened(home) as weft:
+        query = weft.pause(name)
+    _changed(query, "is paused; nothing of it is lost: `weft resume` goes on where it stopped", json)
+
+
+def resume(
+    name: NameArgument,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave out the answers that appeared in between.")] = False,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a paused or failed query go on, and its channels that were parked."""
+    with opened(home) as weft:
+        query = weft.resume(name, skip=skip)
+    _changed(query, f"goes on from {instant(query.tau, 'its beginning')}", json)
+
+
+def remove(
+    name: NameArgument,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its answers, too.")] = False,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove a query; files that it wrote stay."""
+    with opened(home) as weft:
+        query = weft.remove(name, purge=purge)
+    _changed(query, "is removed" + (", and its answers with it" if purge else ""), json)
+
+
+def _changed(query: QueryRecord, words: str, json: bool) -> None:
+    if json:
+        say_json(_as_json(query))
+    else:
+        say(f"{query.name} {words}.")

@@ -1,0 +1,73 @@
+"""tables, describe."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.printing import instant, iso, say, say_json, shown, table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(epilog=example("weft tables"))(tables)
+    app.command(epilog=example("weft describe msgs"))(describe)
+
+
+def tables(home: HomeOption = None, json: JsonOption = False) -> None:
+    """List the tables."""
+    with opened(home) as weft:
+        found = weft.tables()
+    if json:
+        say_json(
+            [
+                {"name": t.name, "rows": t.rows, "first_ts": iso(t.first_ts), "last_ts": iso(t.last_ts), "keys": t.keys}
+                for t in found
+            ]
+        )
+    elif not found:
+        say("There is no table yet. `weft ingest mail PATH` or `weft ingest file PATH --table NAME` makes one.")
+    else:
+        rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts)) for t in found]
+        table(("table", "rows", "first ts", "last ts"), rows, right=(1,))
+
+
+def describe(
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
+    samples: Annotated[int, typer.Option(min=0, max=100, help="How many rows to show.")] = 3,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a table: columns, rows, first and last ts, samples."""
+    from weft.delivery.rendering import json_value
+
+    with opened(home) as weft:
+        found = weft.describe(name, samples)
+    record = found.table
+    names = [column.name for column in record.schema.columns]
+    if json:
+        say_json(
+            {
+                "name": record.name,
+                "columns": [
+                    {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns
+                ],
+                "rows": record.rows,
+                "first_ts": iso(record.first_ts),
+                "last_ts": iso(record.last_ts),
+                "keys": record.keys,
+                "ts_from": record.ts_from,
+                "samples": [dict(zip(names, map(json_value, row), strict=True)) for row in found.samples],
+            }
+        )
+        return
+    say(f"{record.name}: {record.rows:,} rows, ts from {instant(record.first_ts)} to {instant(record.last_ts)}")
+    if record.keys:
+        say(f"rows are told apart by {', '.join(record.keys)}")
+    rows = [
+        (c.name, str(c.type), "" if c.nullable else "not null", *(shown(row[n]) for row in found.samples))
+        for n, c in enumerate(record.schema.columns)
+    ]
+    table(("column", "type", "", *(f"sample {n}" for n in range(1, len(found.samples) + 1))), rows)

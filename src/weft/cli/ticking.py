@@ -1,0 +1,152 @@
+"""tick, run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.printing import instant, iso, plain, say, say_json, table, working
+
+if TYPE_CHECKING:
+    from weft.api.home import Weft
+    from weft.delivery.outbox import Delivered
+    from weft.errors import WeftError
+    from weft.execution.tick import Outcome, TickReport
+    from weft.schedule.ticking import Ticked
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(epilog=example("weft tick", "weft tick --now 1993-05-10 unanswered"))(tick)
+    app.command(epilog=example("weft run"))(run)
+
+
+def tick(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which queries (none: all).")] = None,
+    now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run one tick: find every answer that began since the last one, and deliver it."""
+    began = time.monotonic()
+    with opened(home) as weft:
+        with working("ticking (the first tick of a process starts Spark: 5 to 15 s)"):
+            done = weft.tick(names or (), now=now)
+        if json:
+            say_json(as_json(weft, done, time.monotonic() - began))
+            return
+        for report in done.reports:
+            tell_tick(weft, report)
+        _tell_delivered(list(done.delivered))
+        say(f"in {time.monotonic() - began:.1f} s")
+
+
+def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str, Any]:
+    """A tick as JSON has it."""
+    return {
+        "ticks": [
+            {
+                "tick": report.tick_id,
+                "t": iso(report.t),
+                "queries": [
+                    {
+                        "name": each.query.name,
+                        "from": iso(each.tau),
+                        "to": iso(each.t),
+                        "rows": each.rows,
+                        "reason": each.reason,
+                        "next_by_time": iso(_next(each)),
+                        "time_alone": weft.timely(each.query),
+                    }
+                    for each in report.outcomes
+                ],
+            }
+            for report in done.reports
+        ],
+        "delivered": [
+            {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error}
+            for each in done.delivered
+        ],
+        "seconds": None if seconds is None else round(seconds, 3),
+    }
+
+
+def tell_tick(weft: Weft, report: TickReport) -> None:
+    """Prints a tick: for each query its window, its new rows, and why there are none."""
+    title = f"tick {report.tick_id}, up to {instant(report.t)}"
+    if not report.outcomes:
+        say(f"{title}: no query is active.")
+        return
+    rows = [
+        (each.query.name, instant(each.tau, "the beginning"), f"{each.rows:,}", _remark(weft, each))
+        for each in report.outcomes
+    ]
+    table(("query", "window from", "new", ""), rows, title=title, right=(2,))
+
+
+def _remark(weft: Weft, each: Outcome) -> str:
+    if each.rows:
+        return ""
+    why = plain(each.reason or "")
+    when = _next(each)
+    if when is not None:
+        return f"{why}; next by time alone: {instant(when)}"
+    if weft.timely(each.query) and each.next_due is None:
+        return why
+    return f"{why}; time alone adds none" if why else "time alone adds none"
+
+
+def _next(each: Outcome) -> int | None:
+    from weft.execution.due import NEVER
+
+    return None if each.next_due is None or each.next_due >= NEVER else each.next_due
+
+
+def _tell_delivered(found: list[Delivered]) -> None:
+    for each in found:
+        if each.rows:
+            say(f"{each.rows:,} answers of {each.query_name} to {each.channel}")
+        if each.error:
+            parked = "; parked: `weft resume` tries it again" if each.parked else "; it will be tried again"
+            say(
+                f"{each.channel} did not take answers of {each.query_name}: {plain(each.error)}{parked}", style="yellow"
+            )
+
+
+def run(
+    home: HomeOption = None,
+    json: JsonOption = False,
+    poll: Annotated[
+        str, typer.Option(metavar="10s", help="How often queries without --every are run, if something arrived.")
+    ] = "10s",
+) -> None:
+    """Tick for ever, each query at least as often as its --every; Ctrl-C or SIGTERM stops after the current tick."""
+    from weft.schedule.clock import parse_interval
+    from weft.schedule.runner import stopped_by_signals
+
+    pace = parse_interval(poll)
+    with opened(home) as weft, stopped_by_signals() as stop:
+
+        def ticked(done: Ticked) -> None:
+            if json:
+                say_json(as_json(weft, done), lines=True)
+                return
+            for report in done.reports:
+                new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in report.outcomes if each.rows)
+                failed = [each for each in report.outcomes if each.reason and each.reason.startswith("failed")]
+                say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
+                for each in failed:
+                    say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
+            _tell_delivered(list(done.delivered))
+
+        def troubled(error: WeftError) -> None:
+            say(f"{instant(weft.clock())}  {plain(error.message)}; trying again", style="yellow")
+
+        if not json:
+            say(f"Running {weft.home}; Ctrl-C stops it.")
+        weft.run(stop, ticked=ticked, delivered=_tell_delivered, troubled=troubled, pace_us=pace)
+        if not json:
+            say("Stopped; nothing is lost: the next tick goes on from here.")

@@ -1,0 +1,83 @@
+"""Errors on the screen: what was given, where, why it is refused, what to do instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from pathlib import Path
+
+from weft.errors import WeftError
+
+_PLACE = re.compile(r"line (\d+), column (\d+)")
+_seen: dict[str, Path | str] = {}
+
+
+def remember(*, home: Path | None = None, sql: str | None = None) -> None:
+    """Notes what the command is about, for a message that comes later."""
+    if home is not None:
+        _seen["home"] = home
+    if sql is not None:
+        _seen["sql"] = sql
+
+
+def tell(error: WeftError) -> None:
+    """Prints an error with its place and hint, the line of SQL it is about under it."""
+    from weft.cli.printing import screen
+
+    err = screen(err=True)
+    word = "refused" if error.exit_code == 2 else "failed"
+    place = f" ({error.where})" if error.where else ""
+    err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
+    err.print(f"{error.message}{place}", markup=False, highlight=False, soft_wrap=True)
+    pointed = _pointed(error.where)
+    if pointed:
+        err.print(pointed, markup=False, highlight=False, soft_wrap=True)
+    if error.hint:
+        err.print(f"  {error.hint}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _pointed(where: str | None) -> str | None:
+    """The line of the query and a mark under the column."""
+    match = _PLACE.fullmatch(where or "")
+    sql = _seen.get("sql")
+    if match is None or not isinstance(sql, str):
+        return None
+    line, column = int(match[1]), int(match[2])
+    lines = sql.splitlines()
+    if not 1 <= line <= len(lines):
+        return None
+    text = lines[line - 1]
+    begin = max(0, column - 50)
+    return f"    {text[begin : begin + 100]}\n    {' ' * (column - 1 - begin)}^"
+
+
+def tell_unexpected(error: Exception) -> int:
+    """Prints one line about a defect and writes its traceback to the home's log; the exit code of a failure."""
+    log = _write_log(error)
+    first = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
+    print(f"failed: Weft has a defect here: {type(error).__name__}: {first}", file=sys.stderr)
+    print(f"  The whole story is in {log}." if log else "  No log could be written.", file=sys.stderr)
+    return 1
+
+
+def _write_log(error: Exception) -> Path | None:
+    from weft.schedule.clock import format_instant, now_us
+
+    home = _seen.get("home")
+    folder = Path(home) / "logs" if home is not None and Path(home).is_dir() else _own_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "weft.log"
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"\n{format_instant(now_us())} weft {' '.join(sys.argv[1:])[:2000]}\n")
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return None
+    return log
+
+
+def _own_folder() -> Path:
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("weft")) / "logs"

@@ -1,0 +1,234 @@
+"""The demo: six weeks of a small NetNews through the real ways of Weft, five standing queries, two users."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Final, Protocol
+
+from weft.api.home import Weft
+from weft.catalog import layout
+from weft.demo.netnews import BEGIN, Article, articles, write_spool
+from weft.errors import Conflict
+from weft.execution.tick import Outcome
+from weft.schedule.clock import format_instant
+
+WEEKS: Final = 6
+_PER_DAY: Final = 14
+_SHOWN: Final = 3
+
+QUESTION: Final = Article(
+    "1993Apr06.lonely@example.org",
+    "lena",
+    "temporal join without a DBMS clock?",
+    BEGIN + timedelta(days=1, hours=10),
+    ("comp.databases",),
+    (),
+    "How would you join two histories on overlapping periods?",
+)
+ANSWER: Final = Article(
+    "1993May11.late@example.org",
+    "goran",
+    "Re: temporal join without a DBMS clock?",
+    BEGIN + timedelta(days=36, hours=9),
+    ("comp.databases",),
+    (QUESTION.msgid,),
+    "Sorry for the delay. See the paper on continuous queries.",
+)
+
+QUERIES: Final = (
+    (
+        "databases",
+        "anna",
+        "SELECT msgid, subject FROM msgs WHERE newsgroup = 'comp.databases'",
+        "Q1: news of one group",
+    ),
+    (
+        "comp-sys",
+        "ben",
+        "SELECT msgid, subject FROM msgs WHERE newsgroup LIKE 'comp.sys.%'",
+        "Q2: of all comp.sys groups",
+    ),
+    (
+        "discussed",
+        "ben",
+        "SELECT m.msgid, m.subject FROM msgs m, msgs m1 "
+        "WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'",
+        "Q3: what someone replied to in comp.databases",
+    ),
+    (
+        "unanswered",
+        "anna",
+        "SELECT m.msgid, m.subject FROM msgs m WHERE m.ts < NOW() - INTERVAL 4 WEEKS "
+        "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)",
+        "Q4: older than four weeks, and nobody has replied",
+    ),
+    (
+        "chains",
+        "anna",
+        "SELECT m.msgid, m.subject FROM msgs m, msgs m1, msgs m2 "
+        "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid",
+        "Q5: first messages of chains longer than two",
+    ),
+    ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
+)
+"""Name, user, text, and what it asks: the paper's five (section 6), the first for both users."""
+
+
+class Stage(Protocol):
+    """Where the demo speaks."""
+
+    def heading(self, text: str) -> None:
+        """A new scene."""
+
+    def say(self, text: str = "") -> None:
+        """A line."""
+
+    def command(self, text: str) -> None:
+        """What one would type for what happens next."""
+
+    def working(self, text: str) -> AbstractContextManager[None]:
+        """A sign of life while something takes long."""
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table."""
+
+
+@dataclass
+class _Demo:
+    """The demo under way."""
+
+    weft: Weft
+    stage: Stage
+    weeks: list[list[Article]]
+    numbers: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+def fresh_folder(wanted: Path) -> Path:
+    """The folder itself, or its name with the first number that is free."""
+    folder, number = wanted, 1
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def play(home: Path, stage: Stage) -> None:
+    """Plays the demo in a new home in the folder ``home``; raises Conflict where something is there already."""
+    if home.exists():
+        raise Conflict(f"{home} is there already", hint="Name another with --home, or remove it.")
+    began = time.monotonic()
+    with Weft.open(home, clock="replay") as weft:
+        demo = _Demo(weft, stage, _weeks())
+        _begin(demo)
+        for week in range(WEEKS):
+            _week(demo, week)
+        _end(demo, time.monotonic() - began)
+
+
+def _weeks() -> list[list[Article]]:
+    everything = sorted([*articles(WEEKS * 7, _PER_DAY), QUESTION, ANSWER], key=lambda each: each.date)
+    weeks: list[list[Article]] = [[] for _ in range(WEEKS)]
+    for article in everything:
+        weeks[(article.date - BEGIN).days // 7].append(article)
+    return weeks
+
+
+def _begin(demo: _Demo) -> None:
+    stage, home = demo.stage, demo.weft.home
+    stage.heading(f"A home of its own: {home}")
+    stage.say("Its clock is replay: the six weeks from 5 April 1993 go by in a minute or so.")
+    _ingest(demo, 0)
+    stage.heading("Queries that stand")
+    for name, user, sql, meaning in QUERIES:
+        channels = [f"file:{name}.jsonl"] if name == "unanswered" else []
+        stage.command(f'install {name} "{sql}" --user {user}' + "".join(f" --to {each}" for each in channels))
+        stage.say(f"  {meaning}")
+        demo.weft.install(name, sql, user=user, to=channels)
+    same = demo.weft.show("space").sharing
+    stage.say(f"databases and space differ in a constant only: one plan serves {same} queries.")
+
+
+def _week(demo: _Demo, week: int) -> None:
+    if week:
+        demo.stage.heading(f"Week {week + 1}")
+        _ingest(demo, week)
+    end = BEGIN + timedelta(days=7 * (week + 1))
+    demo.stage.command(f"tick --now {end:%Y-%m-%d}")
+    with demo.stage.working("ticking"):
+        done = demo.weft.tick(now=end)
+    outcomes = done.reports[-1].outcomes
+    demo.stage.table(("query", "user", "new", "answers, the first of them"), [_row(demo, each) for each in outcomes])
+    _remark(demo, end)
+
+
+def _ingest(demo: _Demo, week: int) -> None:
+    folder = demo.weft.home / "news" / f"week-{week + 1}"
+    write_spool(demo.weeks[week], folder, demo.numbers)
+    if week == 1:
+        broken = folder / "sci" / "space" / "99999"
+        broken.parent.mkdir(parents=True, exist_ok=True)
+        broken.write_bytes(b"From: nobody\nSubject: line noise\nMessage-ID: <noise@example.org>\n\n\x00\x00\x00")
+    demo.stage.command(f"ingest mail {folder} --ts-from date")
+    text = "loading" if week else "starting Spark, then loading"
+    with demo.stage.working(text):
+        done = demo.weft.ingest_mail([folder], ts_from="date")
+    demo.stage.say(f"  {done.stored} stored, {done.known} known, {done.quarantined} quarantined, {done.late} late")
+
+
+def _row(demo: _Demo, outcome: Outcome) -> tuple[str, str, str, str]:
+    query = outcome.query
+    after = demo.seen.get(query.name, 0)
+    rows = list(islice(demo.weft.results(query.name, after=after), outcome.rows))
+    demo.seen[query.name] = after + len(rows)
+    told = "\n".join(f"{row.ordinal}. {row.values[1]}" for row in rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        told += f"\n   … and {len(rows) - _SHOWN} more"
+    return query.name, query.user, str(outcome.rows), told or (outcome.reason or "")
+
+
+def _remark(demo: _Demo, end: datetime) -> None:
+    """Points at what is worth seeing: the lonely question, and its late reply."""
+    if QUESTION.date + timedelta(weeks=4) < end <= QUESTION.date + timedelta(weeks=5):
+        row = _find(demo, "unanswered")
+        demo.stage.say(
+            f"{QUESTION.subject!r} of {QUESTION.date:%d %B} has no reply: an answer since {row}, the instant at which "
+            "it became four weeks old. No message brought this about, time did."
+        )
+    if ANSWER.date <= end < ANSWER.date + timedelta(weeks=1):
+        row = _find(demo, "discussed")
+        demo.stage.say(
+            f"The reply came at last, on {ANSWER.date:%d %B}, after the question was reported as unanswered. What was "
+            f"true stays delivered, once; and the question is an answer of 'discussed' since {row}."
+        )
+
+
+def _find(demo: _Demo, name: str) -> str:
+    rows = (row for row in demo.weft.results(name) if row.values[0] == QUESTION.msgid)
+    return next((format_instant(row.first_at) for row in rows), "never")
+
+
+def _end(demo: _Demo, seconds: float) -> None:
+    stage, home = demo.stage, demo.weft.home
+    table = demo.weft.tables()[0]
+    answers = sum(query.rows for query in demo.weft.queries())
+    stage.heading("Done")
+    stage.say(f"{table.rows} messages, {answers} answers, each delivered once, in {seconds:.0f} seconds.")
+    stage.say(f"{home}/news has the articles, {layout.files_folder(home)}/unanswered.jsonl the answers of one query.")
+    stage.say("One article was line noise; it waits in quarantine.")
+    stage.say()
+    stage.say("Next, type:")
+    for line in (
+        "results unanswered --limit 5",
+        'explain "SELECT msgid FROM msgs WHERE date > NOW()"',
+        "try \"SELECT sender, subject FROM msgs WHERE newsgroup = 'sci.space'\"",
+        "quarantine list",
+    ):
+        stage.command(line)
+    stage.say("and for news of your own: weft ingest mail YOUR.mbox; weft --help has the rest.")

@@ -12,7 +12,7 @@ from weft.api.standing import Standing
 from weft.api.ticking import Ticking
 from weft.catalog import layout, open_catalog
 from weft.catalog.records import Clock
-from weft.errors import Conflict
+from weft.errors import Conflict, NotFound
 from weft.schedule.clock import now_us
 
 
@@ -35,10 +35,15 @@ class Weft(Loading, Standing, Ticking):
         """Opens the home in the folder ``home``, made where there is none unless ``create`` is false.
 
         ``clock`` is that of a new home (None: wall); of one that exists it must be the same, else Conflict.  ``wall``
-        tells the time in microseconds UTC.  Raises CatalogError for what is not a home.
+        tells the time in microseconds UTC.  Raises NotFound where there is none and none is to be made, CatalogError
+        for one that is damaged or of a newer Weft.
         """
         folder = Path(home)
         existed = layout.catalog_file(folder).exists()
+        if not (existed or create or layout.tables_folder(folder).exists()):
+            raise NotFound(
+                f"{folder} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
+            )
         catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
         found = catalog.home().clock
         if existed and clock is not None and found != clock:

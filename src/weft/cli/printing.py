@@ -21,11 +21,11 @@ _LONGEST = 300
 
 def screen(*, err: bool = False) -> Console:
     """The terminal (or the file that stands in its place)."""
-    return _console(err, id(sys.stderr if err else sys.stdout))
+    return _console(err)
 
 
 @cache
-def _console(err: bool, _stream: int) -> Console:
+def _console(err: bool) -> Console:
     from rich.console import Console
 
     return Console(stderr=err, highlight=False, emoji=False, markup=False)

@@ -15,6 +15,7 @@ from weft.api.home import Weft
 from weft.catalog import layout
 from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
+from weft.execution.due import NEVER
 from weft.execution.tick import Outcome
 from weft.schedule.clock import format_instant
 
@@ -190,7 +191,13 @@ def _row(demo: _Demo, outcome: Outcome) -> tuple[str, str, str, str]:
     told = "\n".join(f"{row.ordinal}. {row.values[1]}" for row in rows[:_SHOWN])
     if len(rows) > _SHOWN:
         told += f"\n   … and {len(rows) - _SHOWN} more"
-    return query.name, query.user, str(outcome.rows), told or (outcome.reason or "")
+    return query.name, query.user, str(outcome.rows), told or _why_none(outcome)
+
+
+def _why_none(outcome: Outcome) -> str:
+    due = outcome.next_due
+    when = f"\nnext by time alone: {format_instant(due)}" if due is not None and due < NEVER else ""
+    return (outcome.reason or "") + when
 
 
 def _remark(demo: _Demo, end: datetime) -> None:

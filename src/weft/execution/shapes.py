@@ -14,7 +14,7 @@ from weft.algebra.relation import Output
 from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.catalog.records import PlanRecord, QueryRecord
-from weft.planning.plan import Branch, Plan, for_many, for_one, parameter_table, plan, restored_parameter
+from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table, plan, restored_parameter
 
 _compiled: dict[tuple[int, str, tuple[TableSchema, ...]], Plan] = {}
 
@@ -73,10 +73,11 @@ class Group:
         if self.timely_only:
             events = tuple(event for event in events if event.driver.kind in ("since", "until"))
         window: dict[str, Scalar] = {"t": instant(self.t)}
+        if self.first:
+            window["tau"] = BEGINNING
         if len(self.members) == 1:
             member = self.members[0]
-            if not self.first:
-                assert member.tau is not None
+            if member.tau is not None:
                 window["tau"] = instant(member.tau)
             one = [for_one(event, self.outputs, member.values, window, self.first) for event in events]
             return tuple(one)
@@ -107,4 +108,3 @@ def grouped(
         (length, tuple(Group(key, plans[key], tuple(found), t) for key, found in sorted_in[length].items()))
         for length in order
     )
-

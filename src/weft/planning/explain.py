@@ -15,7 +15,7 @@ from weft.algebra.relation import Output, condition
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus, plus
 from weft.algebra.schema import INTERVAL, DataType
 from weft.derivation.monotone import is_monotone
-from weft.planning.plan import Branch, Plan, columns_of, columns_read, for_one
+from weft.planning.plan import BEGINNING, Branch, Plan, columns_of, columns_read, for_one
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
 from weft.sql import render
@@ -82,9 +82,13 @@ def explain(plan: Plan) -> Explanation:
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
-    """The branches with this query's constants and ``:tau`` and ``:t`` left open, as one tick of it alone runs them."""
+    """The branches with this query's constants and ``:t`` left open, as one tick of it alone runs them.
+
+    ``whole``: those of the first delivery, over whole tables, from the beginning of time; else ``:tau`` is open, too.
+    """
     outputs = tuple(Output(f"c{n}", output.value) for n, output in enumerate(plan.lifted.outputs, 1))
-    return tuple(for_one(event, outputs, plan.values, {}, whole) for event in events)
+    window = {"tau": BEGINNING} if whole else {}
+    return tuple(for_one(event, outputs, plan.values, window, whole) for event in events)
 
 
 def _text(branch: Branch, plan: Plan) -> BranchText:

@@ -44,6 +44,8 @@ from weft.sql.lower import bind
 
 PARAMETERS: Final = "p"
 """The range variable of the parameter table."""
+BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
+"""Where a window that is open at its beginning begins, where a branch asks for it."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered`` and ``troubled`` hear what happens.  ``clock`` is the wall's (µs UTC)."""
+    """Runs one home; ``ticked``, ``delivered`` and ``troubled`` hear what happens.  ``clock`` is the wall's."""
 
     catalog: Catalog
     home: Path

@@ -76,7 +76,7 @@ def kept(catalog: Catalog, token: int, clock: Callable[[], int]) -> Iterator[Non
 
 
 def all_quiet(catalog: Catalog, queries: Sequence[QueryRecord], t: int) -> bool:
-    """Whether a tick of the queries at ``t`` would find nothing: nothing arrived, and no instant of theirs is reached."""
+    """Whether a tick of the queries at ``t`` would find nothing: nothing arrived, no instant of theirs is reached."""
     if catalog.planned_tick() is not None:
         return False
     tables = {table.name: table for table in catalog.tables()}

@@ -1,0 +1,45 @@
+"""The command line, in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.cli.app import run
+
+
+@dataclass(frozen=True)
+class Told:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home that commands use here; nobody has made it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_HOME", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path / "weft-home"
+
+
+@pytest.fixture
+def weft(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    def call(*arguments: str) -> Told:
+        capsys.readouterr()
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return Told(code, captured.out, captured.err)
+
+    return call

@@ -1,0 +1,211 @@
+"""Commands that need no Spark, through the real command line: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.cli import tables as tables_commands
+from weft.execution.session import session_started
+
+Weft = Callable[..., Any]
+
+UNANSWERED = (
+    "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 4 WEEKS "
+    "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)"
+)
+
+
+@pytest.fixture
+def made(weft: Weft, home: Path) -> Path:
+    """A replay home with the table of mail, empty."""
+    from weft.api.home import Weft as Home
+    from weft.extraction.mail import MAIL_COLUMNS, MAIL_KEY
+
+    assert weft("init", "--clock", "replay").code == 0
+    with Home.open(home) as opened:
+        opened.catalog.create_table("msgs", MAIL_COLUMNS, MAIL_KEY, "date")
+    return home
+
+
+def test_no_home_is_a_refusal_that_says_what_to_do(weft: Weft) -> None:
+    told = weft("tables")
+    assert told.code == 2
+    assert "weft init" in told.err
+    assert not told.out
+
+
+def test_a_homes_clock_is_fixed(weft: Weft) -> None:
+    assert weft("init", "--clock", "replay", "--json").json["clock"] == "replay"
+    assert weft("init", "--clock", "replay").code == 0
+    told = weft("init", "--clock", "wall")
+    assert told.code == 2
+    assert "replay" in told.err
+
+
+def test_a_wrong_command_gets_the_nearest(weft: Weft) -> None:
+    told = weft("instal", "x", "SELECT 1")
+    assert told.code == 2
+    assert "install" in told.err
+
+
+def test_usage_errors_are_refusals(weft: Weft) -> None:
+    assert weft("describe").code == 2
+    assert weft("tables", "--nonsense").code == 2
+    assert weft("results", "x", "--limit", "many").code == 2
+
+
+def test_the_home_comes_from_the_environment(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_HOME", str(tmp_path / "elsewhere"))
+    assert weft("init").code == 0
+    assert (tmp_path / "elsewhere" / "catalog.sqlite").exists()
+
+
+def test_a_defect_is_one_line_and_a_log(weft: Weft, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(tables_commands, "table", break_down)
+    told = weft("tables")
+    assert told.code == 1
+    assert "on purpose" in told.err
+    assert "ZeroDivisionError: on purpose" in (made / "logs" / "weft.log").read_text()
+
+
+def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables_commands, "table", interrupt)
+    assert weft("tables").code == 130
+
+
+def test_explain_works_before_there_is_a_home(weft: Weft, home: Path) -> None:
+    told = weft("explain", UNANSWERED)
+    assert told.code == 0
+    assert "is not a home yet" in told.out
+    assert "4 weeks have passed since m.ts" in told.out
+    assert not home.exists()
+
+
+def test_explain_as_json(weft: Weft, made: Path) -> None:
+    found = weft("explain", UNANSWERED, "--json").json
+    assert found["assumed"] is None
+    assert found["rows_without_new_data"] is True
+    assert [branch["driver"] for branch in found["q_i"]] == ["since"]
+    assert ":tau" in found["q_i"][0]["sql"]
+    assert found["parameters"] == [{"name": "p1", "type": "INTERVAL", "value": "INTERVAL '28' DAY"}]
+    assert {view["name"] for view in found["views"]} == {"msgs_news", "msgs_by_inreplyto"}
+
+
+def test_a_refused_query_points_at_the_place(weft: Weft, made: Path) -> None:
+    told = weft("explain", "SELECT msgid, sbject FROM msgs")
+    assert told.code == 2
+    assert "subject" in told.err
+    line, mark = told.err.splitlines()[1:3]
+    assert line[mark.index("^") :].startswith("sbject")
+
+
+def test_a_query_comes_from_a_file_too(weft: Weft, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT msgid\nFROM msgs")
+    assert weft("explain", "-f", "q.sql").code == 0
+    assert weft("explain", "-f", "none.sql").code == 2
+    assert weft("explain", "SELECT 1", "-f", "q.sql").code == 2
+
+
+def test_installing_listing_and_changing(weft: Weft, made: Path) -> None:
+    told = weft("install", "q4", UNANSWERED, "--user", "anna", "--every", "10m", "--to", "file:q4.jsonl", "--json")
+    assert told.json["every_us"] == 600_000_000
+    assert told.json["user"] == "anna"
+    assert weft("install", "q4", UNANSWERED).code == 2
+    assert weft("install", "q5", UNANSWERED, "--to", "file:../q4.jsonl").code == 2
+    assert weft("install", "q5", UNANSWERED, "--to", "pigeon:home").code == 2
+    assert weft("install", "q5", UNANSWERED, "--every", "soon").code == 2
+    assert weft("install", "bad name", UNANSWERED).code == 2
+    assert weft("install", "other", UNANSWERED.replace("4 WEEKS", "2 WEEKS")).out.count("with 1 other query") == 1
+    assert [query["name"] for query in weft("queries", "--json").json] == ["q4", "other"]
+    shown = weft("show", "q4", "--json").json
+    assert shown["channels"] == [{"channel": "file:q4.jsonl", "delivered": 0, "state": "active", "error": None}]
+    assert shown["queries_of_the_plan"] == 2
+    assert "file:q4.jsonl" in weft("show", "q4").out
+    assert weft("pause", "q4", "--json").json["state"] == "paused"
+    assert weft("pause", "q4").code == 2
+    assert weft("tick", "q4", "--now", "1993-05-01").code == 2
+    assert weft("resume", "q4").code == 0
+    assert weft("remove", "q4").code == 0
+    told = weft("show", "q4")
+    assert told.code == 2
+    assert "other" in told.err
+
+
+def test_results_of_a_query_without_any(weft: Weft, made: Path) -> None:
+    weft("install", "q", "SELECT msgid FROM msgs")
+    assert weft("results", "q", "--json").out == ""
+    assert "0 of 0" in weft("results", "q").out
+
+
+def test_an_idle_tick_says_why_and_starts_no_jvm(weft: Weft, made: Path) -> None:
+    weft("install", "q", "SELECT msgid FROM msgs")
+    told = weft("tick", "--now", "1993-05-01")
+    assert told.code == 0
+    assert "msgs is empty" in told.out
+    (query,) = weft("tick", "--now", "1993-05-02", "--json").json["ticks"][0]["queries"]
+    assert query["rows"] == 0
+    assert "nothing arrived" in query["reason"]
+    assert weft("tick", "--now", "1993-05-01").code == 2
+    assert weft("quarantine", "list").code == 0
+    assert weft("tables", "--json").json[0]["rows"] == 0
+    assert weft("describe", "msgs").code == 0
+    assert not session_started()
+
+
+def test_from_now_closes_what_lies_before(weft: Weft, made: Path) -> None:
+    assert weft("install", "q", "SELECT msgid FROM msgs", "--from", "now").code == 2  # nothing has set the clock
+    weft("tick", "--now", "1993-05-01")
+    told = weft("install", "q", "SELECT msgid FROM msgs", "--from", "now", "--json")
+    assert told.json["from_instant"] == "1993-05-01T00:00:00Z"
+    assert weft("tick", "--now", "1993-04-30").code == 2
+    assert weft("tick", "--now", "1993-05-02").code == 0
+
+
+def test_run_is_for_wall_homes(weft: Weft, made: Path) -> None:
+    told = weft("run")
+    assert told.code == 2
+    assert "--now" in told.err
+
+
+def test_doctor_tells_line_by_line(weft: Weft, made: Path) -> None:
+    found = weft("doctor", "--json").json
+    assert {"python", "java", "spark and delta", "home"} <= {check["name"] for check in found}
+
+
+def test_explain_is_quick_and_loads_nothing_heavy(made: Path) -> None:
+    script = (
+        "import sys\n"
+        "from weft.cli.app import run\n"
+        f"code = run(['explain', {UNANSWERED!r}])\n"
+        "heavy = {'pyspark', 'sqlalchemy', 'duckdb', 'pyarrow', 'deltalake', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)\n"
+    )
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        took.append(time.monotonic() - began)
+        assert done.returncode == 0, done.stderr
+        assert "msgs_by_inreplyto" in done.stdout
+    assert min(took) < 2
+
+
+def test_data_cannot_speak_to_the_terminal() -> None:
+    from weft.cli.printing import plain
+
+    assert "\x1b" not in plain("\x1b[31mred\x07")
+    assert plain("a\n b") == "a b"
+    assert len(plain("x" * 10_000)) <= 300

@@ -1,0 +1,82 @@
+"""What explain prints is what a tick runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.algebra.schema import TableSchema
+from weft.api.explaining import mail_schema
+from weft.catalog.records import QueryRecord
+from weft.execution.shapes import Group, Member, instant
+from weft.extraction.mail import MAIL_COLUMNS
+from weft.planning.explain import explain
+from weft.planning.plan import columns_of, plan, stored_parameter
+from weft.sql import render
+
+TABLES: dict[str, TableSchema] = {"msgs": mail_schema()}
+TAU, T = 733_968_000_000_000, 734_572_800_000_001
+QUERIES = {
+    "Q1": "SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'",
+    "Q2": "SELECT msgid FROM msgs WHERE newsgroup LIKE 'comp.sys.%'",
+    "Q3": "SELECT m.msgid FROM msgs m, msgs m1 WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'",
+    "Q4": "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 4 WEEKS "
+    "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)",
+    "Q5": "SELECT m.msgid, m.ts FROM msgs m, msgs m1, msgs m2 "
+    "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid",
+    "future": "SELECT msgid FROM msgs WHERE date > NOW()",
+    "unreplied": "SELECT msgid FROM msgs m WHERE NOT EXISTS (SELECT * FROM msgs r "
+    "WHERE r.inreplyto = m.msgid AND r.ts > NOW() - INTERVAL 14 DAYS)",
+    "pairs": "SELECT a.msgid FROM msgs a, msgs b WHERE a.ts < b.ts AND a.subject = 'x'",
+}
+
+
+def _record(text: str) -> QueryRecord:
+    compiled = plan(text, TABLES)
+    parameters = tuple(stored_parameter(value) for value in compiled.values)
+    columns = columns_of(compiled.query)
+    return QueryRecord(7, "q", "u", text, 1, parameters, columns, None, "start", None, None, 1, "active", None, 0, None)
+
+
+def _closed(sql: str) -> str:
+    return sql.replace(":tau", render.timestamp(TAU)).replace(":t", render.timestamp(T))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_text_is_the_one_that_a_tick_runs_but_for_the_two_instants(name: str) -> None:
+    compiled = plan(QUERIES[name], TABLES)
+    found = explain(compiled)
+    record = _record(QUERIES[name])
+    later = Group(1, compiled, (Member(record, TAU),), T).branches()
+    first = Group(1, compiled, (Member(record, None),), T).branches()
+    assert [branch.sql for branch in later] == [_closed(branch.sql) for branch in found.later]
+    assert [branch.sql for branch in first] == [_closed(branch.sql) for branch in found.first]
+    views = {path.view for branch in later for path in branch.paths.values()} - {"msgs"}
+    assert views <= {view.name for view in found.views}
+    assert instant(T).value == T
+
+
+def test_drivers_in_words() -> None:
+    def why(name: str) -> list[str]:
+        return [branch.why for branch in explain(plan(QUERIES[name], TABLES)).later]
+
+    assert why("Q1") == ["a new row of msgs arrives"]
+    assert why("Q3") == ["a new row of msgs (as m) arrives", "a new row of msgs (as m1) arrives"]
+    assert why("Q4") == ["more than 4 weeks have passed since m.ts (NOW passes m.ts + 28 days)"]
+    assert why("unreplied")[1] == (
+        "the last blocker under NOT EXISTS ends: 2 weeks after r.ts have passed (NOW reaches r.ts + 14 days)"
+    )
+
+
+def test_warnings() -> None:
+    def warnings(name: str) -> list[str]:
+        found = explain(plan(QUERIES[name], TABLES))
+        return [note.text for note in found.notes if note.level == "warning"]
+
+    assert warnings("Q1") == warnings("Q3") == warnings("Q4") == warnings("Q5") == []
+    assert "reads msgs whole" in warnings("pairs")[0]
+    assert "Ask for an age" in warnings("unreplied")[0]
+
+
+def test_the_assumed_table_is_the_one_of_mail() -> None:
+    assert [(c.name, c.type) for c in mail_schema().columns[:-1]] == list(MAIL_COLUMNS)
+    assert mail_schema().columns[-1].name == "ts"

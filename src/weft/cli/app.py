@@ -1,23 +1,15 @@
-"""All commands as one application, and what becomes of every error: a sentence, never a traceback."""
+"""All commands as one application."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
-from typer._click.exceptions import ClickException
 
-from weft.cli import asking, demo, explaining, homes, loads, measuring, shell, standing, tables, ticking
+from weft.cli import asking, demo, explaining, homes, loads, measuring, running, shell, standing, tables, ticking
 from weft.cli.frame import example
-from weft.cli.troubles import tell, tell_unexpected
-from weft.errors import WeftError
-
-INTERRUPTED = 130
-REFUSED = 2
 
 app = typer.Typer(
     name="weft",
@@ -52,27 +44,5 @@ for part in (homes, loads, tables, asking, explaining, standing, ticking, shell,
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; its exit code."""
-    try:
-        code = app(list(arguments), prog_name="weft", standalone_mode=False)
-        sys.stdout.flush()
-    except WeftError as error:
-        tell(error)
-        return error.exit_code
-    except ClickException as error:
-        _tell_usage(error)
-        return REFUSED
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough (`weft results … | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # noqa: BLE001 - a person sees one line, the traceback goes to a log
-        return tell_unexpected(error)
-    return code if isinstance(code, int) else 0
-
-
-def _tell_usage(error: ClickException) -> None:
-    from typer.rich_utils import rich_format_error
-
-    rich_format_error(error)
+    """Runs one command line; its exit code: 0 success, 2 refusal, 1 failure, 130 Ctrl-C."""
+    return running.run(app, arguments)

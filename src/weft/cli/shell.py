@@ -12,24 +12,26 @@ import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import say
+from weft.cli.running import run
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command(
-        epilog=example("weft shell", "weft> SELECT count FROM numbers", "weft> explain SELECT msgid FROM msgs")
-    )(shell)
+    """Adds the command; what is typed in it is run by the same application."""
+
+    @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs", "weft> tables"))
+    def shell(home: HomeOption = None) -> None:
+        """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command."""
+        folder = home_folder(home)
+        with opened(folder):
+            pass  # refused here, where there is no home
+        os.environ[HOME_VARIABLE] = str(folder)
+        _talk(app, folder)
 
 
-def shell(home: HomeOption = None) -> None:
-    """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command."""
-    folder = home_folder(home)
-    with opened(folder):
-        pass  # refused here, where there is no home
-    os.environ[HOME_VARIABLE] = str(folder)
+def _talk(app: typer.Typer, folder: Path) -> None:
     talks = sys.stdin.isatty()
     if talks:
         _remember_lines(folder / "logs" / "shell-history")
@@ -47,7 +49,7 @@ def shell(home: HomeOption = None) -> None:
         if line.strip().lower() in _LEAVE:
             return
         if line.strip():
-            _do(line.strip())
+            _do(app, line.strip())
 
 
 def _line(prompt: str) -> str:
@@ -77,9 +79,7 @@ def arguments(line: str) -> list[str]:
     return shlex.split(line)
 
 
-def _do(line: str) -> None:
-    from weft.cli.app import run
-
+def _do(app: typer.Typer, line: str) -> None:
     try:
         found = arguments(line)
     except ValueError as error:
@@ -88,7 +88,7 @@ def _do(line: str) -> None:
     if found[:1] == ["shell"]:
         say("This is the shell already.")
     else:
-        run(found)
+        run(app, found)
 
 
 def _remember_lines(history: Path) -> None:

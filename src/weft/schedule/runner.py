@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from weft.catalog import Catalog
 from weft.catalog.records import QueryRecord
@@ -17,9 +17,6 @@ from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.schedule.ticking import Ticked, all_quiet, tick
 from weft.schedule.timeliness import due, next_wake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PACE_US: Final = 10 * 1_000_000
 """How often queries without a timeliness of their own are run, in microseconds."""
@@ -71,7 +68,7 @@ class Runner:
 
     catalog: Catalog
     home: Path
-    session: Callable[[], SparkSession]
+    session: Callable[[], Any]
     clock: Callable[[], int]
     ticked: Callable[[Ticked], None]
     delivered: Callable[[list[Delivered]], None]

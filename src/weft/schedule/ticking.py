@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from weft.catalog import Catalog
 from weft.catalog.records import QueryRecord
@@ -17,9 +17,6 @@ from weft.execution import due
 from weft.execution.session import plain_errors
 from weft.execution.shapes import Member, compiled, tau_of
 from weft.execution.tick import TickReport, run_tick
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Choice = Callable[[Sequence[QueryRecord]], Sequence[QueryRecord]]
 """Which of the home's queries a tick runs."""
@@ -38,7 +35,7 @@ class Ticked:
 def tick(
     catalog: Catalog,
     home: Path,
-    session: Callable[[], SparkSession],
+    session: Callable[[], Any],
     choose: Choice,
     *,
     t: int | None,

@@ -114,4 +114,3 @@ def _columns(branches: Iterable[Branch]) -> dict[str, set[str]]:
         for table, names in columns_read(branch).items():
             found.setdefault(table, set()).update(names)
     return found
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import TableRecord
@@ -46,7 +45,7 @@ def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: 
 
 
 def next_due(
-    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan], t: int, home: Path
+    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan], t: int
 ) -> dict[int, int | None]:
     """By query, the next instant from t on at which time alone adds a row to it, if nothing arrives until then.
 
@@ -61,7 +60,7 @@ def next_due(
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
     groups = [Group(key, plans[key], tuple(found), NEVER, timely_only=True) for key, found in by_plan.items()]
-    rows = ledger.fresh(spark, home, candidates(spark, reader, groups), timely)
+    rows = ledger.fresh(reader, candidates(spark, reader, groups), timely)
     first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
     found_by_query = {row["query_id"]: int(row["due"]) for row in first}
     return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}

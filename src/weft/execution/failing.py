@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def failing_groups(
-    spark: SparkSession, reader: Reader, groups: Sequence[Group], error: Exception
-) -> dict[int, str]:
+def failing_groups(spark: SparkSession, reader: Reader, groups: Sequence[Group], error: Exception) -> dict[int, str]:
     """The queries of the groups that fail when run alone, each with Spark's reason.
 
     Raises ExecutionError where Spark itself is in trouble, or none fails alone.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import layout
 from weft.errors import LeaseLost
+from weft.execution.planner import scanning
+from weft.execution.reader import Reader
 from weft.execution.shapes import Member
 from weft.failpoint import failpoint
 from weft.storage.delta_log import has_commits, snapshot
@@ -22,18 +24,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def fresh(spark: SparkSession, home: Path, found: DataFrame, members: Sequence[Member]) -> DataFrame:
-    """Each candidate row once, with its first instant, less what the ledger has."""
+def fresh(reader: Reader, found: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Each candidate row once, with its first instant, less what the ledger has; held in memory."""
     from pyspark.sql import functions as F
 
-    once = found.groupBy("query_id", "row_hash").agg(F.min("first_at").alias("first_at"), F.any_value("row").alias("row"))
-    known = _known(spark, home, [m.query.query_id for m in members if m.query.rows])
+    once = found.groupBy("query_id", "row_hash").agg(
+        F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
+    )
+    once = reader.keep(once)
+    known = _known(reader.spark, reader.home, [m.query.query_id for m in members if m.query.rows])
     if known is None:
         return once
-    # The candidates are few and the ledger is long: it is reduced to what they name before it is subtracted.
-    keys = once.select("query_id", "row_hash")
-    met = known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi")
-    return once.join(F.broadcast(met), ["query_id", "row_hash"], "left_anti")
+    with scanning(reader.spark):
+        # The candidates are few and the ledger is long: it is reduced to what they name before it is subtracted.
+        keys = once.select("query_id", "row_hash")
+        met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
+    return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
 def _known(spark: SparkSession, home: Path, query_ids: Sequence[int]) -> DataFrame | None:

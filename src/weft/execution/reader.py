@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.access import Access, Lookup, News, Whole
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
+from weft.execution.planner import scanning
 from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Reader:
         files = [f for f in (found.files if found else ()) if any(_may_hold(f, part) for part in slices)]
         names = {*columns, *(part.column for part in slices)}
         data = self._files(name, files, names)
-        return self.keep(data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices))).repartition(1))
+        with scanning(self.spark):
+            inside = data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices)))
+            return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
         """The rows of which one of the columns in ``keys`` is among its keys (one-column relations), in one pass."""
@@ -89,7 +92,8 @@ class Reader:
             data = data.join(F.broadcast(wanted), data[column] == wanted["_key"], "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
-        return self.keep(met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1))
+        with scanning(self.spark):
+            return self.keep(met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1))
 
     def release(self) -> None:
         """Gives the memory back."""

@@ -19,7 +19,7 @@ from weft.errors import ClockError, SqlError
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
 from weft.execution.failing import failing_groups
-from weft.execution.planner import planned_for
+from weft.execution.planner import small
 from weft.execution.reader import Reader
 from weft.execution.shapes import Member, compiled, grouped, tau_of
 from weft.execution.tables import settle
@@ -171,14 +171,14 @@ def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int,
     spark = run.session()
     reader = Reader(spark, run.home, run.tables)
     try:
-        with planned_for(spark, small=not any(member.tau is None for member in moving)):
+        with small(spark, when=not any(member.tau is None for member in moving)):
             rows, counts = _answers(run, spark, reader, moving)
             version = None
             if counts:
                 failpoint("tick.computed")
                 version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
             empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
-            nexts.update(due.next_due(spark, reader, empty, run.plans, run.t, run.home))
+            nexts.update(due.next_due(spark, reader, empty, run.plans, run.t))
     finally:
         reader.release()
     return version, counts, nexts
@@ -197,7 +197,7 @@ def _answers(
         groups = [found for _, found in grouped(members, run.plans, run.t)]
         try:
             parts = [candidates(spark, reader, each) for each in groups]
-            rows = reader.keep(ledger.fresh(spark, run.home, union(spark, parts), members))
+            rows = ledger.fresh(reader, union(spark, parts), members)
             counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
             return rows, counts
         except PySparkException as error:
@@ -249,4 +249,3 @@ def _versions(run: _Run, version: int | None) -> list[tuple[str, int, int]]:
         assert latest_version(folder) == now.version
         found.append((layout.LEDGER, now.version, now.rows or 0))
     return found
-

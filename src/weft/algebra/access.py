@@ -36,12 +36,14 @@ class News:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` of some row of ``via``."""
+    """The rows whose ``column`` equals ``via_column`` of some row of ``via``; with ``null_safe`` two NULLs are
+    equal."""
 
     table: str
     column: str
     via: Access
     via_column: str
+    null_safe: bool = False
 
     @property
     def step(self) -> int:
@@ -51,7 +53,8 @@ class Lookup:
     @property
     def view(self) -> str:
         """The name by which the rendered SQL reads it."""
-        return f"{self.table}_by_{self.column}" + (f"_{self.step}" if self.step > 1 else "")
+        key = f"{self.column}_or_null" if self.null_safe else self.column
+        return f"{self.table}_by_{key}" + (f"_{self.step}" if self.step > 1 else "")
 
 
 Access: TypeAlias = "Whole | News | Lookup"

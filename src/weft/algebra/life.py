@@ -34,8 +34,8 @@ class Driver:
     """The one atom that makes an event: a row that begins or ends, or a threshold of time that is reached.
 
     ``scan`` is the range variable that began or ended (None for a threshold); ``instant`` its instant; ``inside`` the
-    subqueries it lies in, outermost first (``NOT EXISTS``, ``EXISTS``).  ``greatest`` is the closed form's: the latest of
-    several starts.
+    subqueries it lies in, outermost first (``NOT EXISTS``, ``EXISTS``).  ``greatest`` is the closed form's: the latest
+    of several starts.
     """
 
     kind: DriverKind

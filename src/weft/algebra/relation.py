@@ -2,8 +2,8 @@
 
 A ``Predicate`` is two-valued: it says whether something *is true*, SQL's unknown counting as not true.  Three-valued
 logic is settled when SQL is lowered (``NOT (a = b)`` becomes the scalar, ``NOT IN`` becomes NotExists over "is not
-false"), so that the rules never meet it.  A relation inside Exists or NotExists may mention columns of the scans around it
-(its free range variables); range variables are unique in a whole query.
+false"), so that the rules never meet it.  A relation inside Exists or NotExists may mention columns of the scans
+around it (its free range variables); range variables are unique in a whole query.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
 """How a branch reaches each of its tables: the news, a look-up by key, or the whole table.
 
 A branch begins at its driver's rows, which the window keeps few, and finds the others from there by equality.  So a
-scan can be read through a relation that holds only the rows that such an equality can reach (a semi-join reduction), and
-that relation serves all branches of all plans of a tick: a table's news and its look-ups are read once (design section 5).
-Law: a branch gives the same rows through its access paths as over the whole tables.
+scan can be read through a relation that holds only the rows that such an equality can reach (a semi-join reduction),
+and that relation serves all branches of all plans of a tick: a table's news and its look-ups are read once (design
+section 5). Law: a branch gives the same rows through its access paths as over the whole tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from weft.algebra.access import Access, Lookup, News, Whole
 from weft.algebra.life import Event
 from weft.algebra.relation import (
     And,
+    Domain,
     Exists,
     NotExists,
     Or,
@@ -33,13 +35,17 @@ from weft.algebra.schema import INTERVAL
 from weft.algebra.shift import shifted
 
 
-def access_paths(event: Event) -> dict[str, Access]:
-    """For each range variable of the branch, subqueries' included, how it is read."""
+def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
+    """For each range variable of the branch, subqueries' included, how it is read.
+
+    With ``null_safe`` a key may be compared by <=>, for readers that find NULL by NULL; ``--from now`` asks so whether
+    the same row was there before.
+    """
     paths: dict[str, Access] = {}
     driver = _news(event)
     if driver is not None:
         paths[driver[0].alias] = driver[1]
-    _reach(event.sources, event.condition, paths)
+    _reach(event.sources, event.condition, paths, {}, null_safe)
     return paths
 
 
@@ -61,33 +67,70 @@ def _own(interval: Scalar) -> bool:
     return not isinstance(interval, (Literal, Param, ColumnRef)) or interval.type != INTERVAL
 
 
-def _reach(around: Iterable[Source], demanded: Predicate, paths: dict[str, Access]) -> None:
+def _reach(
+    around: Iterable[Source],
+    demanded: Predicate,
+    paths: dict[str, Access],
+    known: Mapping[ColumnRef, ColumnRef],
+    null_safe: bool,
+) -> None:
     """Finds a path for every scan of a block, then for the subqueries below it."""
+    around = tuple(around)
+    origins = dict(known)
+    for source in around:
+        if isinstance(source, Domain):
+            origins |= _copied(source, known)
     scans = {source.alias: source for source in around if isinstance(source, Scan)}
     paths.update({alias: Whole(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
-    pairs = _equalities(demanded)
-    progress = True
-    while progress:
-        progress = False
-        for own, other in pairs:
-            if own.scan in scans and own.scan not in paths and isinstance(paths.get(other.scan), (News, Lookup)):
-                paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column)
-                progress = True
+    pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
+    while True:
+        found = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
+        if found is None:
+            break
+        own, other = found.own, found.other
+        table = scans[own.scan].table.name
+        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, found.null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, Whole(scan.table.name))
     for body in _bodies(demanded):
-        _reach(sources(body), condition(body), paths)
+        _reach(sources(body), condition(body), paths, origins, null_safe)
 
 
-def _equalities(demanded: Predicate) -> list[tuple[ColumnRef, ColumnRef]]:
-    """x = y between columns, both ways round."""
-    pairs = []
+@dataclass(frozen=True)
+class _Tie:
+    """own = other, or null-safely own <=> other, between columns of one type."""
+
+    own: ColumnRef
+    other: ColumnRef
+    null_safe: bool
+
+
+def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
+    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (News, Lookup))
+
+
+def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
+    """The equalities between columns, both ways round, null-safe ones last; a domain's column is what it copies."""
+    ties = []
     for item in conjuncts(demanded):
-        match item:
-            case Plain(condition=Call(name="=", args=(ColumnRef() as left, ColumnRef() as right))):
-                if left.type == right.type:
-                    pairs += [(left, right), (right, left)]
-    return pairs
+        if (
+            not isinstance(item, Plain)
+            or not isinstance(item.condition, Call)
+            or item.condition.name not in ("=", "<=>")
+        ):
+            continue
+        left, right = item.condition.args
+        if isinstance(left, ColumnRef) and isinstance(right, ColumnRef):
+            left, right = origins.get(left, left), origins.get(right, right)
+            if left.type == right.type and left.scan != right.scan:
+                null_safe = item.condition.name == "<=>"
+                ties += [_Tie(left, right, null_safe), _Tie(right, left, null_safe)]
+    return sorted(ties, key=lambda tie: tie.null_safe)
+
+
+def _copied(domain: Domain, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
+    """Each column of a domain, and the column of a table that it copies (law of ``derivation.localize``)."""
+    return {domain.ref(ref): known.get(ref, ref) for ref in domain.columns}
 
 
 def _bodies(predicate: Predicate) -> list[Relation]:
@@ -103,7 +146,7 @@ def _bodies(predicate: Predicate) -> list[Relation]:
 def whole_tables(event: Event) -> dict[str, Access]:
     """The paths of a branch that reads every table as it is (the closed form, a first delivery)."""
     paths: dict[str, Access] = {}
-    _reach(event.sources, event.condition, paths)
+    _reach(event.sources, event.condition, paths, {}, null_safe=False)
     return paths
 
 

@@ -2,8 +2,10 @@
 
 Spark resolves a correlated name only against the SELECT directly around a subquery.  Where a nested subquery mentions a
 row from further out, the subquery between them is joined with the *domain* of those columns: the distinct values that
-they take outside, found again by null-safe equality.  Law: EXISTS (B) = EXISTS (Domain(c) ⋈ B[c := d.c] with d.c <=> c),
-since the domain holds every value that c takes, once.
+they take outside, found again by null-safe equality.
+
+Law: EXISTS (B) = EXISTS (Domain(c) ⋈ B[c := d.c] with d.c <=> c), since
+the domain holds every value that c takes, once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Q^M(t), the minimum bounding monotone query (paper sections 4.2 and 4.3).
 
-Where a query is a disjunction of blocks on append-only tables whose NOT EXISTS bodies are monotone it has a closed form:
-each block's NOW becomes GREATEST(c_1 … c_n), the c_i being the starts of its rows and its NOW >= c thresholds.  A
+Where a query is a disjunction of blocks on append-only tables whose NOT EXISTS bodies are monotone it has a closed
+form: each block's NOW becomes GREATEST(c_1 … c_n), the c_i being the starts of its rows and its NOW >= c thresholds.  A
 combination of rows holds from that instant on or never: every other condition can only turn false as time goes on.
 
 Elsewhere the closed form is wrong (reply at 0, message at 1, "no reply in the last 14": GREATEST = 1 gives nothing, the

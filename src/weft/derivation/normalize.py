@@ -21,13 +21,16 @@ def like_as_prefix(scalar: Scalar) -> Scalar:
     >>> like_as_prefix(Call("like", (x, pattern), STRING)).name
     'startswith'
     """
-    match scalar:
-        case Call(name="like", args=(value, Literal(value=str(text), type=type)), type=result):
-            for name, before, after in _SHAPES:
-                core = text[len(before) : len(text) - len(after)]
-                shaped = text.startswith(before) and text.endswith(after) and len(text) >= len(before + after)
-                if shaped and not any(special in core for special in "%_\\"):
-                    return Call(name, (value, Literal(core, type)), result)
+    if not isinstance(scalar, Call) or scalar.name != "like":
+        return scalar
+    value, pattern = scalar.args
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        text = pattern.value
+        for name, before, after in _SHAPES:
+            core = text[len(before) : len(text) - len(after)]
+            shaped = text.startswith(before) and text.endswith(after) and len(text) >= len(before + after)
+            if shaped and not any(special in core for special in "%_\\"):
+                return Call(name, (value, Literal(core, pattern.type)), scalar.type)
     return scalar
 
 

@@ -37,7 +37,8 @@ _UNBOUNDED: Final = None
 
 
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
-    """(least, greatest) of right - left in microseconds, None where unbounded; None altogether where their bases differ."""
+    """(least, greatest) of right - left in microseconds, None where unbounded; None altogether where their bases
+    differ."""
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
         return None

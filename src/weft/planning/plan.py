@@ -18,14 +18,14 @@ from typing import Final
 from weft.algebra.access import Access
 from weft.algebra.life import Event
 from weft.algebra.relation import (
-    block,
-    domain_columns,
-    mentioned,
     Output,
     Query,
     Scan,
     all_scans,
+    block,
+    domain_columns,
     map_scalars,
+    mentioned,
     rename_relation,
     rename_scalar,
     scalars,
@@ -170,7 +170,9 @@ def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
 def _ready(event: Event, outputs: tuple[Output, ...], whole: bool) -> Branch:
     local = localize(event)
     paths = whole_tables(local) if whole else access_paths(local)
-    return Branch(local, outputs, paths, branch_sql(local, outputs, {alias: path.view for alias, path in paths.items()}))
+    return Branch(
+        local, outputs, paths, branch_sql(local, outputs, {alias: path.view for alias, path in paths.items()})
+    )
 
 
 def encoded(value: Scalar) -> str:

@@ -246,3 +246,4 @@ WINDOWS: Final = frozenset(
     ["row_number", "rank", "dense_rank", "ntile", "lag", "lead", "percent_rank", "cume_dist", "nth_value"]
 )
 EXPANDING: Final = frozenset(["repeat", "lpad", "rpad", "space", "sequence"])
+REACHING_OUT: Final = frozenset(["reflect", "try_reflect", "java_method", "transform"])

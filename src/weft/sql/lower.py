@@ -38,7 +38,15 @@ from weft.algebra.scalar import Call, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import INTERVAL, NULL, TableSchema
 from weft.errors import SqlError
 from weft.sql.lower_now import now_comparison
-from weft.sql.lower_scalar import COMPARISONS, NOW_NAMES, comparable, lower_boolean, lower_comparison, lower_scalar, only_known_parts
+from weft.sql.lower_scalar import (
+    COMPARISONS,
+    NOW_NAMES,
+    comparable,
+    lower_boolean,
+    lower_comparison,
+    lower_scalar,
+    only_known_parts,
+)
 from weft.sql.parse import parse, place
 from weft.sql.refusal import only, refuse
 from weft.sql.scope import Names, Scope

@@ -15,6 +15,7 @@ from weft.sql.functions import (
     AGGREGATES,
     EXPANDING,
     FUNCTIONS,
+    REACHING_OUT,
     VOLATILE,
     WINDOWS,
     as_decimal,
@@ -52,16 +53,26 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
     if isinstance(node, _SUBQUERIES):
         raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+    if isinstance(node, exp.Concat):
+        raise refuse(
+            "one string right after another",
+            node,
+            "it could mean a quote, or both strings joined",
+            "Write \\' for a quote within a string.",
+        )
     raise refuse(_name(node), node, "it is outside the language of standing queries")
 
 
 def only_known_parts(node: exp.Expr) -> None:
-    """Refuses a node of the language that has a part which no rule reads: a part that is passed over changes the meaning."""
+    """Refuses a node of the language that has a part which no rule reads: a part that is passed over changes the
+    meaning."""
     if type(node) in _RULES or type(node) in COMPARISONS or type(node) in _ARITHMETIC:
         only(node, *_PARTS.get(type(node), ("this", "expression")))
 
 
 def _name(node: exp.Expr) -> str:
+    if isinstance(node, (exp.QueryTransform, exp.Parameter, exp.Placeholder)):
+        return "TRANSFORM … USING" if isinstance(node, exp.QueryTransform) else "a parameter mark"
     return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
 
 
@@ -311,6 +322,8 @@ def _unknown_function(name: str, node: exp.Expr) -> SqlError:
         return refuse(shown, node, "window functions come in a later release")
     if name in VOLATILE:
         return refuse(shown, node, "it gives another value at every call, so no answer could be told to be new")
+    if name in REACHING_OUT:
+        return refuse(shown, node, "it runs code of the machine that Weft runs on")
     if name in EXPANDING:
         return refuse(shown, node, "it can make a row of any size out of a short one")
     if name in ("current_date", "curdate"):

@@ -8,14 +8,20 @@ lowering knows what it takes, and refuses the rest (design section 8).
 from __future__ import annotations
 
 import logging
-from typing import Final
+import re
+from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from weft.errors import SqlError
 
+_STATEMENTS: Final = (
+    exp.Alter, exp.Cache, exp.Copy, exp.Declare, exp.Delete, exp.Describe, exp.Drop, exp.Insert, exp.Kill, exp.LoadData,
+    exp.Merge, exp.MultitableInserts, exp.Refresh, exp.Set, exp.TruncateTable, exp.Update, exp.Use, exp.Values,
+)  # fmt: skip
 MAX_TEXT: Final = 100_000
 """Characters a query may have; longer texts are not questions, and parsing them costs."""
 
@@ -25,12 +31,14 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 class QueryText(Spark):
     """Spark's dialect with every function left as typed; CAST and EXTRACT keep their own syntax."""
 
-    class Parser(Spark.Parser):
-        FUNCTIONS: Final = {}  # type: ignore[misc]
-        FUNCTION_PARSERS: Final = {  # type: ignore[misc]
-            name: Spark.Parser.FUNCTION_PARSERS[name]
+    class Parser(SparkParser):
+        """Knows no function by name."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: SparkParser.FUNCTION_PARSERS[name]
             for name in ("CAST", "TRY_CAST", "EXTRACT")
-            if name in Spark.Parser.FUNCTION_PARSERS
+            if name in SparkParser.FUNCTION_PARSERS
         }
 
 
@@ -73,7 +81,10 @@ def _bare(subquery: exp.Subquery) -> bool:
 def _kind(statement: exp.Expr) -> str:
     if isinstance(statement, exp.Command):
         return f"the command {str(statement.this).upper()}"
-    return f"a {statement.key.upper()} statement"
+    if not isinstance(statement, (exp.DDL, exp.DML, exp.Query, *_STATEMENTS)):
+        return "an expression, or a command that is read as one"
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(statement).__name__).upper()
+    return f"{'an' if words[0] in 'AEIO' or words == 'UPDATE' else 'a'} {words} statement"
 
 
 def _not_sql(error: SqlglotError) -> SqlError:
@@ -91,8 +102,8 @@ def place(node: exp.Expr, text: str = "") -> str | None:
     """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
     for part in node.walk():
         line, column = part.meta.get("line"), part.meta.get("col")
-        if line is not None:
+        if isinstance(line, int) and isinstance(column, int):
             start, end = part.meta.get("start"), part.meta.get("end")
             width = (end - start) if isinstance(start, int) and isinstance(end, int) else 0
-            return f"line {line}, column {max(1, int(column) - width)}"
+            return f"line {line}, column {max(1, column - width)}"
     return None

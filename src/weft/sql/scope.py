@@ -30,8 +30,8 @@ def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
 
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|\d+)$", re.IGNORECASE)
-"""How range variables end that the rewriting makes out of others (``replay.edges.witness``, ``incremental``, ``localize``).
-A user's alias that ends so gets one more _: it must never be what another alias is renamed to."""
+"""How range variables end that the rewriting makes out of others (``replay.edges.witness``, ``incremental``,
+``localize``). A user's alias that ends so gets one more _: it must never be what another alias is renamed to."""
 
 
 @dataclass

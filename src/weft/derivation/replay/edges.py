@@ -71,7 +71,7 @@ def edges(relation: Relation, edge: Edge) -> tuple[Event, ...]:
         case Scan():
             return of_table(relation, edge)
         case Domain():
-            return ()  # made after the rules have run: its values belong to the row outside, which has events of its own
+            return ()  # made after the rules have run; its values belong to a row outside, which has its own events
         case Product(inputs=inputs):
             return of_product(inputs, edge)
         case Filter(input=inner, predicate=predicate):

@@ -1,0 +1,44 @@
+-- an aggregate
+SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup
+
+-- an outer join
+SELECT a.msgid FROM msgs AS a LEFT JOIN msgs AS b ON b.inreplyto = a.msgid
+
+-- LIMIT
+SELECT msgid FROM msgs LIMIT 10
+
+-- NOW() in the select list
+SELECT msgid, NOW() - ts AS age FROM msgs
+
+-- months
+SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH
+
+-- rand()
+SELECT msgid FROM msgs WHERE rand() < 0.1
+
+-- UNION
+SELECT msgid FROM msgs UNION SELECT name FROM users
+
+-- a file
+SELECT * FROM text.`/etc/passwd`
+
+-- a script
+SELECT TRANSFORM(msgid) USING 'cat' FROM msgs
+
+-- Java
+SELECT reflect('java.lang.System', 'getenv', 'HOME') AS h FROM msgs
+
+-- a misspelt column
+SELECT msgid FROM msgs WHERE newsgrop = 'a'
+
+-- a misspelt table
+SELECT msgid FROM mesgs
+
+-- a quote doubled
+SELECT name FROM users WHERE name = 'O''Neil'
+
+-- two statements
+SELECT msgid FROM msgs; SELECT 1
+
+-- no query
+DELETE FROM msgs

@@ -1,0 +1,83 @@
+"""Queries with all that Weft makes of them: ``queries/*.sql`` beside ``expected/*.txt``; ``make bless`` rewrites the
+latter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from netnews import TABLES
+from weft.errors import SqlError
+from weft.planning.plan import Plan, for_one, plan
+from weft.sql.outline import driver, outline
+
+HERE = Path(__file__).parent
+FILES = sorted((HERE / "queries").glob("*.sql"))
+
+
+def queries(path: Path) -> list[tuple[str, str]]:
+    """(title, text) of each query of a file: a title is a comment after an empty line."""
+    found = []
+    for part in re.split(r"\n\n(?=-- )", path.read_text().strip()):
+        title, _, text = part.partition("\n")
+        found.append((title.removeprefix("-- "), text.strip()))
+    return found
+
+
+def shown(title: str, text: str) -> str:
+    """Everything that is held of a query."""
+    head = f"==== {title}\n\n{text}\n\n"
+    try:
+        found = plan(text, TABLES)
+    except SqlError as error:
+        return f"{head}---- refused\n{error}\n"
+    closed = "closed form" if found.verdict.closed else "the branches of Q^I with the window open"
+    parts = [
+        f"---- algebra\n{outline(found.query)}\n",
+        f"---- parameters\n{parameters(found)}\n",
+        f"---- Q^M: {closed}, since {found.verdict.reason}\n",
+        *(branches(found, whole=True) if found.verdict.closed else ()),
+        f"---- Q^I: rows {'can' if found.timely else 'cannot'} appear with no new data\n",
+        *branches(found, whole=False),
+    ]
+    return head + "\n".join(parts)
+
+
+def parameters(found: Plan) -> str:
+    """The constants that were lifted."""
+    pairs = zip(found.parameters, found.values, strict=True)
+    return "\n".join(f"{p.name} {p.type} = {value.value!r}" for p, value in pairs) or "none"
+
+
+def branches(found: Plan, *, whole: bool) -> list[str]:
+    """The branches of Q^M or Q^I as they run, each with its driver and how it reaches its tables."""
+    texts = []
+    for event in found.first if whole else found.branches:
+        branch = for_one(event, found.lifted.outputs, found.values, {}, whole)
+        paths = (
+            "" if whole else f"-- reads {', '.join(f'{alias}: {path.view}' for alias, path in branch.paths.items())}\n"
+        )
+        texts.append(f"-- when {driver(event.driver)}\n{paths}{branch.sql}\n")
+    return texts or ["-- never\n"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_what_weft_makes_of_a_query(path: Path, bless: bool) -> None:
+    found = "\n".join(shown(title, text) for title, text in queries(path))
+    expected = HERE / "expected" / f"{path.stem}.txt"
+    if bless:
+        expected.parent.mkdir(exist_ok=True)
+        expected.write_text(found)
+    assert found == expected.read_text(), "run `make bless`, and read the difference"
+
+
+def test_there_are_enough_queries() -> None:
+    assert sum(len(queries(path)) for path in FILES) >= 40
+
+
+def test_refusals_are_refused_and_the_others_are_not() -> None:
+    for path in FILES:
+        for title, text in queries(path):
+            assert ("---- refused" in shown(title, text)) == (path.stem == "refused"), title

@@ -1,0 +1,91 @@
+"""How branches reach their tables: news, look-ups, or whole."""
+
+from __future__ import annotations
+
+from netnews import TABLES
+from weft.algebra.access import Lookup, News, Whole
+from weft.derivation.access import access_paths, keyless
+from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
+
+
+def branches(text: str, *, whole: bool = False, entering: bool = False) -> list[Branch]:
+    found = plan(text, TABLES, entering=entering)
+    return [for_one(event, found.lifted.outputs, found.values, {}, whole) for event in found.branches]
+
+
+def views(branch: Branch) -> dict[str, str]:
+    return {alias: path.view for alias, path in branch.paths.items()}
+
+
+def test_the_drivers_rows_are_the_news_and_the_others_are_looked_up() -> None:
+    chain = branches("SELECT a.msgid FROM msgs a, msgs b, msgs c WHERE b.inreplyto = a.msgid AND c.inreplyto = b.msgid")
+    assert views(chain[0]) == {"a": "msgs_news", "b": "msgs_by_inreplyto", "c": "msgs_by_inreplyto_2"}
+    assert views(chain[2]) == {"c": "msgs_news", "b": "msgs_by_msgid", "a": "msgs_by_msgid_2"}
+
+
+def test_a_threshold_on_a_column_has_its_own_window() -> None:
+    (branch,) = branches("SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 4 WEEKS")
+    (path,) = branch.paths.values()
+    assert isinstance(path, News)
+    assert (path.column, path.shift.micros) == ("ts", 4 * 7 * 86_400_000_000 + 1)
+
+
+def test_an_interval_of_a_row_has_no_window() -> None:
+    """ts + days * 1 day: no one window of ts holds the rows whose hour has come."""
+    found = branches("SELECT a.id FROM announcements a, users u WHERE NOW() >= a.ts + INTERVAL 1 DAY * u.age")
+    timed = next(branch for branch in found if branch.event.driver.kind == "since")
+    assert all(isinstance(path, Whole) for path in timed.paths.values())
+
+
+def test_what_no_equality_reaches_is_read_whole_and_told() -> None:
+    found = branches("SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.name > m.sender)")
+    assert keyless(found[0].paths) == ("u",)
+
+
+def test_an_equality_between_types_or_under_or_is_no_key() -> None:
+    found = branches("SELECT m.msgid FROM msgs m, users u WHERE u.name = m.sender OR u.name = m.msgid")
+    assert all(len(keyless(branch.paths)) == 1 for branch in found)
+
+
+def test_a_subquery_under_or_is_looked_up_by_its_own_condition() -> None:
+    found = branches(
+        "SELECT m.msgid FROM msgs m WHERE m.sender = 'a' OR EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
+    )
+    assert views(found[0])["r"] == "msgs_by_inreplyto"
+
+
+def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
+    found = branches(
+        "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid "
+        "AND EXISTS (SELECT 1 FROM users u WHERE u.name = m.sender))"
+    )
+    path = found[0].paths["u"]
+    assert isinstance(path, Lookup)
+    assert (path.column, path.via_column) == ("name", "sender")
+
+
+def test_the_first_delivery_reads_whole_tables() -> None:
+    found = branches("SELECT a.msgid FROM msgs a, msgs b WHERE b.inreplyto = a.msgid", whole=True)
+    assert all(isinstance(path, Whole) for branch in found for path in branch.paths.values())
+
+
+def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
+    found = plan("SELECT msgid FROM msgs WHERE newsgroup = 'a'", TABLES)
+    table = parameter_table(3, found)
+    branch = for_many(found.branches[0], found.lifted.outputs, table, {}, whole=False)
+    assert views(branch) == {"msgs": "msgs_news", "p": "parameters_3"}
+
+
+def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
+    (branch,) = branches("SELECT msgid, newsgroup FROM msgs", entering=True)
+    assert branch.paths["msgs_before"] == Whole("msgs")
+    path = access_paths(branch.event, null_safe=True)["msgs_before"]
+    assert isinstance(path, Lookup)
+    assert (path.null_safe, path.view) == (True, "msgs_by_msgid_or_null")
+
+
+def test_an_equality_is_preferred_to_a_null_safe_one() -> None:
+    found = branches("SELECT a.msgid FROM msgs a, msgs b WHERE b.inreplyto <=> a.sender AND b.inreplyto = a.msgid")
+    path = access_paths(found[0].event, null_safe=True)["b"]
+    assert isinstance(path, Lookup)
+    assert (path.via_column, path.null_safe) == ("msgid", False)

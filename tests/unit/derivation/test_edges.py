@@ -1,0 +1,148 @@
+"""Each rule of ``starts`` and ``ends`` fires where it should, and only there."""
+
+from __future__ import annotations
+
+import pytest
+
+from netnews import MSGS, STAFF, TABLES
+from weft.algebra.life import Event
+from weft.algebra.relation import (
+    Exists,
+    Filter,
+    NotExists,
+    Or,
+    Plain,
+    Product,
+    Scan,
+    Since,
+    Until,
+    all_scans,
+    conjunction,
+)
+from weft.algebra.scalar import call, plus
+from weft.algebra.schema import TIMESTAMP
+from weft.derivation.replay.edges import Edge, ends, of_predicate, starts, witness
+from weft.planning.plan import plan
+from weft.sql import render
+
+M, R = Scan(MSGS, "m"), Scan(MSGS, "r")
+S = Scan(STAFF, "s")
+TIED = Plain(call("=", R.ref("inreplyto"), M.ref("msgid")))
+
+
+def drivers(events: tuple[Event, ...]) -> list[str]:
+    return [f"{e.driver.kind} {render.scalar(e.instant)}" for e in events]
+
+
+def test_a_row_of_an_append_only_table_arrives_and_never_departs() -> None:
+    assert drivers(starts(M)) == ["arrival m.ts"]
+    assert ends(M) == ()
+
+
+def test_a_row_that_can_end_departs_at_its_end() -> None:
+    assert drivers(ends(S)) == ["departure s.until"]
+    assert render.predicate(ends(S)[0].condition, {}) == "s.until IS NOT NULL"
+
+
+def test_a_product_has_an_event_an_input_and_the_others_are_judged_at_its_instant() -> None:
+    events = starts(Product((M, R)))
+    assert drivers(events) == ["arrival m.ts", "arrival r.ts"]
+    assert render.predicate(events[0].condition, {}) == "r.ts <= m.ts"
+
+
+def test_an_end_is_judged_just_before() -> None:
+    other = Scan(STAFF, "o")
+    first, second = ends(Product((S, other)))
+    assert drivers((first, second)) == ["departure s.until", "departure o.until"]
+    text = render.predicate(first.condition, {})
+    assert "o.ts < s.until" in text
+    assert "s.until <= o.until" in text
+
+
+def test_a_plain_condition_drives_nothing() -> None:
+    assert of_predicate(TIED, Edge.START) == of_predicate(TIED, Edge.END) == ()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "start", "end"),
+    [
+        (Since(M.ref("date")), ["since m.date"], []),
+        (Until(M.ref("date")), [], ["until m.date"]),
+    ],
+)
+def test_thresholds_begin_or_end(predicate: Since | Until, start: list[str], end: list[str]) -> None:
+    assert drivers(of_predicate(predicate, Edge.START)) == start
+    assert drivers(of_predicate(predicate, Edge.END)) == end
+
+
+def test_exists_begins_with_its_rows() -> None:
+    events = starts(Filter(M, Exists(Filter(R, TIED))))
+    assert drivers(events) == ["arrival m.ts", "arrival r.ts"]
+    assert events[1].driver.inside == ("EXISTS",)
+
+
+def test_not_exists_on_an_append_only_table_never_begins_by_itself() -> None:
+    assert drivers(starts(Filter(M, NotExists(Filter(R, TIED))))) == ["arrival m.ts"]
+    assert drivers(ends(Filter(M, NotExists(Filter(R, TIED))))) == ["arrival r_was.ts"]
+
+
+def test_not_exists_begins_where_its_last_row_ends() -> None:
+    body = Filter(S, Plain(call("=", S.ref("name"), M.ref("sender"))))
+    events = starts(Filter(M, NotExists(body)))
+    assert drivers(events) == ["arrival m.ts", "departure s_was.until"]
+    assert events[1].driver.inside == ("NOT EXISTS",)
+    assert "NOT EXISTS" in render.predicate(events[1].condition, {})
+
+
+def test_not_exists_begins_where_a_threshold_of_its_body_ends() -> None:
+    until = Until(R.ref("date"))
+    events = starts(Filter(M, NotExists(Filter(R, conjunction(TIED, until)))))
+    assert drivers(events) == ["arrival m.ts", "until r_was.date"]
+
+
+def test_starts_and_ends_change_places_at_every_not_exists() -> None:
+    inner = Scan(MSGS, "i")
+    body = Filter(
+        R, conjunction(TIED, NotExists(Filter(inner, Plain(call("=", inner.ref("inreplyto"), R.ref("msgid"))))))
+    )
+    assert drivers(starts(Filter(M, NotExists(body)))) == ["arrival m.ts", "arrival i_was_was.ts"]
+
+
+def test_or_has_the_events_of_both_sides_and_asks_nothing_of_the_other() -> None:
+    events = of_predicate(Or((Since(M.ref("date")), Exists(Filter(R, TIED)))), Edge.START)
+    assert drivers(events) == ["since m.date", "arrival r.ts"]
+    assert render.predicate(events[0].condition, {}) == "TRUE"
+
+
+def test_and_judges_the_others_at_the_event() -> None:
+    later = plus(M.ref("date"), call("x", type=TIMESTAMP))
+    events = of_predicate(conjunction(Since(M.ref("date")), Until(later)), Edge.START)
+    assert drivers(events) == ["since m.date"]
+    assert render.predicate(events[0].condition, {}) == "m.date < (m.date + X())"
+
+
+def test_a_witness_has_names_of_its_own_and_keeps_what_is_outside() -> None:
+    copy = witness(Filter(R, TIED))
+    assert copy == Filter(Scan(MSGS, "r_was"), Plain(call("=", Scan(MSGS, "r_was").ref("inreplyto"), M.ref("msgid"))))
+
+
+@pytest.mark.parametrize("alias", ["r_was", "R_WAS", "r_before", "r_outer", "r_2"])
+def test_no_alias_of_a_users_is_captured(alias: str) -> None:
+    """Found by reading: the witness of r took the name of the row outside, and the condition compared it with
+    itself."""
+    text = f"SELECT {alias}.name FROM staff AS {alias} WHERE NOT EXISTS (SELECT 1 FROM staff AS r WHERE r.room = {alias}.room)"  # noqa: E501
+    for entering in (False, True):
+        for event in plan(text, TABLES, entering=entering).branches:
+            assert "r_was.room = r_was.room" not in render.predicate(event.condition, {}).lower()
+            names = [source.alias for source in event.sources]
+            assert len(names) == len(set(names))
+
+
+def test_copies_of_a_not_in_body_do_not_share_names() -> None:
+    """NOT IN inside NOT IN: each part has range variables of its own, since access paths are kept by name."""
+    text = (
+        "SELECT name FROM users WHERE name NOT IN (SELECT sender FROM msgs WHERE msgid NOT IN (SELECT room FROM staff))"
+    )
+    relation = plan(text, TABLES).query.input
+    names = [scan.alias for scan in all_scans(relation)]
+    assert len(names) == len(set(names)) > 8

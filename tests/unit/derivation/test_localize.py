@@ -1,0 +1,83 @@
+"""Every subquery mentions only its own sources and those of the SELECT directly around it: all that Spark resolves."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+from netnews import TABLES
+from oracle.derived import schemas
+from oracle.grammar import Case, cases
+from weft.algebra.relation import (
+    And,
+    Domain,
+    Exists,
+    NotExists,
+    Or,
+    Plain,
+    Predicate,
+    Source,
+    condition,
+    sources,
+)
+from weft.algebra.scalar import columns
+from weft.derivation.localize import localize
+from weft.planning.plan import plan
+
+
+def local(predicate: Predicate, around: set[str], own: set[str]) -> None:
+    """Fails where a name is resolved further out than one SELECT."""
+    match predicate:
+        case And(items=items) | Or(items=items):
+            for item in items:
+                local(item, around, own)
+        case Exists(body=body) | NotExists(body=body):
+            block(sources(body), condition(body), own)
+        case Plain(condition=test):
+            seen = {ref.scan for ref in columns(test)}
+            assert seen <= own | around, f"{seen - own - around} is named from too far in {test}"
+
+
+def block(found: tuple[Source, ...], demanded: Predicate, around: set[str]) -> None:
+    """A SELECT and the derived tables of its FROM, which see nothing around them."""
+    own = {source.alias for source in found}
+    assert len(own) == len(found), "two sources of one SELECT have one name"
+    for source in found:
+        if isinstance(source, Domain):
+            inner = sources(source.of)
+            assert {ref.scan for ref in source.columns} <= {part.alias for part in inner}
+            block(inner, condition(source.of), set())
+    local(demanded, around, own)
+
+
+def check(text: str, tables: dict, *, entering: bool) -> None:  # type: ignore[type-arg]
+    for event in plan(text, tables, entering=entering).branches:
+        found = localize(event)
+        block(found.sources, found.condition, set())
+
+
+SKIPPING = (
+    "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid AND EXISTS "
+    "(SELECT 1 FROM users u WHERE u.name = m.sender AND NOT EXISTS (SELECT 1 FROM staff s WHERE s.name = m.subject "
+    "AND s.room = r.newsgroup AND NOW() > m.date)))"
+)
+
+
+@pytest.mark.parametrize("entering", [False, True])
+def test_a_name_from_far_out_comes_through_a_domain(entering: bool) -> None:
+    check(SKIPPING, TABLES, entering=entering)
+    found = [localize(event) for event in plan(SKIPPING, TABLES).branches]
+    assert any("Domain" in repr(event) for event in found)
+
+
+def test_what_is_local_already_stays_as_it_is() -> None:
+    text = "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
+    for event in plan(text, TABLES).branches:
+        assert localize(event) == event
+
+
+@seed(5)
+@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_random_queries_are_local(case: Case) -> None:
+    check(case.text, schemas(case.history), entering=case.salt % 2 == 0)

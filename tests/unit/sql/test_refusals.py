@@ -1,0 +1,223 @@
+"""What is outside of the language is refused with its construct, its place and the reason (and often what to write
+instead)."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from hostile_texts import HOSTILE
+from netnews import TABLES
+from weft.errors import SqlError, WeftError
+from weft.planning.plan import for_one, plan
+
+# (text, what the message names, a word of the reason, line and column or None)
+OUTSIDE = {
+    "COUNT": ("SELECT COUNT(*) AS n FROM msgs", "COUNT()", "aggregates", "line 1, column 8"),
+    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "aggregates", "line 1, column 34"),
+    "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "aggregates", None),
+    "aggregate in a subquery": (
+        "SELECT msgid FROM msgs\nWHERE EXISTS (SELECT MAX(r.ts) FROM msgs AS r)",
+        "MAX()",
+        "aggregates",
+        "line 2, column 22",
+    ),
+    "LEFT JOIN": (
+        "SELECT a.msgid FROM msgs a LEFT JOIN msgs b ON a.msgid = b.inreplyto",
+        "LEFT JOIN",
+        "only inner joins",
+        "line 1, column 38",
+    ),
+    "FULL OUTER JOIN": ("SELECT 1 AS x FROM msgs a FULL OUTER JOIN users b ON TRUE", "FULL OUTER JOIN", "inner", None),
+    "LEFT SEMI JOIN": ("SELECT 1 AS x FROM msgs a LEFT SEMI JOIN users b ON TRUE", "LEFT SEMI JOIN", "EXISTS", None),
+    "LEFT ANTI JOIN": ("SELECT 1 AS x FROM msgs a LEFT ANTI JOIN users b ON TRUE", "LEFT ANTI JOIN", "EXISTS", None),
+    "NATURAL JOIN": ("SELECT 1 AS x FROM msgs NATURAL JOIN users", "NATURAL", "inner", None),
+    "UNION": ("SELECT msgid FROM msgs UNION SELECT name FROM users", "UNION", "set operations", None),
+    "EXCEPT": ("SELECT msgid FROM msgs EXCEPT SELECT name FROM users", "EXCEPT", "set operations", None),
+    "INTERSECT": ("SELECT msgid FROM msgs INTERSECT SELECT name FROM users", "INTERSECT", "set operations", None),
+    "UNION in a subquery": (
+        "SELECT msgid FROM msgs WHERE msgid IN (SELECT name FROM users UNION SELECT sender FROM msgs)",
+        "UNION",
+        "one SELECT",
+        None,
+    ),
+    "LIMIT": ("SELECT msgid FROM msgs LIMIT 3", "LIMIT", "first k", "line 1, column 30"),
+    "OFFSET": ("SELECT msgid FROM msgs OFFSET 3", "OFFSET", "skipped", None),
+    "LIMIT in a subquery": (
+        "SELECT msgid FROM msgs WHERE EXISTS (SELECT 1 FROM users LIMIT 1)",
+        "LIMIT",
+        "first k",
+        "line 1, column 64",
+    ),
+    "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "first instant", "line 1, column 33"),
+    "window function": ("SELECT ROW_NUMBER() OVER (ORDER BY ts) AS n FROM msgs", "WINDOW", "", None),
+    "QUALIFY": ("SELECT msgid FROM msgs QUALIFY msgid = 'a'", "QUALIFY", "window", None),
+    "WITH": ("WITH s AS (SELECT * FROM msgs) SELECT msgid FROM s", "WITH", "common table", None),
+    "subquery in FROM": ("SELECT msgid FROM (SELECT * FROM msgs) s", "a subquery in FROM", "derived tables", None),
+    "subquery as a value": (
+        "SELECT msgid FROM msgs WHERE ts > (SELECT ts FROM users)",
+        "a subquery used as a value",
+        "EXISTS",
+        None,
+    ),
+    "ANY": ("SELECT msgid FROM msgs WHERE sender = ANY (SELECT name FROM users)", "subquery", "EXISTS", None),
+    "IN with several columns": (
+        "SELECT msgid FROM msgs WHERE (sender, ts) IN (SELECT name, ts FROM users)",
+        "IN with several columns",
+        "EXISTS",
+        None,
+    ),
+    "NOW in the select list": (
+        "SELECT msgid, NOW() AS n FROM msgs",
+        "NOW() in the select list",
+        "every microsecond",
+        "line 1",
+    ),
+    "NOW in a function": (
+        "SELECT msgid FROM msgs WHERE YEAR(NOW()) = 1993",
+        "NOW() inside this expression",
+        "",
+        None,
+    ),
+    "NOW in CASE": ("SELECT msgid FROM msgs WHERE CASE WHEN NOW() > ts THEN TRUE END", "NOW()", "", None),
+    "NOW on both sides": (
+        "SELECT msgid FROM msgs WHERE NOW() - ts > NOW() - date",
+        "NOW() on both sides",
+        "one side",
+        None,
+    ),
+    "NOW in IN (SELECT)": (
+        "SELECT msgid FROM msgs WHERE NOW() IN (SELECT whenToRemind FROM reminders)",
+        "NOW() compared by IN (SELECT …)",
+        "EXISTS",
+        None,
+    ),
+    "CURRENT_DATE": ("SELECT msgid FROM msgs WHERE CURRENT_DATE() > ts", "CURRENT_DATE", "", None),
+    "rand": ("SELECT msgid FROM msgs WHERE rand() < 0.5", "RAND()", "another value at every call", "line 1, column 30"),
+    "uuid": ("SELECT uuid() AS u FROM msgs", "UUID()", "another value", None),
+    "months": (
+        "SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH",
+        "INTERVAL … MONTH",
+        "no fixed length",
+        None,
+    ),
+    "years": (
+        "SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL '2' YEARS",
+        "INTERVAL … YEAR",
+        "no fixed length",
+        None,
+    ),
+    "no FROM": ("SELECT 1 AS one", "SELECT without FROM", "names no table", None),
+    "two columns of one name": ("SELECT msgid, sender AS msgid FROM msgs", "'msgid'", "AS", None),
+    "a column of Weft's": ("SELECT msgid AS _ordinal FROM msgs", "'_ordinal'", "Weft's own", None),
+    "TABLESAMPLE": ("SELECT msgid FROM msgs TABLESAMPLE (10 PERCENT)", "TABLESAMPLE", "sample", None),
+    "SELECT * EXCEPT": ("SELECT * EXCEPT (body) FROM msgs", "EXCEPT", "", None),
+    "BETWEEN SYMMETRIC": ("SELECT msgid FROM msgs WHERE ts BETWEEN SYMMETRIC ts AND ts", "SYMMETRIC", "Spark", None),
+    "LIKE ESCAPE": ("SELECT msgid FROM msgs WHERE sender LIKE 'a!%' ESCAPE '!'", "ESCAPE", "", None),
+    "LIKE ANY": ("SELECT msgid FROM msgs WHERE sender LIKE ANY ('a', 'b')", "LIKE ANY", "one by one", None),
+    "an array": ("SELECT msgid FROM msgs WHERE ARRAY(1)[0] = 1", "ARRAY", "", None),
+    "a struct": ("SELECT STRUCT(msgid) AS s FROM msgs", "STRUCT", "", None),
+    "a type that is not stored": ("SELECT CAST(msgid AS ARRAY<INT>) AS a FROM msgs", "the type", "plain", None),
+    "an interval as an answer": ("SELECT ts - date AS age FROM msgs", "INTERVAL", "cannot be stored", None),
+    "NULL as an answer": ("SELECT NULL AS x FROM msgs", "NULL", "cannot be stored", None),
+    "a condition that is none": ("SELECT msgid FROM msgs WHERE sender", "a condition is wanted", "STRING", None),
+    "types that do not fit": ("SELECT msgid FROM msgs WHERE sender = 3", "cannot be compared", "CAST", None),
+    "no timestamp": ("SELECT msgid FROM msgs WHERE ts > 'yesterday'", "'yesterday'", "TIMESTAMP '", None),
+    "no such day": ("SELECT msgid FROM msgs WHERE ts > TIMESTAMP '1993-02-30'", "1993-02-30", "", None),
+    "an ambiguous column": ("SELECT ts FROM msgs, users", "'ts'", "alias.column", None),
+    "one alias twice": ("SELECT 1 AS x FROM msgs a, users a", "'a'", "alias", None),
+    "wrong number of arguments": ("SELECT UPPER(sender, 1) AS x FROM msgs", "UPPER", "arguments", None),
+    "not SQL": ("SELEC msgid FROM msgs", "", "", None),
+    "half of a query": ("SELECT msgid FROM msgs WHERE", "", "", None),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_outside_is_refused(name: str) -> None:
+    text, construct, reason, where = OUTSIDE[name]
+    with pytest.raises(SqlError) as caught:
+        plan(text, TABLES)
+    message = str(caught.value)
+    assert construct in message
+    assert reason in message
+    if where is not None:
+        assert (caught.value.where or "").startswith(where)
+
+
+MISSPELT = {
+    "table": ("SELECT msgid FROM mgs", "msgs"),
+    "table in a subquery": ("SELECT msgid FROM msgs WHERE EXISTS (SELECT 1 FROM reminder)", "reminders"),
+    "column": ("SELECT newsgrop FROM msgs", "newsgroup"),
+    "qualified column": ("SELECT m.sendr FROM msgs AS m", "sender"),
+    "alias": ("SELECT mm.sender FROM msgs AS m", "m"),
+    "column of an outer table": (
+        "SELECT msgid FROM msgs AS m WHERE EXISTS (SELECT 1 FROM users WHERE name = m.sendr)",
+        "sender",
+    ),
+    "function": ("SELECT UPER(sender) AS s FROM msgs", "upper"),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_name_gets_a_suggestion(name: str) -> None:
+    text, meant = MISSPELT[name]
+    with pytest.raises(SqlError) as caught:
+        plan(text, TABLES)
+    assert re.search(rf"Did you mean .*\b{meant}\b", caught.value.hint or "")
+    assert (caught.value.where or "").startswith("line 1, column ")
+
+
+def test_the_place_of_a_misspelt_name_is_its_own() -> None:
+    with pytest.raises(SqlError) as caught:
+        plan("SELECT msgid\nFROM msgs\nWHERE newsgrop = 'a'", TABLES)
+    assert caught.value.where == "line 3, column 7"
+
+
+def test_there_are_enough_hostile_texts() -> None:
+    assert len(HOSTILE) >= 60
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.timeout(20)
+def test_hostile_texts_are_refused(name: str) -> None:
+    with pytest.raises(SqlError):
+        plan(HOSTILE[name], TABLES)
+
+
+VALID = [
+    "SELECT msgid, sender FROM msgs WHERE newsgroup LIKE 'comp.sys.%' AND NOT (sender = 'a' OR subject IS NULL)",
+    "SELECT m.msgid FROM msgs AS m WHERE NOW() > m.ts + INTERVAL 4 WEEKS AND NOT EXISTS (SELECT 1 FROM msgs AS r "
+    "WHERE r.inreplyto = m.msgid)",
+    "SELECT a.msgid FROM msgs a JOIN msgs b ON a.inreplyto = b.msgid WHERE b.inreplyto NOT IN (SELECT c.msgid FROM "
+    "msgs c WHERE c.ts BETWEEN NOW() - INTERVAL '1 day 2 hours' AND NOW()) OR COALESCE(a.sender, 'x') IN ('a', NULL)",
+    "SELECT CASE WHEN age * 2 >= 3.5 THEN UPPER(name) ELSE '' END AS n FROM users WHERE born < DATE '1993-04-05'",
+]
+WORDS = """ SELECT | FROM | WHERE | AND | OR | NOT | IN | EXISTS | BETWEEN | LIKE | IS | NULL | NOW() | INTERVAL | CASE
+| WHEN | END | AS | JOIN | ON | UNION | LIMIT 1| 1e999 | 99999999999999999999 | 0x1F | .5. | 1..2 | '\\\\' | X'0'
+| INTERVAL '1' | INTERVAL 1e9 DAYS | TIMESTAMP '9999-99-99' | DATE 'x' | CAST( | b'1' | r'\\\\' | -- | /* | */
+| INTERVAL 99999999999999 WEEKS | TIMESTAMP '9999-12-31' + INTERVAL 999999 DAYS | INTERVAL '1:2' HOUR TO MINUTE """
+PIECES = [*"()',;*=<>!-+/\\`\"[]{}.:$@#%&|~^?\n\t\x00é—𝕏", *WORDS.split("|")]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_spoilt_query_is_taken_or_refused_but_never_breaks(seed: int) -> None:
+    """Whatever is typed, Weft answers with a plan and its SQL, or with an error of its own."""
+    chance = random.Random(seed)
+    for _ in range(400):
+        text = chance.choice(VALID)
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(text) + 1)
+            until = min(len(text), at + chance.choice([0, 0, 1, 5, 20]))
+            text = text[:at] + chance.choice([*PIECES, ""]) + text[until:]
+        try:
+            found = plan(text, TABLES)
+            assert found.signature
+            for event in found.branches:
+                for_one(event, found.lifted.outputs, found.values, {}, whole=False)
+            assert found.text
+        except WeftError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__}: {error}: {text!r}") from error

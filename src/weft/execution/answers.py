@@ -10,7 +10,10 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from weft.algebra.scalar import ColumnRef, Literal
+import pyarrow as pa
+
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import DataType
 from weft.execution.reader import Reader, Views
 from weft.execution.shapes import Group
 from weft.execution.slices import slices_of
@@ -70,7 +73,12 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
     """UNION ALL of relations in the general form; of none: the empty one."""
     if parts:
         return reduce(lambda a, b: a.unionAll(b), parts)
-    return spark.createDataFrame([], "query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>")
+    return spark.range(0).selectExpr(
+        "id AS query_id",
+        "CAST(NULL AS TIMESTAMP) AS first_at",
+        "CAST(NULL AS BINARY) AS row_hash",
+        "CAST(NULL AS ARRAY<STRING>) AS row",
+    )
 
 
 def register_parameters(spark: SparkSession, group: Group) -> None:
@@ -78,18 +86,29 @@ def register_parameters(spark: SparkSession, group: Group) -> None:
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
-    rows = [
-        (member.query.query_id, member.tau, *(_python(literal) for literal in member.values))
-        for member in group.members
-    ]
     # Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
-    plain = ", ".join(f"`{c.name}` {'BIGINT' if c.type.name in _AS_NUMBERS else c.type}" for c in table.columns)
-    data = spark.createDataFrame(rows, plain)
+    values = [[m.query.query_id, m.tau, *(literal.value for literal in m.values)] for m in group.members]
+    arrays = {
+        column.name: pa.array([row[number] for row in values], _arrow_type(column.type))
+        for number, column in enumerate(table.columns)
+    }
+    data = spark.createDataFrame(pa.table(arrays))
     typed = [_typed(c.name, c.type.name) for c in table.columns]
     data.selectExpr(*typed).createOrReplaceTempView(table.name)
 
 
-_AS_NUMBERS = ("TIMESTAMP", "INTERVAL", "DATE")
+def _arrow_type(type: DataType) -> pa.DataType:
+    match type.name:
+        case "DECIMAL":
+            return pa.decimal128(type.precision or 10, type.scale or 0)
+        case "STRING":
+            return pa.string()
+        case "BINARY":
+            return pa.binary()
+        case "DOUBLE" | "FLOAT":
+            return pa.float64()
+        case _:
+            return pa.int64()
 
 
 def _typed(name: str, type_name: str) -> str:
@@ -100,12 +119,10 @@ def _typed(name: str, type_name: str) -> str:
             return f"{name} * INTERVAL '1' MICROSECOND AS {name}"
         case "DATE":
             return f"DATE_FROM_UNIX_DATE(CAST({name} AS INT)) AS {name}"
-        case _:
+        case "STRING" | "BIGINT" | "BINARY" | "DECIMAL" | "DOUBLE":
             return name
-
-
-def _python(literal: Literal) -> object:
-    return bytearray(literal.value) if isinstance(literal.value, bytes) else literal.value
+        case _:
+            return f"CAST({name} AS {type_name}) AS {name}"
 
 
 def _columns(branches: Iterable[Branch]) -> dict[str, set[str]]:

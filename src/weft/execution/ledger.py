@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from weft.catalog import layout
 from weft.errors import LeaseLost
 from weft.execution.planner import scanning
@@ -70,7 +72,9 @@ def write(spark: SparkSession, home: Path, rows: DataFrame, members: Sequence[Me
     from pyspark.sql import functions as F
 
     folder = layout.ledger_folder(home)
-    base = spark.createDataFrame([(m.query.query_id, m.query.rows) for m in members], "query_id BIGINT, before BIGINT")
+    before = {"query_id": [m.query.query_id for m in members], "before": [m.query.rows for m in members]}
+    # Arrow, not a list of rows: those would be sent through a Python process of Spark's.
+    base = spark.createDataFrame(pa.table(before))
     order = Window.partitionBy("query_id").orderBy("first_at", "row_hash")
     numbered = (
         rows.join(F.broadcast(base), "query_id")

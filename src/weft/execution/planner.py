@@ -37,19 +37,18 @@ def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
 
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
-    """Within the block Spark plans for scans of whole tables; what is kept in memory keeps the plan that it was given."""
+    """Within the block Spark plans for scans of whole tables; what is kept in memory keeps its plan."""
     with _settings(spark, _SCAN):
         yield
 
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    before: dict[str, str | None] = {name: spark.conf.get(name) for name in wanted}
+    before = {name: str(spark.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
             spark.conf.set(name, value)
         yield
     finally:
         for name, value in before.items():
-            if value is not None:
-                spark.conf.set(name, value)
+            spark.conf.set(name, value)

@@ -46,6 +46,13 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
     return schema
 
 
+def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A relation without rows."""
+    from pyspark.sql import functions as F
+
+    return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
+
+
 @dataclass
 class Reader:
     """Reads tables at the versions that they have when they are first asked for."""
@@ -110,7 +117,7 @@ class Reader:
     def _files(self, name: str, files: Sequence[DataFile], columns: Iterable[str]) -> DataFrame:
         schema = spark_schema(self.tables[name].schema, {*columns, self.tables[name].schema.start})
         if not files:
-            return self.spark.createDataFrame([], schema)
+            return empty(self.spark, schema)
         return self.spark.read.schema(schema).parquet(*(str(file.path) for file in files))
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from weft.catalog import Catalog
 from weft.catalog.records import MIN_INSTANT, HomeRecord, Lease, Reservation, TableRecord
 from weft.errors import ClockError, LeaseLost
-from weft.execution.reader import spark_schema
+from weft.execution.reader import empty, spark_schema
 from weft.execution.session import plain_errors
 from weft.failpoint import failpoint
 from weft.storage.delta_log import has_commits, snapshot, transaction_version
@@ -144,10 +144,9 @@ def table_frame(spark: SparkSession, home: Path, table: TableRecord) -> DataFram
 
     Columns that came later are NULL in the rows before.  The frame is lazy and stays at the version of this call.
     """
-    columns = ", ".join(f"`{_quoted(column.name)}` {column.type}" for column in table.schema.columns)
     path = home / table.path
     if not has_commits(path):
-        return spark.createDataFrame([], columns)
+        return empty(spark, spark_schema(table.schema))
     stored = spark.read.format("delta").load(str(path))
     there = {name.lower() for name in stored.columns}
     return stored.selectExpr(
@@ -195,9 +194,8 @@ def _make_delta_table(spark: SparkSession, path: Path, table: TableRecord) -> No
     """Makes the Delta table, empty, before anything is reserved: a fence needs a log to be written to."""
     if has_commits(path):
         return
-    columns = ", ".join(f"`{_quoted(column.name)}` {column.type}" for column in table.schema.columns)
     with plain_errors(f"making the table {table.name}"):
-        spark.createDataFrame([], columns).write.format("delta").options(**_PROPERTIES).save(str(path))
+        empty(spark, spark_schema(table.schema)).write.format("delta").options(**_PROPERTIES).save(str(path))
     make_durable(path, 0)
 
 

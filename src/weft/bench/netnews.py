@@ -6,11 +6,10 @@ message is its number, so that "four weeks old" moves through the table at the p
 
 from __future__ import annotations
 
+from random import Random
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
 
@@ -42,34 +41,35 @@ def arrival(number: int) -> int:
 
 def messages(first: int, count: int, seed: int = 1992) -> pa.Table:
     """Messages ``first`` to ``first + count - 1``: the columns of the table, with _own_time and _seq."""
-    random = np.random.default_rng((seed, first))
-    numbers = np.arange(first, first + count, dtype=np.int64)
-    instants = BEGIN + numbers * DAY // PER_DAY
-    parents = numbers - 1 - random.exponential(2_000, count).astype(np.int64)
-    is_reply = (random.random(count) < 0.6) & (parents >= 0)
-    groups = pa.array(GROUPS).take(pa.array(random.integers(0, len(GROUPS), count)))
-    words = pa.array([f"word{number}" for number in range(997)])
-    text = [words.take(pa.array(random.integers(0, 997, count))) for _ in range(8)]
+    random = Random(seed * 1_000_003 + first)
+    numbers = range(first, first + count)
+    parents = [_parent(number, random) for number in numbers]
+    instants = [arrival(number) for number in numbers]
+    text = [" ".join(random.choices(_WORDS, k=8)) for _ in numbers]
     return pa.table(
         {
-            "msgid": _ids(numbers),
-            "sender": pc.binary_join_element_wise("user", _text(random.integers(0, 5_000, count)), ""),
-            "subject": pc.binary_join_element_wise(text[0], text[1], text[2], " "),
+            "msgid": pa.array([_id(number) for number in numbers]),
+            "sender": pa.array([f"user{random.randrange(5_000)}" for _ in numbers]),
+            "subject": pa.array([body[:24] for body in text]),
             "date": pa.array(instants, pa.timestamp("us", "UTC")),
-            "newsgroup": groups,
-            "inreplyto": pc.if_else(pa.array(is_reply), _ids(parents), pa.scalar(None, pa.string())),
-            "body": pc.binary_join_element_wise(*text, " "),
-            "_own_time": pa.array(instants),
-            "_seq": pa.array(np.arange(count, dtype=np.int64)),
+            "newsgroup": pa.array(random.choices(GROUPS, k=count)),
+            "inreplyto": pa.array([None if parent is None else _id(parent) for parent in parents], pa.string()),
+            "body": pa.array(text),
+            "_own_time": pa.array(instants, pa.int64()),
+            "_seq": pa.array(range(count), pa.int64()),
         }
     )
 
 
-def _ids(numbers: np.ndarray) -> pa.Array:  # type: ignore[type-arg]
+_WORDS: Final = [f"word{number}" for number in range(997)]
+
+
+def _parent(number: int, random: Random) -> int | None:
+    """The message that this one replies to, most often a recent one."""
+    back = 1 + int(random.expovariate(1 / 2_000))
+    return number - back if random.random() < 0.6 and back <= number else None
+
+
+def _id(number: int) -> str:
     # A multiplication spreads the ids: sorted ids would compress and prune as real ones never do.
-    spread = (numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-    return pc.binary_join_element_wise(_text(spread), _text(numbers), "@news.example", ".")
-
-
-def _text(values: np.ndarray) -> pa.Array:  # type: ignore[type-arg]
-    return pc.cast(pa.array(values), pa.string())
+    return f"{number * 0x9E3779B97F4A7C15 % 2**64}.{number}@news.example"

@@ -1,0 +1,225 @@
+"""``weft bench tapestry``: a tick of the paper's five queries beside the five full queries (section 6.2).
+
+    python -m weft bench tapestry --messages 380000 --messages 3800000
+
+Both run in one Spark session, in turn: a tick with 3,800 new messages, then the five queries in full over the same
+tables, one after another.  Medians are reported; a machine's absolute times are not worth much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.bench.netnews import COLUMNS, arrival, messages
+from weft.bench.queries import QUERIES
+from weft.catalog import Catalog, open_catalog
+from weft.catalog.holder import this_process
+from weft.catalog.records import Lease
+from weft.execution.reader import Reader
+from weft.execution.session import spark_session, stop_session
+from weft.execution.shapes import body_of, instant
+from weft.execution.tables import append
+from weft.execution.tick import run_tick
+from weft.planning.plan import at_instant, columns_of, plan, stored_parameter
+from weft.schedule.clock import now_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEW = 3_800
+_BATCH = 200_000
+_AN_HOUR = 3_600_000_000
+
+
+@dataclass
+class Size:
+    """What was measured at one size; seconds, medians where several were taken."""
+
+    messages: int
+    load: float = 0.0
+    first_tick: float = 0.0
+    ticks: list[float] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    full: dict[str, list[float]] = field(default_factory=dict)
+    disk: int = 0
+
+    @property
+    def tick(self) -> float:
+        """The median tick."""
+        return statistics.median(self.ticks)
+
+    @property
+    def full_total(self) -> float:
+        """The five full queries one after another, medians added up."""
+        return sum(statistics.median(times) for times in self.full.values())
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the benchmark and writes a JSON file; ``docs/benchmarks.md`` is written from it."""
+    options = _options(arguments)
+    sizes = []
+    for count in options.messages:
+        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=options.folder) as folder:
+            size = measure(Path(folder) / "home", count, options.ticks, options.warm, print)
+        sizes.append(size)
+        print(report(size))
+    if len(sizes) > 1:
+        print(f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}")
+    if options.out:
+        Path(options.out).write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
+        print(f"written to {options.out}")
+    stop_session()
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="weft bench tapestry")
+    parser.add_argument("--messages", type=int, action="append", help="size of the table; may be given several times")
+    parser.add_argument("--ticks", type=int, default=7, help="ticks measured at each size (default 7)")
+    parser.add_argument("--warm", type=int, default=3, help="ticks run before, not counted (default 3)")
+    parser.add_argument("--folder", default=None, help="where the tables are made (default: the system's)")
+    parser.add_argument("--out", default=None, help="JSON file for the figures")
+    options = parser.parse_args(arguments)
+    options.messages = options.messages or [380_000]
+    return options
+
+
+class Bench:
+    """A home with the table and the five queries."""
+
+    def __init__(self, home: Path) -> None:
+        shutil.rmtree(home, ignore_errors=True)
+        self.home = home
+        self.catalog: Catalog = open_catalog(home, create=True, clock="replay", at=now_us())
+        self.spark: SparkSession = spark_session(home)
+        self.lease: Lease = self.catalog.acquire("bench", this_process(), now_us(), 24 * _AN_HOUR)
+        self.catalog.create_table("msgs", list(COLUMNS), None, "date")
+        self.count = 0
+
+    def load(self, count: int) -> None:
+        """Appends ``count`` messages through the door that ingest uses."""
+        table = self.catalog.table("msgs")
+        load = self.catalog.begin_load(table.table_id, "generated", "bench", None, now_us())
+        end = self.count + count
+        while self.count < end:
+            size = min(_BATCH, end - self.count)
+            batch = messages(self.count, size)
+            append(self.spark, self.catalog, self.home, self.lease, table, load, batch, now_us(), None)
+            self.count += size
+
+    def install(self) -> None:
+        """Installs the five queries."""
+        schemas = {table.name: table.schema for table in self.catalog.tables()}
+        for name, text in QUERIES.items():
+            shape = plan(text, schemas)
+            self.catalog.install(
+                self.lease.token,
+                name,
+                "bench",
+                text,
+                shape.signature,
+                body_of(shape, text),
+                [stored_parameter(value) for value in shape.values],
+                columns_of(shape.query),
+                None,
+                "start",
+                None,
+                [],
+                now_us(),
+            )
+
+    def tick(self) -> tuple[float, int, int]:
+        """One tick up to the last message: (seconds, Spark jobs, new rows)."""
+
+        def run() -> int:
+            reports = run_tick(
+                self.catalog,
+                self.home,
+                lambda: self.spark,
+                self.lease,
+                queries=self.catalog.queries(),
+                t=arrival(self.count),
+                at=now_us(),
+            )
+            return sum(outcome.rows for outcome in reports[-1].outcomes)
+
+        return self.timed(run)
+
+    def full(self) -> dict[str, float]:
+        """Each query in full at this instant, as Spark runs it over the same files; seconds."""
+        tables = {table.name: table for table in self.catalog.tables()}
+        schemas = {name: table.schema for name, table in tables.items()}
+        reader = Reader(self.spark, self.home, tables)
+        reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
+        times = {}
+        for name, text in QUERIES.items():
+            branch = at_instant(plan(text, schemas).query, instant(arrival(self.count)))
+            distinct = re.sub(r",[^,]* AS _first_at", "", branch.sql.replace("SELECT ", "SELECT DISTINCT ", 1), count=1)
+            times[name] = self.timed(lambda sql=distinct: self._drain(sql))[0]
+        return times
+
+    def _drain(self, sql: str) -> int:
+        self.spark.sql(sql).write.format("noop").mode("overwrite").save()
+        return 0
+
+    def timed(self, work: Callable[[], int]) -> tuple[float, int, int]:
+        """(seconds, jobs, what ``work`` returned)."""
+        context = self.spark.sparkContext
+        group = f"bench-{time.monotonic_ns()}"
+        context.setJobGroup(group, group)
+        before = time.perf_counter()
+        result = work()
+        seconds = time.perf_counter() - before
+        return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
+
+
+def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], Any]) -> Size:
+    """Everything at one size."""
+    bench, size = Bench(home), Size(count)
+    before = time.perf_counter()
+    bench.load(count)
+    size.load = time.perf_counter() - before
+    bench.install()
+    size.first_tick = bench.tick()[0]
+    say(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
+    for number in range(warm + ticks):
+        bench.load(NEW)
+        seconds, jobs, rows = bench.tick()
+        full = bench.full() if number >= warm - 1 else {}
+        if number >= warm:
+            size.ticks.append(seconds)
+            size.jobs.append(jobs)
+            size.rows.append(rows)
+            for name, each in full.items():
+                size.full.setdefault(name, []).append(each)
+            say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows; in full {sum(full.values()):.2f} s")
+    size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
+    bench.catalog.release(bench.lease.token)
+    return size
+
+
+def report(size: Size) -> str:
+    """One size in a few lines."""
+    full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
+    return (
+        f"{size.messages:,} messages, {NEW:,} new a tick, median of {len(size.ticks)}:\n"
+        f"  tick of the five queries  {size.tick:6.2f} s  (from {min(size.ticks):.2f} to {max(size.ticks):.2f})\n"
+        f"  five queries in full      {size.full_total:6.2f} s  ({full})\n"
+        f"  ratio                     {size.tick / size.full_total:6.2f}\n"
+        f"  jobs a tick {statistics.median(size.jobs):.0f}, new rows a tick {statistics.median(size.rows):.0f}, "
+        f"on disk {size.disk / 1e6:.0f} MB"
+    )
+
+
+def _json(size: Size) -> dict[str, Any]:
+    return {**asdict(size), "tick": size.tick, "full_total": size.full_total, "ratio": size.tick / size.full_total}

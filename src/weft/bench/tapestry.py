@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,7 @@ class Bench:
         for name, text in QUERIES.items():
             branch = at_instant(plan(text, schemas).query, instant(arrival(self.count)))
             distinct = re.sub(r",[^,]* AS _first_at", "", branch.sql.replace("SELECT ", "SELECT DISTINCT ", 1), count=1)
-            times[name] = self.timed(lambda sql=distinct: self._drain(sql))[0]
+            times[name] = self.timed(partial(self._drain, distinct))[0]
         return times
 
     def _drain(self, sql: str) -> int:

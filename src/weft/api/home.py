@@ -38,7 +38,8 @@ class Weft(Loading, Standing, Ticking):
         tells the time in microseconds UTC.  Raises NotFound where there is none and none is to be made, CatalogError
         for one that is damaged or of a newer Weft.
         """
-        folder = Path(home)
+        # Spark's JVM stays in the folder in which it was started.
+        folder = Path(home).absolute()
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.tables_folder(folder).exists()):
             raise NotFound(

@@ -108,26 +108,17 @@ class Loads(Store):
         The same one: the same bytes at the same position of the same source for the same table.
         """
         known = schema.quarantine.c
+        identity = {"table_id": table_id, "source": source, "position": position, "sha256": sha256}
         with self._write(token) as connection:
-            same = connection.execute(
-                select(known.quarantine_id).where(
-                    known.table_id == table_id,
-                    known.source == source,
-                    known.position == position,
-                    known.sha256 == sha256,
-                )
-            ).first()
-            if same is not None:
+            same = select(known.quarantine_id).where(*(known[name] == value for name, value in identity.items()))
+            if connection.execute(same).first() is not None:
                 return None
             return inserted_id(
                 connection,
                 insert(schema.quarantine).values(
+                    **identity,
                     load_id=load_id,
-                    table_id=table_id,
-                    source=source,
-                    position=position,
                     reason=reason,
-                    sha256=sha256,
                     size=size,
                     options=options_json,
                     at=at,

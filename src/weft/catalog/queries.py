@@ -17,7 +17,6 @@ from weft.catalog.store import Store, inserted_id
 from weft.catalog.writing import go_forward
 from weft.errors import ClockError, Conflict, NotFound
 
-
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
 
@@ -68,12 +67,7 @@ class Queries(Store):
                     installed_at=at,
                 ),
             )
-            for channel in dict.fromkeys(channels):
-                connection.execute(
-                    insert(schema.subscriptions).values(
-                        query_id=key, channel=channel, delivered=0, state="active", attempts=0
-                    )
-                )
+            _subscribe(connection, key, channels)
             return read_query(connection, key)
 
     def queries(self, include_removed: bool = False) -> tuple[QueryRecord, ...]:
@@ -142,7 +136,8 @@ class Queries(Store):
     def skip_to(self, token: int, name: str, instant: int) -> QueryRecord:
         """Lets the query go on from ``instant``: answers that appeared before are never given.
 
-        No later row gets a ts before it.  Raises ClockError for an instant before the query's tau, and as ``go_forward``.
+        No later row gets a ts before it.  Raises ClockError for an instant before the query's tau, and as
+        ``go_forward``.
         """
         with self._write(token) as connection:
             query = _named(connection, name)
@@ -189,6 +184,15 @@ def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) ->
     if owner is not None:
         # A file is cut back to where a message began when its delivery died: it must be one query's alone.
         raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
+
+
+def _subscribe(connection: Connection, query_id: int, channels: Sequence[str]) -> None:
+    for channel in dict.fromkeys(channels):
+        connection.execute(
+            insert(schema.subscriptions).values(
+                query_id=query_id, channel=channel, delivered=0, state="active", attempts=0
+            )
+        )
 
 
 def _plan_of(connection: Connection, signature: str, body: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from weft.catalog import schema
 from weft.catalog.definitions import record_version
@@ -84,6 +84,16 @@ class Ticks(Store):
                 record_version(connection, path, version, rows)
             home = read_home(connection)
             set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
+
+    def set_aside(self, token: int, tick_id: int, failed: Mapping[int, str]) -> None:
+        """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
+        of, kept = schema.tick_queries.c, schema.queries.c
+        with self._write(token) as connection:
+            for query_id, reason in failed.items():
+                connection.execute(delete(schema.tick_queries).where(of.tick_id == tick_id, of.query_id == query_id))
+                connection.execute(
+                    update(schema.queries).where(kept.query_id == query_id).values(state="failed", reason=reason)
+                )
 
     def abandon_tick(self, token: int, tick_id: int) -> None:
         """Drops a planned tick of which nothing is in the ledger; its t may then be ticked again."""

@@ -105,6 +105,7 @@ class _Demo:
     """The demo under way."""
 
     weft: Weft
+    home: Path
     stage: Stage
     weeks: list[list[Article]]
     numbers: dict[str, int] = field(default_factory=dict)
@@ -126,7 +127,7 @@ def play(home: Path, stage: Stage) -> None:
         raise Conflict(f"{home} is there already", hint="Name another with --home, or remove it.")
     began = time.monotonic()
     with Weft.open(home, clock="replay") as weft:
-        demo = _Demo(weft, stage, _weeks())
+        demo = _Demo(weft, home, stage, _weeks())
         _begin(demo)
         for week in range(WEEKS):
             _week(demo, week)
@@ -142,7 +143,7 @@ def _weeks() -> list[list[Article]]:
 
 
 def _begin(demo: _Demo) -> None:
-    stage, home = demo.stage, demo.weft.home
+    stage, home = demo.stage, demo.home
     stage.heading(f"A home of its own: {home}")
     stage.say("Its clock is replay: the six weeks from 5 April 1993 go by in a minute or so.")
     _ingest(demo, 0)
@@ -170,7 +171,7 @@ def _week(demo: _Demo, week: int) -> None:
 
 
 def _ingest(demo: _Demo, week: int) -> None:
-    folder = demo.weft.home / "news" / f"week-{week + 1}"
+    folder = demo.home / "news" / f"week-{week + 1}"
     write_spool(demo.weeks[week], folder, demo.numbers)
     if week == 1:
         broken = folder / "sci" / "space" / "99999"
@@ -222,7 +223,7 @@ def _find(demo: _Demo, name: str) -> str:
 
 
 def _end(demo: _Demo, seconds: float) -> None:
-    stage, home = demo.stage, demo.weft.home
+    stage, home = demo.stage, demo.home
     table = demo.weft.tables()[0]
     answers = sum(query.rows for query in demo.weft.queries())
     stage.heading("Done")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -286,7 +287,7 @@ def _close(gateway: Any) -> None:
             return
 
 
-def _spark_errors() -> tuple[type[Exception], ...]:
+def spark_errors() -> tuple[type[Exception], ...]:
     """What Spark, the JVM and a JVM that is gone raise; asked only where something was raised: pyspark loads slowly."""
     from pyspark.errors import PySparkException
 
@@ -303,7 +304,7 @@ def plain_errors(doing: str) -> Iterator[None]:
         yield
     except WeftError:
         raise
-    except _spark_errors() as problem:
+    except spark_errors() as problem:
         told = str(problem)
         if "ConcurrentTransaction" in told:
             raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
@@ -312,11 +313,17 @@ def plain_errors(doing: str) -> Iterator[None]:
             raise ExecutionError(
                 f"Spark's JVM ended while {doing}", where=where, hint="run the command again"
             ) from None
-        raise ExecutionError(f"Spark failed while {doing}: {_first_line(told)}", where=where) from problem
+        raise ExecutionError(f"Spark failed while {doing}: {root_cause(problem)}", where=where) from problem
 
 
-def _first_line(told: str) -> str:
-    """What a JVM error says, without the class that py4j puts before it and the stack after it."""
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+def root_cause(error: Exception) -> str:
+    """What a JVM error says at its root, in one line, without the classes and stacks around it.
+
+    >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
+    'no )'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
-    return (telling or lines or ["no word from it"])[0][:300]
+    told = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
+    return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", told)[:300]

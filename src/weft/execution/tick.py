@@ -9,6 +9,7 @@ committed already is recognised by its transaction.  Called with the lease held.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +19,10 @@ from weft.catalog.records import Lease, QueryRecord, TableRecord, TickRecord
 from weft.errors import ClockError, SqlError
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
-from weft.execution.failing import failing_groups
+from weft.execution.failing import failing_queries
 from weft.execution.planner import small
 from weft.execution.reader import Reader
+from weft.execution.session import spark_errors
 from weft.execution.shapes import Member, compiled, grouped, tau_of
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
@@ -157,8 +159,15 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
                 run.plans[key] = compiled(run.catalog.plan(key), schemas)
             fit.append(member)
         except SqlError as error:
-            run.failed[member.query.query_id] = str(error)
+            _set_aside(run, {member.query.query_id: str(error)})
     return fit
+
+
+def _set_aside(run: _Run, failed: Mapping[int, str]) -> None:
+    """Takes queries out of the tick before anything of it is committed: a tick that is recovered from its commit in the
+    ledger must not take them for queries without an answer."""
+    run.catalog.set_aside(run.token, run.tick.tick_id, failed)
+    run.failed.update(failed)
 
 
 def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int, int], dict[int, int | None]]:
@@ -178,7 +187,9 @@ def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int,
                 failpoint("tick.computed")
                 version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
             empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
-            nexts.update(due.next_due(spark, reader, empty, run.plans, run.t))
+            # Where Spark cannot tell, it is not known, and the query is simply run at the next tick.
+            with suppress(*spark_errors()):
+                nexts.update(due.next_due(spark, reader, empty, run.plans, run.t))
     finally:
         reader.release()
     return version, counts, nexts
@@ -189,10 +200,8 @@ def _answers(
 ) -> tuple[DataFrame, dict[int, int]]:
     """The new rows, held in memory, and how many there are of each query.
 
-    Where Spark refuses the union, the plans at fault are found one by one and set aside; the others go on.
+    Where Spark refuses the union, the queries at fault are found one by one and set aside; the others go on.
     """
-    from pyspark.errors import PySparkException
-
     while True:
         groups = [found for _, found in grouped(members, run.plans, run.t)]
         try:
@@ -200,10 +209,10 @@ def _answers(
             rows = ledger.fresh(reader, union(spark, parts), members)
             counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
             return rows, counts
-        except PySparkException as error:
+        except spark_errors() as error:
             reader.release()
-            faulty = failing_groups(spark, reader, [group for each in groups for group in each], error)
-            run.failed.update(faulty)
+            faulty = failing_queries(spark, reader, [group for each in groups for group in each], error)
+            _set_aside(run, faulty)
             members = [member for member in members if member.query.query_id not in faulty]
 
 
@@ -234,7 +243,6 @@ def _commit(
     failpoint("tick.committed")
     for query_id, why in run.failed.items():
         query = run.catalog.query_by_id(query_id)
-        run.catalog.set_state(run.token, query.name, "failed", why)
         outcomes.append(Outcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
     outcomes.sort(key=lambda outcome: outcome.query.query_id)
     return TickReport(run.tick.tick_id, run.t, tuple(outcomes))

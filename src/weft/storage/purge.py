@@ -12,7 +12,7 @@ from weft.storage.fence import make_durable
 
 
 def purge(home: Path, query_ids: Collection[int]) -> tuple[str, int, int] | None:
-    """Takes the queries' answers out, their files' bytes too; (path, version, rows) of the ledger after it, None: no ledger.
+    """Takes the queries' answers out, their files' bytes too; the ledger's (path, version, rows) after it, or None.
 
     Run again after a crash it does what is left.  The caller holds the lease: nobody else writes meanwhile.  Raises
     StorageError where the ledger cannot be read or changed.

@@ -1,0 +1,135 @@
+"""Replay homes with real tables for the tests, and what they hold and delivered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from weft.algebra.schema import STRING, TIMESTAMP, DataType
+from weft.api import Weft
+from weft.catalog import layout
+from weft.execution.tables import append
+from weft.storage.delta_log import has_commits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT = 1_700_000_000_000_000
+"""The wall's time in these tests: 2023-11-14 22:13:20 UTC."""
+START = 733_968_000_000_000
+"""1993-04-05 00:00:00 UTC."""
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+MSGS = (("msgid", STRING), ("newsgroup", STRING), ("inreplyto", STRING), ("date", TIMESTAMP))
+
+Row = tuple[Any, ...]
+Answers = list[tuple[int, int, Row]]
+"""(ordinal, first instant, values); instants are microseconds UTC."""
+
+
+def replay_home(folder: Path) -> Weft:
+    """A new home whose clock is moved by ``tick(now=…)``; the wall stands still."""
+    return Weft.open(folder, clock="replay", wall=lambda: AT)
+
+
+def micros(value: Any) -> Any:
+    """An instant as microseconds UTC (one without a zone is UTC), anything else as it is."""
+    if isinstance(value, dt.datetime):
+        known = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
+        return (known - EPOCH) // dt.timedelta(microseconds=1)
+    return value
+
+
+def answers(weft: Weft, name: str) -> Answers:
+    """Everything that a query delivered to its cursor."""
+    return [(row.ordinal, row.first_at, tuple(map(micros, row.values))) for row in weft.results(name)]
+
+
+def first_instants(weft: Weft, name: str) -> dict[Row, int]:
+    """The delivered rows with their first instants; fails where a row or an ordinal is there twice or missing."""
+    found = answers(weft, name)
+    assert [ordinal for ordinal, _, _ in found] == list(range(1, len(found) + 1)), name
+    result = {values: first_at for _, first_at, values in found}
+    assert len(result) == len(found), f"{name} delivered a row twice"
+    return result
+
+
+def stored_rows(weft: Weft, table: str) -> list[Row]:
+    """A table's rows, sorted, read without any of Weft's code."""
+    record = weft.catalog.table(table)
+    return delta_rows(weft.home / record.path, [column.name for column in record.schema.columns])
+
+
+def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
+    """Some columns of a Delta table, sorted; nothing where there is no table."""
+    if not has_commits(folder):
+        return []
+    data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
+    rows = zip(*(data.column(name).to_pylist() for name in columns), strict=True)
+    return sorted((tuple(map(_plain, row)) for row in rows), key=repr)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else micros(value)
+
+
+def ledger_rows(home: Path) -> list[Row]:
+    """(query, ordinal, first instant, hash, row) of everything in the ledger, sorted."""
+    return delta_rows(layout.ledger_folder(home), ["query_id", "ordinal", "first_at", "row_hash", "row"])
+
+
+def commits(folder: Path) -> int:
+    """How many commits a Delta table has."""
+    return len(list((folder / "_delta_log").glob("*.json")))
+
+
+def load(
+    weft: Weft,
+    spark: SparkSession,
+    table: str,
+    rows: Sequence[Row],
+    columns: Sequence[tuple[str, DataType]] = MSGS,
+    *,
+    own_time: int = -1,
+) -> None:
+    """Appends rows (instants as microseconds) to a table, made where it is not there; ts is column ``own_time``'s."""
+    catalog = weft.catalog
+    if table not in {known.name for known in catalog.tables()}:
+        catalog.create_table(table, columns, None, columns[own_time][0])
+    if not rows:
+        return
+    names = [name for name, _ in columns]
+    batch = pa.table(
+        {
+            name: pa.array(values, _ARROW[str(kind)])
+            for (name, kind), values in zip(columns, zip(*rows, strict=True), strict=True)
+        }
+        | {"_own_time": pa.array(_running([row[own_time] for row in rows]), pa.int64())}
+        | {"_seq": pa.array(range(len(rows)), pa.int64())}
+    )
+    assert batch.column_names[: len(names)] == names
+    with weft.writing("load") as lease:
+        load_id = catalog.begin_load(catalog.table(table).table_id, "a test", "file", None, AT)
+        append(spark, catalog, weft.home, lease, catalog.table(table), load_id, batch, AT, None)
+
+
+def _running(times: Sequence[int]) -> Iterator[int]:
+    latest = times[0]
+    for time in times:
+        latest = max(latest, time)
+        yield latest
+
+
+_ARROW = {
+    "STRING": pa.string(),
+    "INT": pa.int32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+}

@@ -1,0 +1,120 @@
+"""Homes in which a process was killed, and what must be true of them once the work has been done again (law 6)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from every_instant import Timeline
+from letters import letter, spool
+from replayed import Row, first_instants, ledger_rows, stored_rows
+from scenario import pipeline
+from weft.api import Weft
+from weft.storage.verify import verify
+
+DAY = pipeline.DAY
+_MOMENTS = {"msgs": ["ts"], "votes": ["ts"]}
+
+
+def write_sources(folder: Path) -> Path:
+    """Two spools and a CSV file: replies, cross-posts, articles out of order, some late, some that cannot be read."""
+    first, more = {}, {}
+    for number in range(1, 21):
+        group = "comp.databases" if number % 3 else "comp.sys.sun,comp.databases"
+        day = 1 + number // 2 - (3 if number % 7 == 0 else 0)
+        first[f"{number}"] = _article(number, day, group, number - 4 if number % 4 == 0 else None)
+    first |= {"21": b"\0", "22": letter(Date="never")}
+    for number in range(30, 45):
+        day = 5 if number < 32 else 8 + number // 2 - 5
+        group = "sci.space" if number % 2 else "comp.databases"
+        more[f"{number}"] = _article(number, day, group, number - 29 if number % 3 == 0 else None)
+    spool(folder / "first", first)
+    spool(folder / "more", more | {"50": letter(Message_ID=None)})
+    votes = [f"v{n},{1 + n % 9}@x,{n % 4 or ''},1993-04-{10 + n // 2:02d} 0{n % 9}:00" for n in range(13)]
+    (folder / "votes.csv").write_text("\n".join(["voter,msgid,points,at", *votes, "torn,3@x"]) + "\n")
+    return folder
+
+
+def _article(number: int, day: int, group: str, parent: int | None) -> bytes:
+    return letter(
+        Message_ID=f"<{number}@x>",
+        Date=f"{day} Apr 93 {number % 24:02d}:00 GMT",
+        Newsgroups=group,
+        Subject=f"=about {number}",
+        References=None if parent is None else f"<{parent}@x>",
+    )
+
+
+def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = None) -> int:
+    """Runs the pipeline's steps in a process of its own; its exit code (-9: killed)."""
+    environment = {name: value for name, value in os.environ.items() if name != "WEFT_FAILPOINT"}
+    environment |= {"PYTHONPATH": str(Path(pipeline.__file__).parents[1]), "WEFT_SPARK_MEMORY": "1g"}
+    if failpoint is not None:
+        environment["WEFT_FAILPOINT"] = failpoint
+    command = [sys.executable, "-m", "scenario.pipeline", str(home), str(sources), *steps]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that must be the same, killed or not."""
+
+    tables: dict[str, list[Row]]
+    ledger: list[Row]
+    files: dict[str, list[Row]]
+    quarantine: list[Row]
+
+
+def contents(weft: Weft) -> Contents:
+    """What a home holds and has sent, after laws 1 and 2 and its own records were looked at."""
+    _require_settled(weft)
+    files = {}
+    for name, (_, channel) in pipeline.QUERIES.items():
+        if channel != "cursor":
+            files[name] = _lines(weft.home / "files" / channel.removeprefix("file:"))
+            cursor = [row.ordinal for row in weft.results(name)]
+            assert [int(line[0]) for line in files[name]] == cursor == list(range(1, len(cursor) + 1)), name
+    held = sorted((kept.position, kept.reason) for kept in weft.quarantined())
+    tables = {name: stored_rows(weft, name) for name in ("msgs", "votes")}
+    return Contents(tables, ledger_rows(weft.home), files, held)
+
+
+def _require_settled(weft: Weft) -> None:
+    catalog = weft.catalog
+    assert catalog.open_reservations() == ()
+    assert catalog.planned_tick() is None
+    assert catalog.lease() is None
+    assert [entry for entry in catalog.unsent() if entry.state == "pending"] == []
+    assert verify(catalog, weft.home) == []
+    for record in catalog.tables():
+        assert record.rows == len(stored_rows(weft, record.name)), record.name
+    assert sum(query.rows for query in catalog.queries()) == len(ledger_rows(weft.home))
+
+
+def _lines(path: Path) -> list[Row]:
+    """The file's rows without the tick, which a tick that died and went again may change."""
+    text = path.read_text()
+    if path.suffix == ".csv":
+        rows = [tuple(row) for row in csv.reader(text.splitlines())][1:]
+    else:
+        rows = [tuple(json.loads(line).values()) for line in text.splitlines()]
+    return [(ordinal, first_at, *values) for ordinal, first_at, _tick, *values in rows]
+
+
+def require_laws(weft: Weft) -> None:
+    """Laws 1 and 2: what was delivered is what evaluating the texts at every instant gives, first instants too."""
+    catalog = weft.catalog
+    timeline = Timeline({t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables()})
+    instants = timeline.instants(_MOMENTS, catalog.home().forward, (0, 2 * DAY, 3 * DAY))
+    for name, (text, _) in pipeline.QUERIES.items():
+        assert first_instants(weft, name) == timeline.first(text, instants), name

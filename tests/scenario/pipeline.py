@@ -1,0 +1,101 @@
+"""What a person's script does, as one process: loads, installs, ticks, delivers; run again, it goes on.
+
+    python pipeline.py HOME SOURCES STEP...
+
+The kill tests run it with ``WEFT_FAILPOINT`` and, after the kill, without.  Batches are a few rows long, so that one
+load commits several times.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from weft.api import Weft
+from weft.errors import NotFound
+from weft.extraction import file_casting, ingest
+from weft.extraction.batches import batches_of
+
+START = 733_968_000_000_000
+DAY = 86_400_000_000
+FIRST_TICK = START + 12 * DAY
+SECOND_TICK = START + 30 * DAY
+
+QUERIES = {
+    "news": ("SELECT msgid, newsgroup, ts FROM msgs WHERE newsgroup LIKE 'comp.%'", "file:news.jsonl"),
+    "chains": (
+        "SELECT m.msgid, m.subject FROM msgs m, msgs m1 "
+        "WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'",
+        "file:deep/chains.csv",
+    ),
+    "unanswered": (
+        "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 3 DAYS "
+        "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)",
+        "file:unanswered.jsonl",
+    ),
+    "liked": (
+        "SELECT v.voter, m.msgid, v.points FROM votes v JOIN msgs m ON v.msgid = m.msgid "
+        "WHERE v.points > 1 OR NOW() >= v.ts + INTERVAL 2 DAYS",
+        "cursor",
+    ),
+}
+
+
+def load_first(weft: Weft, sources: Path) -> None:
+    weft.ingest_mail([sources / "first"], ts_from="date")
+
+
+def load_votes(weft: Weft, sources: Path) -> None:
+    weft.ingest_file(sources / "votes.csv", "votes", ts_from="at")
+
+
+def install(weft: Weft, _sources: Path) -> None:
+    for name, (text, channel) in QUERIES.items():
+        try:
+            weft.catalog.query(name)
+        except NotFound:
+            weft.install(name, text, user="someone", to=[channel])
+
+
+def first_tick(weft: Weft, _sources: Path) -> None:
+    _tick(weft, FIRST_TICK)
+
+
+def load_more(weft: Weft, sources: Path) -> None:
+    weft.ingest_mail([sources / "more"], ts_from="date")
+
+
+def second_tick(weft: Weft, _sources: Path) -> None:
+    _tick(weft, SECOND_TICK)
+
+
+def _tick(weft: Weft, t: int) -> None:
+    """Ticks at ``t`` unless that was done, and delivers in any case."""
+    if weft.catalog.home().forward < t or weft.catalog.planned_tick() is not None:
+        weft.tick(now=max(t, weft.catalog.home().forward))
+    weft.deliver()
+
+
+STEPS: dict[str, Callable[[Weft, Path], None]] = {
+    step.__name__: step for step in (load_first, load_votes, install, first_tick, load_more, second_tick)
+}
+
+
+def run(home: Path, sources: Path, *steps: str) -> None:
+    """Does the steps in order."""
+    small_batches()
+    with Weft.open(home, clock="replay") as weft:
+        for step in steps:
+            STEPS[step](weft, sources)
+
+
+def small_batches() -> None:
+    """Batches of a few rows, in this process."""
+    ingest.batches_of = partial(batches_of, max_rows=8)  # type: ignore[attr-defined]
+    file_casting.MAX_ROWS = 5  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

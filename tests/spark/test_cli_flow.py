@@ -1,0 +1,148 @@
+"""One whole session through the command line: a history loaded, queries tried, left standing, ticked, delivered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from weft.cli.app import run
+from weft.demo.netnews import Article, write_spool
+
+BEGIN = datetime(1993, 4, 5, tzinfo=timezone.utc)
+Q3 = "SELECT m.msgid FROM msgs m, msgs m1 WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'"
+Q4 = (
+    "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 4 WEEKS "
+    "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)"
+)
+QUIET = (
+    "SELECT m.msgid FROM msgs m WHERE NOT EXISTS "
+    "(SELECT * FROM msgs r WHERE r.inreplyto = m.msgid AND r.ts > NOW() - INTERVAL 14 DAYS)"
+)
+"""It has no closed form: its first delivery runs the branches with an open window."""
+
+
+def _article(name: str, days: float, group: str = "comp.databases", to: str | None = None) -> Article:
+    date = BEGIN + timedelta(days=days)
+    return Article(f"{name}@x", "ada", name, date, (group,), (f"{to}@x",) if to else (), "text")
+
+
+@pytest.fixture
+def weft(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """Runs a command that must succeed; what --json gave, or the text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_HOME", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        found = run(arguments)
+        captured = capsys.readouterr()
+        assert found == code, captured.out + captured.err
+        assert "Traceback" not in captured.out + captured.err
+        if "--json" in arguments and arguments[0] != "results":
+            return json.loads(captured.out)
+        return captured.out + captured.err
+
+    return call
+
+
+def _ids(weft: Callable[..., Any], name: str, *more: str) -> list[str]:
+    return [json.loads(line)["msgid"] for line in weft("results", name, "--json", *more).splitlines()]
+
+
+def test_a_whole_session(weft: Callable[..., Any], tmp_path: Path, spark: SparkSession) -> None:
+    numbers: dict[str, int] = {}
+    write_spool([_article("a", 1), _article("b", 2, "sci.space"), _article("c", 3, to="a")], tmp_path / "one", numbers)
+    (tmp_path / "one" / "sci" / "space" / "99").write_bytes(b"Message-ID: <noise@x>\n\n\x00")
+    weft("init", "--clock", "replay")
+    loaded = weft("ingest", "mail", "one", "--ts-from", "date", "--json")
+    assert (loaded["stored"], loaded["quarantined"], loaded["late"]) == (3, 1, 0)
+    assert weft("ingest", "mail", "one", "--ts-from", "date", "--json")["known"] == 4
+
+    assert weft("tables", "--json")[0]["rows"] == 3
+    assert weft("describe", "msgs", "--json")["samples"]
+    tried = weft("try", Q3, "--json")
+    assert (tried["rows"], tried["count"], tried["now"]) == ([["a@x"]], 1, "1993-04-08T00:00:00Z")
+    assert weft("try", Q4, "--now", "1993-05-20", "--json")["count"] == 2
+    assert weft("try", Q4, "--now", "1993-05-20", "--limit", "1", "--json")["rows"] == [["b@x"]]
+    weft("try", "SELECT msgid FROM nowhere", code=2)
+
+    weft("install", "q3", Q3, "--user", "anna", "--to", "file:q3.jsonl")
+    weft("install", "q4", Q4, "--user", "ben")
+    weft("install", "quiet", QUIET)
+    weft("install", "late", Q3, "--from", "now")
+    told = weft("tick", "--now", "1993-04-12", "--json")["ticks"][0]["queries"]
+    assert [(each["name"], each["rows"]) for each in told] == [("q3", 1), ("q4", 0), ("quiet", 3), ("late", 0)]
+    q4 = told[1]
+    assert q4["next_by_time"] == "1993-05-05T00:00:00.000001Z"  # b, four weeks old
+    assert _ids(weft, "quiet") == ["a@x", "b@x", "c@x"]
+
+    text = weft("tick", "--now", "1993-05-10")
+    assert "time alone adds none" in text
+    assert sorted(_ids(weft, "q4")) == ["b@x", "c@x"]
+
+    write_spool([_article("d", 36, to="b")], tmp_path / "two", numbers)
+    weft("ingest", "mail", "two", "--ts-from", "date")
+    weft("tick", "--now", "1993-05-17")
+    assert _ids(weft, "q3") == ["a@x", "b@x"]
+    assert _ids(weft, "q3", "--after", "1", "--limit", "5") == ["b@x"]
+    assert _ids(weft, "late") == ["b@x"]
+    assert sorted(_ids(weft, "q4")) == ["b@x", "c@x"]  # the late reply takes nothing back
+    lines = (tmp_path / "weft-home" / "files" / "q3.jsonl").read_text().splitlines()
+    assert [json.loads(line)["msgid"] for line in lines] == ["a@x", "b@x"]
+    assert weft("show", "q3", "--json")["channels"][0]["delivered"] == 2
+
+    _pausing_and_removing(weft, tmp_path, numbers)
+    assert "quarantine" in weft("quarantine", "list")
+    assert "1 stay" in weft("quarantine", "retry")
+    assert all(check["ok"] for check in weft("doctor", "--json"))
+
+
+def _pausing_and_removing(weft: Callable[..., Any], tmp_path: Path, numbers: dict[str, int]) -> None:
+    weft("pause", "q3")
+    write_spool([_article("e", 45), _article("f", 46, to="e")], tmp_path / "three", numbers)
+    weft("ingest", "mail", "three", "--ts-from", "date")
+    weft("tick", "--now", "1993-05-24")
+    weft("resume", "q3", "--skip")
+    weft("tick", "--now", "1993-05-25")
+    assert _ids(weft, "q3") == ["a@x", "b@x"]
+    assert _ids(weft, "late") == ["b@x", "e@x"]
+
+    weft("remove", "late", "--purge")
+    weft("results", "late", code=2)
+    assert _ids(weft, "q3") == ["a@x", "b@x"]
+    weft("tick", "--now", "1993-06-30")
+
+
+def test_a_tick_runs_what_explain_prints(
+    weft: Callable[..., Any], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_spool([_article("a", 1), _article("c", 3, to="a")], tmp_path / "one", {})
+    weft("init", "--clock", "replay")
+    weft("ingest", "mail", "one", "--ts-from", "date")
+    weft("install", "q4", Q4)
+    explained = weft("explain", Q4, "--json")
+    ran: list[str] = []
+    original = SparkSession.sql
+
+    def listening(self: SparkSession, text: str, *more: Any, **named: Any) -> Any:
+        ran.append(text)
+        return original(self, text, *more, **named)
+
+    monkeypatch.setattr(SparkSession, "sql", listening)
+    weft("tick", "--now", "1993-05-01")
+    first = [sql["sql"].replace(":t", "TIMESTAMP '1993-05-01 00:00:00.000000+00:00'") for sql in explained["q_m"]]
+    assert all(any(text in each for each in ran) for text in first)
+    ran.clear()
+    weft("tick", "--now", "1993-05-10")
+    tau, t = (f"TIMESTAMP '1993-05-{day} 00:00:00.000000+00:00'" for day in ("01", "10"))
+    later = [sql["sql"].replace(":tau", tau).replace(":t", t) for sql in explained["q_i"]]
+    assert all(any(text in each for each in ran) for text in later)

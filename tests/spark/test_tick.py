@@ -1,0 +1,207 @@
+"""The tick, on real tables: what goes into a window, what is left out, what fails, and what died."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from replayed import AT, DAY, HOUR, START, answers, commits, first_instants, load, replay_home
+from weft.api import Weft
+from weft.catalog import layout
+from weft.errors import ClockError
+from weft.execution import tick as tick_module
+from weft.schedule.ticking import Ticked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPACE = "SELECT msgid FROM msgs WHERE newsgroup = 'sci.space'"
+WAITING = (
+    "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS "
+    "AND NOT EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)"
+)
+
+
+def message(name: str, day: float, parent: str | None = None, group: str = "sci.space") -> tuple[Any, ...]:
+    return (name, group, parent, START + int(day * DAY))
+
+
+def day(number: float) -> int:
+    return START + int(number * DAY)
+
+
+@pytest.fixture
+def weft(tmp_path: Path, spark: SparkSession) -> Weft:
+    """A home with messages a to d on the days 1 to 4; b answers a."""
+    made = replay_home(tmp_path / "home")
+    load(made, spark, "msgs", [message("a", 1), message("b", 2, "a"), message("c", 3), message("d", 4, group="rec.x")])
+    return made
+
+
+def rows(done: Ticked) -> dict[str, int]:
+    """New rows by query, of the last tick."""
+    return {outcome.query.name: outcome.rows for outcome in done.reports[-1].outcomes}
+
+
+def taus(done: Ticked) -> dict[str, int | None]:
+    return {outcome.query.name: outcome.tau for outcome in done.reports[-1].outcomes}
+
+
+def test_a_query_from_now_gives_what_enters_from_then_on(weft: Weft, spark: SparkSession) -> None:
+    weft.tick(now=day(4.5))
+    weft.install("all", WAITING)
+    entering = weft.install("later", WAITING, start="now")
+    assert entering.from_instant == day(4.5)
+    weft.tick(now=day(7))
+    # a has its answer from day 2 on; b and c turned two days old at 4 and 5, d at 6: b was in the answer before.
+    assert first_instants(weft, "all") == {("b",): day(4) + 1, ("c",): day(5) + 1, ("d",): day(6) + 1}
+    assert first_instants(weft, "later") == {("c",): day(5) + 1, ("d",): day(6) + 1}
+    load(weft, spark, "msgs", [message("e", 7.5, "d"), message("f", 8)])
+    weft.tick(now=day(11))
+    assert first_instants(weft, "later").keys() == {("c",), ("d",), ("e",), ("f",)}
+    assert first_instants(weft, "later")[("e",)] == day(9.5) + 1
+
+
+def test_a_paused_query_catches_up_or_skips(weft: Weft, spark: SparkSession) -> None:
+    for name in ("running", "caught up", "skipped"):
+        weft.install(name, SPACE)
+    assert rows(weft.tick(now=day(2.5))) == {"running": 2, "caught up": 2, "skipped": 2}
+    weft.pause("caught up")
+    weft.pause("skipped")
+    assert rows(weft.tick(now=day(5))) == {"running": 1}
+    load(weft, spark, "msgs", [message("e", 5)])
+    weft.tick(now=day(5.5))
+    weft.resume("caught up")
+    weft.resume("skipped", skip=True)
+    load(weft, spark, "msgs", [message("f", 6)])
+    done = weft.tick(now=day(7))
+    # Windows of three ages in one tick.
+    assert taus(done) == {"running": day(5.5), "caught up": day(2.5), "skipped": day(5.5)}
+    assert rows(done) == {"running": 1, "caught up": 3, "skipped": 1}
+    assert answers(weft, "caught up") == answers(weft, "running")
+    assert [values for _, _, values in answers(weft, "skipped")] == [("a",), ("b",), ("f",)]
+
+
+def test_windows_of_different_ages_and_shapes_in_one_tick(weft: Weft, spark: SparkSession) -> None:
+    texts = {
+        "space": SPACE,
+        "rec": SPACE.replace("sci.space", "rec.x"),
+        "waiting": WAITING,
+        "replies": "SELECT m.msgid, r.ts FROM msgs m JOIN msgs r ON r.inreplyto = m.msgid",
+    }
+    alone = replay_home(weft.home.parent / "alone")
+    more = [message("e", 6, "c"), message("f", 6.5, "d", "rec.x"), message("g", 6.5)]
+    load(alone, spark, "msgs", [message("a", 1), message("b", 2, "a"), message("c", 3), message("d", 4, group="rec.x")])
+    load(alone, spark, "msgs", more)
+    for name, text in texts.items():
+        alone.install(name, text)
+    alone.tick(now=day(10))
+    weft.install("space", texts["space"])
+    weft.tick(now=day(1.5))
+    weft.install("waiting", texts["waiting"])
+    weft.tick(["waiting"], now=day(5))
+    weft.install("rec", texts["rec"])
+    weft.tick(["rec"], now=day(5))
+    load(weft, spark, "msgs", more)
+    weft.install("replies", texts["replies"])
+    done = weft.tick(now=day(10))
+    assert taus(done) == {"space": day(1.5), "waiting": day(5), "rec": day(5), "replies": None}
+    for name in texts:
+        assert answers(weft, name) == answers(alone, name), name
+
+
+def test_a_query_that_spark_refuses_is_set_aside_and_the_others_go_on(weft: Weft, spark: SparkSession) -> None:
+    weft.install("good", SPACE)
+    weft.install("bad", "SELECT msgid FROM msgs WHERE REGEXP_LIKE(newsgroup, '(')")
+    weft.install("fine", "SELECT msgid FROM msgs WHERE REGEXP_LIKE(newsgroup, 'rec')")
+    done = weft.tick(now=day(5))
+    assert rows(done) == {"good": 3, "bad": 0, "fine": 1}
+    failed = weft.catalog.query("bad")
+    assert failed.state == "failed" and failed.reason and failed.tau is None
+    assert "\n" not in failed.reason and "Exception" not in failed.reason
+    assert (weft.catalog.query("good").tau, weft.catalog.query("fine").tau) == (day(5), day(5))
+    load(weft, spark, "msgs", [message("e", 6)])
+    assert rows(weft.tick(now=day(7))) == {"good": 1, "fine": 0}
+
+
+def test_a_tick_that_died_is_done_again_with_its_own_clock(
+    weft: Weft, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die_at(wanted: str) -> Any:
+        def failpoint(name: str) -> None:
+            if name == wanted:
+                raise Killed
+
+        return failpoint
+
+    weft.install("space", SPACE)
+    for point, until in (("tick.planned", 1.5), ("tick.computed", 2.5), ("tick.counting", 3.5)):
+        with monkeypatch.context() as patch:
+            patch.setattr(tick_module, "failpoint", die_at(point))
+            with pytest.raises(Killed):
+                weft.tick(now=day(until))
+        # What was loaded since belongs to a later window: a row may not be given a ts before the dead tick's t.
+        load(weft, spark, "msgs", [message(f"late for {until}", 0.5)])
+        done = weft.tick(now=day(until) + HOUR)
+        assert [report.t for report in done.reports] == [day(until), day(until) + HOUR]
+    found = answers(weft, "space")
+    assert [ordinal for ordinal, _, _ in found] == list(range(1, len(found) + 1))
+    # The loads came after day 4: that is the earliest instant that was open.
+    assert [(values[0], at) for _, at, values in found] == [("a", day(1)), ("b", day(2)), ("c", day(3))]
+    weft.tick(now=day(4) + 1)
+    assert {values[0] for _, _, values in answers(weft, "space")[3:]} == {f"late for {n}" for n in (1.5, 2.5, 3.5)}
+
+
+def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
+    weft.install("space", SPACE)
+    weft.install("waiting", WAITING)
+    weft.tick(now=day(5))
+    before = commits(layout.ledger_folder(weft.home))
+
+    def no_spark() -> Any:
+        raise AssertionError("Spark was asked for")
+
+    weft.session = no_spark  # type: ignore[method-assign]
+    again = weft.tick(now=day(5)).reports[-1].outcomes
+    assert [o.reason for o in again] == ["the window is empty: it was ticked at this instant already"] * 2
+    del weft.session  # type: ignore[attr-defined]
+    done = weft.tick(now=day(5) + HOUR).reports[-1].outcomes
+    assert {o.query.name: o.rows for o in done} == {"space": 0, "waiting": 1}
+    assert "nothing arrived in msgs since" in str(done[0].reason)
+    empty = weft.tick(now=day(5) + 2 * HOUR).reports[-1].outcomes
+    assert [o.next_due for o in empty] == [None, day(6) + 1]
+    weft.session = no_spark  # type: ignore[method-assign]
+    quiet = weft.tick(now=day(6) + 1).reports[-1].outcomes
+    assert [(o.rows, o.next_due) for o in quiet] == [(0, None), (0, day(6) + 1)]
+    assert commits(layout.ledger_folder(weft.home)) == before + 1
+    del weft.session  # type: ignore[attr-defined]
+    assert rows(weft.tick(now=day(6) + 2)) == {"space": 0, "waiting": 1}
+
+
+def test_a_clock_never_goes_back(weft: Weft) -> None:
+    weft.install("space", SPACE)
+    weft.tick(now=day(3))
+    with pytest.raises(ClockError, match="gone on to"):
+        weft.tick(now=day(2))
+    wall = Weft.open(weft.home.parent / "wall", wall=lambda: AT)
+    with pytest.raises(ClockError, match="future"):
+        wall.tick(now=AT + 1)
+
+
+def test_every_type_of_value_survives(weft: Weft, spark: SparkSession) -> None:
+    text = (
+        "SELECT msgid, ts, ts - INTERVAL 1 DAY AS before, LENGTH(msgid) AS n, TO_DATE(ts) AS d, inreplyto, "
+        "newsgroup = 'rec.x' AS rec, 1.50 AS price, -SQRT(0 - 1.0) AS nan, UNHEX('00ff') AS raw, 0.0 * -1 AS zero "
+        "FROM msgs"
+    )
+    weft.install("values", text)
+    weft.tick(now=day(2.5))
+    tried = weft.try_query(text, now=day(2.5))
+    delivered = [row.values for row in weft.results("values")]
+    assert [list(map(repr, values)) for values in delivered] == [list(map(repr, values)) for values in tried.rows]
+    assert rows(weft.tick(now=day(3.5))) == {"values": 1}

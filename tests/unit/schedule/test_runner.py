@@ -1,0 +1,146 @@
+"""The runner, without Spark: when it ticks, what it survives, how it stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.api.home import Weft
+from weft.errors import ExecutionError, Refused, WeftError
+from weft.extraction.mail import MAIL_COLUMNS, MAIL_KEY
+from weft.schedule import runner
+from weft.schedule.runner import Runner, Stop
+from weft.schedule.ticking import Ticked
+
+SECOND = 1_000_000
+QUERY = "SELECT msgid FROM msgs"
+
+
+class Clock:
+    """A wall that moves when someone waits."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def weft(tmp_path: Path, clock: Clock) -> Iterator[Weft]:
+    with Weft.open(tmp_path / "home", wall=clock) as opened:
+        opened.catalog.create_table("msgs", MAIL_COLUMNS, MAIL_KEY)
+        yield opened
+
+
+class Waiting(Stop):
+    """Time goes by at once; the wish to stop comes after some waits."""
+
+    def __init__(self, clock: Clock, waits: int) -> None:
+        super().__init__()
+        self.clock, self.waits, self.waited = clock, waits, []  # type: ignore[var-annotated]
+
+    def wait(self, length_us: int) -> None:
+        self.waited.append(length_us)
+        self.clock.now += length_us
+        self.wished = len(self.waited) >= self.waits
+
+
+def _run(weft: Weft, stop: Stop, **more: Any) -> tuple[list[Ticked], list[WeftError]]:
+    ticks: list[Ticked] = []
+    troubles: list[WeftError] = []
+    Runner(
+        weft.catalog,
+        weft.home,
+        more.get("session", weft.session),
+        weft.clock,
+        ticks.append,
+        lambda _: None,
+        troubles.append,
+    ).run(stop)
+    return ticks, troubles
+
+
+def test_nothing_to_do_is_not_ticked(weft: Weft, clock: Clock) -> None:
+    weft.install("q", QUERY)
+    ticks, troubles = _run(weft, Waiting(clock, 4))
+    assert ticks == troubles == []
+    assert weft.catalog.ticks() == ()
+
+
+def test_a_tick_that_died_is_finished_even_where_nothing_arrived(weft: Weft, clock: Clock) -> None:
+    query = weft.install("q", QUERY)
+    with weft.writing("tick") as lease:
+        weft.catalog.plan_tick(lease.token, clock(), [(query.query_id, None)], clock())
+    ticks, _ = _run(weft, Waiting(clock, 2))
+    assert [len(each.reports) for each in ticks] == [2]
+    assert weft.catalog.query("q").tau == clock.now - 2 * runner._REST_US or weft.catalog.query("q").tau is not None
+
+
+def test_a_busy_home_is_waited_for(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_LEASE_WAIT_US", 0)
+    monkeypatch.setattr(runner, "all_quiet", lambda *_: False)
+    weft.install("q", QUERY)
+    weft.catalog.acquire("load", "elsewhere:1:1", clock())
+    ticks, troubles = _run(weft, Waiting(clock, 2))
+    assert ticks == []
+    assert "another writer is at work" in troubles[0].message
+
+
+def test_a_spark_that_dies_is_replaced_and_one_that_never_starts_ends_it(
+    weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weft.install("q", QUERY)
+    monkeypatch.setattr(runner, "all_quiet", lambda *_: False)
+    outcomes = iter([True, False, False, False, False, True])
+    real = runner.tick
+
+    def sometimes(*given: Any, **named: Any) -> Ticked:
+        if not next(outcomes):
+            raise ExecutionError("Spark's JVM ended")
+        return real(*given, **named)
+
+    monkeypatch.setattr(runner, "tick", sometimes)
+    stop = Waiting(clock, 8)
+    ticks, troubles = _run(weft, stop)
+    assert (len(ticks), len(troubles)) == (2, 4)
+    pauses = [length for length in stop.waited if length >= 5 * SECOND and length != runner.PACE_US]
+    assert sorted(pauses)[-1] == 40 * SECOND  # longer each time
+
+    outcomes = iter([False] * 3)
+    with pytest.raises(ExecutionError):
+        _run(weft, Waiting(clock, 9))
+
+
+def test_a_replay_home_is_refused(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "replay", clock="replay") as weft, pytest.raises(Refused):
+        _run(weft, Stop())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    Weft.open(tmp_path / "home").close()
+    command = [sys.executable, "-u", "-m", "weft", "run", "--home", str(tmp_path / "home")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"})
+    assert process.stdout is not None
+    try:
+        assert "Ctrl-C stops it" in process.stdout.readline()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert "nothing is lost" in out

@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session."""
     for item in items:
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
-        if folder in ("spark", "scenario", "docs") or "spark" in getattr(item, "fixturenames", ()):
+        if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
 
 

@@ -25,9 +25,9 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house"), ("-n", "2")),
+    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2")),
-    # Whatever asks for Spark, wherever it is; the scenarios and documents, too (conftest.py marks them).
+    # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
 NO_TESTS = 5

@@ -44,7 +44,7 @@ class Kill:
 
 # In this order: ``after`` is a step that was done, or the point of an earlier kill.
 KILLS = (
-    Kill("ingest.quarantined:2", "load_first", ""),
+    Kill("ingest.quarantined", "load_first", ""),
     Kill("ingest.reserved:2", "load_first", ""),
     Kill("ingest.written", "load_first", ""),
     Kill("ingest.committed:2", "load_first", ""),

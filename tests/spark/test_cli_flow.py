@@ -101,7 +101,7 @@ def test_a_whole_session(weft: Callable[..., Any], tmp_path: Path, spark: SparkS
     assert weft("show", "q3", "--json")["channels"][0]["delivered"] == 2
 
     _pausing_and_removing(weft, tmp_path, numbers)
-    assert "quarantine" in weft("quarantine", "list")
+    assert "99" in weft("quarantine", "list")
     assert "1 stay" in weft("quarantine", "retry")
     assert all(check["ok"] for check in weft("doctor", "--json"))
 

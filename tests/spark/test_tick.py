@@ -65,22 +65,22 @@ def test_a_query_from_now_gives_what_enters_from_then_on(weft: Weft, spark: Spar
 
 
 def test_a_paused_query_catches_up_or_skips(weft: Weft, spark: SparkSession) -> None:
-    for name in ("running", "caught up", "skipped"):
+    for name in ("running", "caught-up", "skipped"):
         weft.install(name, SPACE)
-    assert rows(weft.tick(now=day(2.5))) == {"running": 2, "caught up": 2, "skipped": 2}
-    weft.pause("caught up")
+    assert rows(weft.tick(now=day(2.5))) == {"running": 2, "caught-up": 2, "skipped": 2}
+    weft.pause("caught-up")
     weft.pause("skipped")
     assert rows(weft.tick(now=day(5))) == {"running": 1}
     load(weft, spark, "msgs", [message("e", 5)])
     weft.tick(now=day(5.5))
-    weft.resume("caught up")
+    weft.resume("caught-up")
     weft.resume("skipped", skip=True)
     load(weft, spark, "msgs", [message("f", 6)])
     done = weft.tick(now=day(7))
     # Windows of three ages in one tick.
-    assert taus(done) == {"running": day(5.5), "caught up": day(2.5), "skipped": day(5.5)}
-    assert rows(done) == {"running": 1, "caught up": 3, "skipped": 1}
-    assert answers(weft, "caught up") == answers(weft, "running")
+    assert taus(done) == {"running": day(5.5), "caught-up": day(2.5), "skipped": day(5.5)}
+    assert rows(done) == {"running": 1, "caught-up": 3, "skipped": 1}
+    assert answers(weft, "caught-up") == answers(weft, "running")
     assert [values for _, _, values in answers(weft, "skipped")] == [("a",), ("b",), ("f",)]
 
 

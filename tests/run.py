@@ -26,7 +26,7 @@ LINT = (
 )
 STAGES = {
     "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
-    "oracle": ("not spark", ("tests/oracle",), ("-n", "2")),
+    "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }

@@ -1,0 +1,276 @@
+"""The life of one query, printed at each stage by the functions that it really goes through: docs/life-of-a-query.md.
+
+``python -m pytest tests/docs --bless`` (``make bless``) writes the page; ``test_life_of_a_query.py`` holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from weft.algebra.access import Access, Lookup, News
+from weft.algebra.life import Event
+from weft.algebra.relation import FALSE, Query, conjunction
+from weft.api.explaining import mail_schema
+from weft.catalog.records import QueryRecord
+from weft.derivation.incremental import window
+from weft.derivation.lift import lift
+from weft.derivation.normalize import normalize
+from weft.derivation.replay.edges import ends, starts
+from weft.derivation.simplify import simplify, starts_of
+from weft.execution.answers import ledger_select
+from weft.execution.shapes import Group, Member
+from weft.execution.slices import slices_of
+from weft.planning.explain import explain
+from weft.planning.plan import Plan, columns_of, parameter_table, plan, stored_parameter
+from weft.planning.words import why
+from weft.schedule.clock import format_instant, format_interval, parse_instant
+from weft.sql import render
+from weft.sql.branch import branch_sql, query_sql
+from weft.sql.lower import bind
+from weft.sql.outline import driver, outline
+
+TEXT: Final = """SELECT m.msgid
+FROM msgs m
+WHERE m.ts < NOW() - INTERVAL 4 WEEKS
+  AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)"""
+LIKE_IT: Final = TEXT.replace("m1", "r").replace("4 WEEKS", "14 DAYS")
+TABLES: Final = {"msgs": mail_schema()}
+TAU: Final = parse_instant("1993-05-03")
+T: Final = parse_instant("1993-05-10")
+
+
+def page() -> str:
+    """The whole page."""
+    found = plan(TEXT, TABLES)
+    parts = [HEAD, *_compiling(found), *_deriving(found), *_running(found), TAIL]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _compiling(found: Plan) -> Iterator[str]:
+    bound = bind(TEXT, TABLES)
+    yield "## 1. The text"
+    yield _block("sql", TEXT)
+    yield ABOUT_BINDING
+    yield _block("text", outline(bound))
+    yield ABOUT_NORMALIZING if normalize(bound) == bound else "Normalizing changes it."
+    yield _block("sql", query_sql(normalize(bound)))
+    lifted = lift(normalize(bound))
+    other = plan(LIKE_IT, TABLES)
+    assert other.signature == found.signature
+    yield ABOUT_LIFTING
+    yield _block("text", outline(lifted.query))
+    rows = [
+        ["parameter", "type", "this query", "`INTERVAL 14 DAYS`, alias `r`"],
+        *(
+            [p.name, str(p.type), render.scalar(mine), render.scalar(theirs)]
+            for p, mine, theirs in zip(found.parameters, found.values, other.values, strict=True)
+        ),
+        ["signature", "", found.signature, other.signature],
+    ]
+    yield _table(rows)
+
+
+def _deriving(found: Plan) -> Iterator[str]:
+    lifted = found.lifted
+    yield ABOUT_EDGES
+    yield "**starts**, before anything is left out:"
+    for number, event in enumerate(starts(lifted.input), 1):
+        yield f"{number}. When {driver(event.driver)} ({_fate(event)}):\n\n{_item(event, lifted)}"
+    yield "**ends**:"
+    for number, event in enumerate(ends(lifted.input), 1):
+        yield f"{number}. When {driver(event.driver)}:\n\n{_item(event, lifted)}"
+    yield ABOUT_INCREMENTAL
+    for event in found.branches:
+        yield f"Driver: {driver(event.driver)}. In words: *{why(event)}*."
+        yield _block("sql", _shown(event, lifted))
+    yield ABOUT_MONOTONE.format(closed="It has one here" if found.verdict.closed else "It has none here")
+    yield f"> {found.verdict.reason}"
+    for event in found.first:
+        yield _block("sql", _shown(event, lifted))
+    yield ABOUT_ACCESS
+    yield _table([["range variable", "is read as", "which is"], *_paths(found)])
+    yield "The views that hold those rows during a tick, as `weft explain` prints them:"
+    for view in explain(found).views:
+        yield _block("sql", f"-- {view.name}\n{view.sql}")
+
+
+def _running(found: Plan) -> Iterator[str]:
+    group = Group(1, found, (_member(found, 1, TAU),), T)
+    branches = group.branches()
+    yield ABOUT_RUNNING.format(tau=format_instant(TAU), t=format_instant(T))
+    for name, slices in slices_of([(group, branches)]).items():
+        for each in slices:
+            assert each.low is not None
+            low, high = format_instant(each.low), format_instant(each.high)
+            yield f"- news of `{name}`: rows whose `{each.column}` is in [{low}, {high})"
+    yield ABOUT_SQL
+    for branch in branches:
+        yield _block("sql", branch.sql)
+    yield ABOUT_LEDGER
+    for branch in branches:
+        yield _block("sql", ledger_select(branch, group.members[0].query.query_id))
+    other = plan(LIKE_IT, TABLES)
+    both = Group(1, found, (_member(found, 1, TAU), _member(other, 2, TAU)), T)
+    columns = ", ".join(column.name for column in parameter_table(1, found).columns)
+    yield ABOUT_MANY.format(columns=columns)
+    for branch in both.branches():
+        yield _block("sql", branch.sql)
+
+
+def _fate(event: Event) -> str:
+    """Whether the order of time leaves a start any room."""
+    demanded = conjunction(window(event.instant), event.condition)
+    never = simplify(demanded, starts_of(event.sources)) == FALSE
+    return "it can never hold, and is left out" if never else "kept"
+
+
+def _shown(event: Event, query: Query) -> str:
+    return branch_sql(event, query.outputs, {})
+
+
+def _paths(found: Plan) -> Iterator[list[str]]:
+    group = Group(1, found, (_member(found, 1, TAU),), T)
+    for branch in group.branches():
+        for alias, path in branch.paths.items():
+            yield [f"`{alias}`", f"`{path.view}`", _path_words(path)]
+
+
+def _path_words(path: Access) -> str:
+    match path:
+        case News():
+            shift = f" + {format_interval(path.shift.micros)}" if path.shift.micros else ""
+            return f"`News`: the rows of `{path.table}` whose `{path.column}`{shift} is in the window"
+        case Lookup():
+            return (
+                f"`Lookup`: the rows of `{path.table}` whose `{path.column}` is a `{path.via_column}` "
+                f"of `{path.via.view}`"
+            )
+        case _:
+            return f"`Whole`: the table `{path.table}`"
+
+
+def _member(found: Plan, query_id: int, tau: int) -> Member:
+    """A query as the catalog gives it to a tick."""
+    record = QueryRecord(
+        query_id=query_id,
+        name=f"q{query_id}",
+        user="anna",
+        sql=TEXT,
+        plan_id=1,
+        parameters=tuple(stored_parameter(value) for value in found.values),
+        columns=columns_of(found.query),
+        every_us=None,
+        from_mode="start",
+        from_instant=None,
+        tau=tau,
+        next_ordinal=1,
+        state="active",
+        reason=None,
+        installed_at=tau,
+        next_due=None,
+    )
+    return Member(record, tau)
+
+
+def _block(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def _item(event: Event, query: Query) -> str:
+    """A branch as part of a numbered list."""
+    return "\n".join("   " + line if line else "" for line in _block("sql", _shown(event, query)).splitlines())
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *rest = ("| " + " | ".join(row) + " |" for row in rows)
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *rest])
+
+
+HEAD: Final = """
+# The life of a query
+
+This page follows one query through every stage of Weft. It is written by the program itself (`tests/docs/life.py`
+calls the functions named here, `make bless` rewrites the page, a test holds it), so what you read is what happens.
+The query is the paper's fourth test query: messages more than four weeks old to which no one has replied (Terry,
+Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). The table `msgs`
+is the one that `weft ingest mail` makes; its column `ts` is the instant at which a row begins.
+
+The words are explained in the [glossary](glossary.md), the stages in [architecture](architecture.md).
+"""
+ABOUT_BINDING: Final = """
+## 2. Bound: the algebra
+
+`sql.lower.bind` parses the text, checks it against the allow-list, and binds each name to a table's column. `NOW()`
+is solved for: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs` (time counts whole microseconds, so
+"later than" is "one microsecond later or more"). Three-valued logic ends here, too: what remains is *is it true*.
+"""
+ABOUT_NORMALIZING: Final = """
+`derivation.normalize` leaves this query as it is (it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`). As SQL
+again, which is how `weft explain` begins:
+"""
+ABOUT_LIFTING: Final = """
+## 3. Lifted: the plan and its parameters
+
+`derivation.lift` takes the constants out. What remains is the *plan*; its signature is a hash of the plan without
+the names of aliases and output columns. The same question with two weeks and other names is the same plan with
+another parameter, and the two run as one query joined with a table of their parameters. (The microsecond belongs to
+the meaning of `<`, not to the user, and stays.)
+"""
+ABOUT_EDGES: Final = """
+## 4. Starts and ends, and what is left of them: Q^I
+
+`derivation.replay` asks at which instants rows *begin* to be in the answer, and at which they *end*: one branch for
+each thing that can make that happen, its driver. Everything else in the query is judged at that instant,
+`_first_at`; just before it for an end. NOW no longer occurs.
+"""
+ABOUT_INCREMENTAL: Final = """
+A reply ends the life of a row in the answer and begins none: Weft never takes back what it delivered, so `ends` is
+used only where the query stands under another NOT EXISTS.
+
+`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and lets the order of time decide what it can: a
+message cannot be four weeks old as it arrives. What remains is Q^I, the incremental query:
+"""
+ABOUT_MONOTONE: Final = """
+## 5. The first delivery: Q^M
+
+The first tick of a query must find everything that was ever in the answer. `derivation.monotone` looks whether the
+minimum bounding monotone query has the paper's closed form, one SELECT in which NOW becomes the latest of the
+block's starts. {closed}:
+"""
+ABOUT_ACCESS: Final = """
+Where it has none, Q^M runs the branches of Q^I with the window open at its beginning.
+
+## 6. How a tick reads its tables
+
+`derivation.access` finds a path to each range variable, beginning at the driver's rows. This branch needs the few
+messages that turn four weeks old within the window, and of the replies only those to these messages:
+"""
+ABOUT_RUNNING: Final = """
+## 7. What a tick asks
+
+The query was ticked up to {tau}; this tick goes up to {t}.
+`execution.slices` turns the window into a range of a
+column, which picks the files to read by their statistics:
+"""
+ABOUT_SQL: Final = """
+The branch with the two instants and the constant written in. This text is what Spark runs; the user's own never
+gets there:
+"""
+ABOUT_LEDGER: Final = """
+`execution.answers` brings every branch of every query to one form, rows of the ledger, so that one union serves
+them all. A row's hash tells whether the query has delivered it before; `row` holds its values as text, without
+loss:
+"""
+ABOUT_MANY: Final = """
+With a second query of the same plan the branch is joined with the parameters instead (`{columns}`), and is still
+one branch:
+"""
+TAIL: Final = """
+Each row found is kept once, with its least `_first_at`; what the ledger has already is left out; the rest gets the
+next ordinals of its query in the order of (`first_at`, hash) and is appended in one Delta commit.
+
+Where nothing is new, the tick also asks the branches that time drives over the window [t, ∞). The least instant
+that comes back is when time alone will next add a row; until then, and until something arrives, ticks pass the
+query over without starting Spark.
+"""

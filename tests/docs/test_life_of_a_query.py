@@ -1,0 +1,16 @@
+"""docs/life-of-a-query.md is what the program says of that query now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.life import page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "life-of-a-query.md"
+
+
+def test_the_page_is_what_the_program_says(bless: bool) -> None:
+    found = page()
+    if bless:
+        PAGE.write_text(found)
+    assert found == PAGE.read_text(), "run `make bless`, and read the difference"

@@ -24,7 +24,7 @@ HomeOption = Annotated[
     typer.Option("--home", metavar="DIR", help="The home folder (default: $WEFT_HOME, else ./weft-home)."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SqlArgument = Annotated[str | None, typer.Argument(metavar="[SQL]", help="The query (else --file, else stdin).")]
+SqlArgument = Annotated[str | None, typer.Argument(metavar="SQL", help="The query (else --file, else stdin).")]
 FileOption = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the query from a file (-: stdin).")
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, instant, iso, plain, say, say_json, table, working
+from weft.cli.printing import counting, iso, moment, plain, say, say_json, table, working
 
 if TYPE_CHECKING:
     from weft.extraction.storing import Summary
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 def mail(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="mbox, directory of articles, tar of them; gzip'ed or not."),
+        typer.Argument(metavar="PATH", help="mbox, directory of articles, tar of them; gzip'ed or not."),
     ],
     table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table.")] = "msgs",
     ts_from: Annotated[
@@ -114,11 +114,11 @@ def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
                 (
                     str(r.quarantine_id),
                     names.get(r.table_id, "?"),
-                    plain(r.source),
+                    plain(_nearby(r.source)),
                     plain(r.position),
                     plain(r.reason),
                     f"{r.size:,}",
-                    instant(r.at),
+                    moment(r.at),
                 )
                 for r in found
             ],
@@ -126,8 +126,13 @@ def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
         )
 
 
+def _nearby(source: str) -> str:
+    """A source as one would type it here."""
+    return source.removeprefix(f"{Path.cwd()}/")
+
+
 def retry(
-    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Which records (none: all).")] = None,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", help="Which records (none: all).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -139,4 +144,5 @@ def retry(
         say_json(counts)
     else:
         rows = f"{done.stored:,} rows stored, {done.known:,} known"
-        say(f"{done.read:,} records read ({rows}), {done.kept:,} stay in quarantine.")
+        stay = "stays" if done.kept == 1 else "stay"
+        say(f"{done.read:,} records read ({rows}), {done.kept:,} {stay} in quarantine.")

@@ -47,6 +47,11 @@ def instant(micros: int | None, none: str = "-") -> str:
     return none if micros is None else format_instant(micros)
 
 
+def moment(micros: int) -> str:
+    """An instant of the wall's clock in UTC, to the second."""
+    return format_instant(micros // 1_000_000 * 1_000_000)
+
+
 def iso(micros: int | None) -> str | None:
     """An instant as RFC 3339, for JSON."""
     return None if micros is None else format_instant(micros).replace(" UTC", "Z").replace(" ", "T")
@@ -79,12 +84,14 @@ def plain(text: str) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, right: Sequence[int] = ()
 ) -> None:
-    """Rows under headings, cut where the terminal ends; ``right`` are the numbers of columns set to the right."""
+    """Rows under headings, folded where the terminal ends; ``right`` are the numbers of columns set to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, title_style="bold")
+    if title is not None:
+        say(title, style="bold")  # a table's own title would be folded at the table's width
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
         grid.add_column(Text(column), justify="right" if number in right else "left", overflow="fold")
     for row in rows:

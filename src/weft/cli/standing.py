@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, plain, say, say_json, shown, table
+from weft.cli.printing import instant, iso, moment, plain, say, say_json, shown, table
 
 if TYPE_CHECKING:
     from weft.api.standing import Shown
@@ -135,7 +135,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(query.sql)
     say("")
     say(f"columns    {', '.join(f'{column} {type_}' for column, type_ in query.columns)}")
-    say(f"installed  {instant(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
+    say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
     say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
     for one in found.subscriptions:

@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def tick(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which queries (none: all).")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which queries (none: all).")] = None,
     now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,

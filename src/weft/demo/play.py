@@ -127,19 +127,34 @@ def play(home: Path, stage: Stage) -> None:
         raise Conflict(f"{home} is there already", hint="Name another with --home, or remove it.")
     began = time.monotonic()
     with Weft.open(home, clock="replay") as weft:
-        demo = _Demo(weft, home, stage, _weeks())
+        demo = _Demo(weft, home, stage, weeks())
         _begin(demo)
         for week in range(WEEKS):
             _week(demo, week)
         _end(demo, time.monotonic() - began)
 
 
-def _weeks() -> list[list[Article]]:
+def weeks() -> list[list[Article]]:
+    """The demo's articles, a list for each of its weeks."""
     everything = sorted([*articles(WEEKS * 7, _PER_DAY), QUESTION, ANSWER], key=lambda each: each.date)
-    weeks: list[list[Article]] = [[] for _ in range(WEEKS)]
+    found: list[list[Article]] = [[] for _ in range(WEEKS)]
     for article in everything:
-        weeks[(article.date - BEGIN).days // 7].append(article)
-    return weeks
+        found[(article.date - BEGIN).days // 7].append(article)
+    return found
+
+
+def write_week(news: Path, week: int, found: Sequence[Article], numbers: dict[str, int]) -> Path:
+    """Writes one week's articles, and in the second week one that is line noise, as a news spool; its folder.
+
+    ``news`` is the folder of all weeks, ``numbers`` has the last article number of each group and is moved on.
+    """
+    folder = news / f"week-{week + 1}"
+    write_spool(found, folder, numbers)
+    if week == 1:
+        broken = folder / "sci" / "space" / "99999"
+        broken.parent.mkdir(parents=True, exist_ok=True)
+        broken.write_bytes(b"From: nobody\nSubject: line noise\nMessage-ID: <noise@example.org>\n\n\x00\x00\x00")
+    return folder
 
 
 def _begin(demo: _Demo) -> None:
@@ -171,12 +186,7 @@ def _week(demo: _Demo, week: int) -> None:
 
 
 def _ingest(demo: _Demo, week: int) -> None:
-    folder = demo.home / "news" / f"week-{week + 1}"
-    write_spool(demo.weeks[week], folder, demo.numbers)
-    if week == 1:
-        broken = folder / "sci" / "space" / "99999"
-        broken.parent.mkdir(parents=True, exist_ok=True)
-        broken.write_bytes(b"From: nobody\nSubject: line noise\nMessage-ID: <noise@example.org>\n\n\x00\x00\x00")
+    folder = write_week(demo.home / "news", week, demo.weeks[week], demo.numbers)
     demo.stage.command(f"ingest mail {folder} --ts-from date")
     text = "loading" if week else "starting Spark, then loading"
     with demo.stage.working(text):

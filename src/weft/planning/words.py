@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from weft.algebra.life import Event
 from weft.algebra.scalar import Call, ColumnRef, Scalar, columns
@@ -83,14 +83,25 @@ def reached(instant: Scalar, depth: int = 0) -> str:
         if abs(parts.micros) % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
             whole = parts.micros - 1
             if whole > 0:
-                return f"more than {length(whole)} have passed since {name} (NOW passes {name} {_signed(whole)})"
-            return f"less than {length(-whole)} are left until {name} (NOW passes {name} {_signed(whole)})"
+                return f"more than {_many(whole, 'have')} passed since {name} (NOW passes {name} {_signed(whole)})"
+            return f"less than {_many(-whole, 'are')} left until {name} (NOW passes {name} {_signed(whole)})"
         if parts.micros > 0:
-            have = "has" if length(parts.micros).startswith("1 ") else "have"
-            return f"{length(parts.micros)} after {name} {have} passed (NOW reaches {exact})"
+            counted, have = _many(parts.micros, "have").rsplit(" ", 1)
+            return f"{counted} after {name} {have} passed (NOW reaches {exact})"
         if parts.micros < 0:
             return f"it is {length(-parts.micros)} before {name} (NOW reaches {exact})"
     return f"NOW reaches {exact}"
+
+
+def _many(micros: int, verb: Literal["have", "are"]) -> str:
+    """A length of time with its verb.
+
+    >>> _many(7 * 86_400_000_000, "have"), _many(2 * 3_600_000_000, "are")
+    ('1 week has', '2 hours are')
+    """
+    counted = length(micros)
+    one = {"have": "has", "are": "is"}
+    return f"{counted} {one[verb] if counted.startswith('1 ') else verb}"
 
 
 def instant_words(instant: Scalar, depth: int) -> str:

@@ -1,0 +1,141 @@
+"""The documents as tests read them: their files, fenced blocks, headings and links, and consoles that can be run.
+
+A ``console`` block is what a terminal shows: ``$`` before a command, ``>`` before its further lines, then its output.
+A line of three dots stands for any lines; empty lines, spacing, seconds that a command took and the wall's time of this
+century are not compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.cli.app import run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+ANYTHING = "..."
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its lines, and the number of its first line in the page (from 0)."""
+
+    language: str
+    lines: tuple[str, ...]
+    begin: int
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command as one types it, and what is shown under it."""
+
+    command: str
+    typed: tuple[str, ...]
+    shown: tuple[str, ...]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, those in lists too, in their order."""
+    language, lines, begin, indent = None, [], 0, 0
+    for number, line in enumerate(text.splitlines()):
+        if not line.strip().startswith("```"):
+            lines.append(line[indent:])
+        elif language is None:
+            language, lines, begin = line.strip()[3:], [], number + 1
+            indent = len(line) - len(line.lstrip())
+        else:
+            yield Block(language, tuple(lines), begin)
+            language, indent = None, 0
+    assert language is None, "a fenced block has no end"
+
+
+def prose(text: str) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^( *)```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.*)$", prose(text), flags=re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        found.add(re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-"))
+    return found
+
+
+def links(text: str) -> list[str]:
+    """The targets of a page's links."""
+    return re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(text)))
+
+
+def steps(block: Block) -> list[Step]:
+    """The commands of a console, each with its output."""
+    found: list[Step] = []
+    typed: list[str] = []
+    shown: list[str] = []
+    for line in (*block.lines, "$ "):
+        if line.startswith("$ "):
+            if typed:
+                command = "\n".join(each[2:] for each in typed)
+                found.append(Step(command, tuple(typed), tuple(shown)))
+            typed, shown = [line], []
+        elif line.startswith("> ") and not shown:
+            typed.append(line)
+        else:
+            shown.append(line)
+    return found
+
+
+def perform(command: str, setenv: Callable[[str, str], None], captured: Callable[[], str]) -> str:
+    """Runs a command: ``weft`` in this process, ``export`` for this process, anything else in a shell."""
+    word = command.split(None, 1)[0]
+    if word == "export":
+        for assignment in shlex.split(command)[1:]:
+            name, _, value = assignment.partition("=")
+            setenv(name, os.path.expandvars(value))
+        return ""
+    if word == "weft":
+        captured()
+        run(shlex.split(command)[1:])
+        return captured()
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+    )
+    return done.stdout
+
+
+def same(shown: Sequence[str], found: str) -> bool:
+    """Whether an output is the one that is shown."""
+    return _fits(_comparable(shown), _comparable(found.splitlines()))
+
+
+def _comparable(lines: Sequence[str]) -> list[str]:
+    return [_masked(line) for line in lines if line.strip()]
+
+
+def _masked(line: str) -> str:
+    line = re.sub(r"\b20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", line)
+    line = re.sub(r"\bin \d+\.\d s\b", "in <n> s", line)
+    return re.sub(r"[─ ]+", " ", line).strip()
+
+
+def _fits(shown: list[str], found: list[str]) -> bool:
+    if not shown:
+        return not found
+    if shown[0] == ANYTHING:
+        return any(_fits(shown[1:], found[skip:]) for skip in range(len(found) + 1))
+    return bool(found) and shown[0] == found[0] and _fits(shown[1:], found[1:])

@@ -1,0 +1,96 @@
+"""What README and how-to show a terminal to say, it says: every console is typed here, in the order of the page."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from docs.pages import ANYTHING, PAGES, ROOT, Step, blocks, name_of, perform, same, steps
+from weft.demo.play import weeks, write_week
+
+SESSIONS = [page for page in PAGES if page.name == "README.md" or "how-to" in page.parts]
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    """A terminal in a folder in which `make demo` was run: its articles are there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_HOME", raising=False)
+    monkeypatch.delenv("WEFT_FILES_ROOT", raising=False)
+    monkeypatch.setenv("COLUMNS", "110")
+    numbers: dict[str, int] = {}
+    for week, found in enumerate(weeks()):
+        write_week(tmp_path / "demo-home" / "news", week, found, numbers)
+
+    def captured() -> str:
+        told = capsys.readouterr()
+        return told.out + told.err
+
+    return lambda command: perform(command, monkeypatch.setenv, captured)
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=name_of)
+def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], bless: bool) -> None:
+    text = page.read_text()
+    lines = text.splitlines()
+    for block in reversed(_typed(text, terminal, bless)):
+        begin, old, new = block
+        lines[begin : begin + len(old)] = new
+    written = "\n".join(lines) + "\n"
+    if bless:
+        page.write_text(written)
+    assert written == text or bless, "run `make bless`, and read the difference"
+
+
+def _typed(text: str, terminal: Callable[[str], str], bless: bool) -> list[tuple[int, tuple[str, ...], list[str]]]:
+    """Types every console and snippet; (first line, what is there, what it should be) of those that differ."""
+    changes = []
+    for block in blocks(text):
+        if block.language == "console":
+            new = _console(steps(block), terminal, bless)
+        elif block.language == "python":
+            new = _snippet(block.lines)
+        else:
+            continue
+        if new != list(block.lines):
+            changes.append((block.begin, block.lines, new))
+    return changes
+
+
+def _console(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool) -> list[str]:
+    new: list[str] = []
+    for step in wanted:
+        found = terminal(step.command)
+        assert "Traceback" not in found
+        if same(step.shown, found):
+            shown = list(step.shown)
+        else:
+            assert bless, f"$ {step.command}\nis shown to say\n{chr(10).join(step.shown)}\nand says\n{found}"
+            assert ANYTHING not in step.shown, f"$ {step.command}\nsays now\n{found}\nshorten it by hand"
+            shown = "\n".join(line.rstrip() for line in found.splitlines()).strip("\n").splitlines()
+        new += [*step.typed, *shown]
+    return new
+
+
+def _snippet(lines: tuple[str, ...]) -> list[str]:
+    """A Python snippet, what it prints in comments at its end."""
+    code = list(lines)
+    while code and code[-1].startswith("# "):
+        code.pop()
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        exec(compile("\n".join(code), "snippet", "exec"), {"__name__": "snippet"})
+    return [*code, *("# " + line for line in told.getvalue().splitlines())]
+
+
+def test_there_are_consoles_to_type() -> None:
+    for page in SESSIONS:
+        assert any(block.language == "console" for block in blocks(page.read_text())), name_of(page)
+    assert ROOT / "README.md" in SESSIONS

@@ -20,7 +20,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Description:
-    """A table and a few of its latest rows, the values in the order of its columns."""
+    """A table and a few rows of its newest file, the values in the order of its columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -86,7 +86,7 @@ class Loading(Opened):
         return self.catalog.tables()
 
     def describe(self, table: str, samples: int = 3) -> Description:
-        """A table with at most ``samples`` of its latest rows; raises NotFound, StorageError.  Starts no Spark."""
+        """A table with at most ``samples`` rows of its newest file; raises NotFound, StorageError.  Starts no Spark."""
         from weft.storage.samples import sample_rows
 
         record = self.catalog.table(table)

@@ -73,8 +73,9 @@ def second_tick(weft: Weft, _sources: Path) -> None:
 
 def _tick(weft: Weft, t: int) -> None:
     """Ticks at ``t`` unless that was done, and delivers in any case."""
-    if weft.catalog.home().forward < t or weft.catalog.planned_tick() is not None:
-        weft.tick(now=max(t, weft.catalog.home().forward))
+    died = weft.catalog.planned_tick()
+    if died is not None or weft.catalog.home().forward < t:
+        weft.tick(now=max(t, weft.catalog.home().forward, died.t if died is not None else t))
     weft.deliver()
 
 

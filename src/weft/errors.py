@@ -46,7 +46,7 @@ class CatalogError(WeftError):
 
 
 class NotFound(Refused):
-    """A table, query or subscription that is not there."""
+    """A table, query, subscription or file that is not there."""
 
 
 class Conflict(Refused):

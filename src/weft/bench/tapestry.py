@@ -1,6 +1,6 @@
 """``weft bench tapestry``: a tick of the paper's five queries beside the five full queries (section 6.2).
 
-    python -m weft bench tapestry --messages 380000 --messages 3800000
+    weft bench tapestry --messages 380000 --messages 3800000
 
 Both run in one Spark session, in turn: a tick with 3,800 new messages, then the five queries in full over the same
 tables, one after another.  Medians are reported; a machine's absolute times are not worth much.
@@ -8,7 +8,6 @@ tables, one after another.  Medians are reported; a machine's absolute times are
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -66,33 +65,22 @@ class Size:
         return sum(statistics.median(times) for times in self.full.values())
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Runs the benchmark and writes a JSON file; ``docs/benchmarks.md`` is written from it."""
-    options = _options(arguments)
+def compare(
+    messages: Sequence[int], ticks: int, warm: int, folder: Path | None, out: Path | None, say: Callable[[str], None]
+) -> None:
+    """Measures at each size, says what it finds, and writes the figures to ``out`` as JSON."""
     sizes = []
-    for count in options.messages:
-        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=options.folder) as folder:
-            size = measure(Path(folder) / "home", count, options.ticks, options.warm, print)
+    for count in messages:
+        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
+            size = measure(Path(place) / "home", count, ticks, warm, say)
         sizes.append(size)
-        print(report(size))
+        say(report(size))
     if len(sizes) > 1:
-        print(f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}")
-    if options.out:
-        Path(options.out).write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
-        print(f"written to {options.out}")
+        say(f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}")
+    if out is not None:
+        out.write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
     stop_session()
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="weft bench tapestry")
-    parser.add_argument("--messages", type=int, action="append", help="size of the table; may be given several times")
-    parser.add_argument("--ticks", type=int, default=7, help="ticks measured at each size (default 7)")
-    parser.add_argument("--warm", type=int, default=3, help="ticks run before, not counted (default 3)")
-    parser.add_argument("--folder", default=None, help="where the tables are made (default: the system's)")
-    parser.add_argument("--out", default=None, help="JSON file for the figures")
-    options = parser.parse_args(arguments)
-    options.messages = options.messages or [380_000]
-    return options
 
 
 class Bench:

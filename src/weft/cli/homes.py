@@ -26,9 +26,11 @@ def add_to(app: typer.Typer) -> None:
 
 def init(
     clock: Annotated[
-        ClockName,
-        typer.Option(help="wall: time is now; replay: time moves by `weft tick --now`, to replay a history."),
-    ] = ClockName.wall,
+        ClockName | None,
+        typer.Option(
+            help="wall: time is now (the default); replay: time moves by `weft tick --now`, to replay a history."
+        ),
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,7 +38,7 @@ def init(
     from weft.api.home import Weft
 
     folder = home_folder(home)
-    with Weft.open(folder, clock=clock.value) as weft:
+    with Weft.open(folder, clock=None if clock is None else clock.value) as weft:
         record = weft.catalog.home()
         if json:
             say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})

@@ -145,4 +145,5 @@ def retry(
     else:
         rows = f"{done.stored:,} rows stored, {done.known:,} known"
         stay = "stays" if done.kept == 1 else "stay"
-        say(f"{done.read:,} records read ({rows}), {done.kept:,} {stay} in quarantine.")
+        tried = done.read + done.kept
+        say(f"{tried:,} tried: {done.read:,} could be read ({rows}), {done.kept:,} {stay} in quarantine.")

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from weft.cli.frame import example
-from weft.errors import Refused
+from weft.cli.printing import say
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     bench = typer.Typer(no_args_is_help=True, help="Measurements.")
-    settings = {"allow_extra_args": True, "ignore_unknown_options": True}
-    bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000"), context_settings=settings)(
-        tapestry
-    )
+    bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
-def tapestry(context: typer.Context) -> None:
+def tapestry(
+    messages: Annotated[
+        list[int] | None,
+        typer.Option(min=10_000, help="Size of the table; may be given several times.  [default: 380000]"),
+    ] = None,
+    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
+    warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 3,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
     """Measure a tick of the paper's five queries beside the five full queries, on a generated NetNews."""
-    if find_spec("weft.bench.tapestry") is None:
-        raise Refused("this Weft was installed without its measurements", hint="Use the repository's.")
-    from importlib import import_module
+    from weft.bench.tapestry import compare
 
-    import_module("weft.bench.tapestry").main(list(context.args))
+    compare(messages or [380_000], ticks, warm, folder, out, say)

@@ -145,7 +145,7 @@ def run(
         def troubled(error: WeftError) -> None:
             say(f"{instant(weft.clock())}  {plain(error.message)}; trying again", style="yellow")
 
-        if not json:
+        if not json and weft.catalog.home().clock == "wall":
             say(f"Running {weft.home}; Ctrl-C stops it.")
         weft.run(stop, ticked=ticked, delivered=_tell_delivered, troubled=troubled, pace_us=pace)
         if not json:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.algebra.schema import DataType, TableSchema
-from weft.errors import ExtractionError
+from weft.errors import ExtractionError, NotFound, WeftError
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch
 from weft.extraction.byte_streams import DAMAGE, plain
 from weft.extraction.casting import connect, weft_type
@@ -88,7 +88,7 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of the file's bytes, in hex; raises ExtractionError where it cannot be read."""
+    """SHA-256 of the file's bytes, in hex; raises NotFound, ExtractionError where it cannot be read."""
     total = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -104,8 +104,9 @@ def open_file(
 ) -> FileSource:
     """Looks at the file's columns; reads it once where types must be inferred or JSON's names collected.
 
-    ``schema`` is the table's, or None for the load that makes it.  Raises ExtractionError for a file that cannot be
-    read at all, Refused for columns that are not the table's (see :func:`weft.extraction.columns.match_columns`).
+    ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
+    ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
+    :func:`weft.extraction.columns.match_columns`).
     """
     file = Path(os.path.abspath(path))
     name = printable(str(file))
@@ -120,11 +121,12 @@ def open_file(
     return FileSource(file, layout, matched, columns)
 
 
-def _unreadable(path: Path, error: Exception) -> ExtractionError:
+def _unreadable(path: Path, error: Exception) -> WeftError:
+    hint = "Name a CSV, JSON lines or Parquet file."
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"no such file: {printable(str(path))}", hint=hint)
     reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
-    return ExtractionError(
-        f"cannot be read: {printable(str(path))} ({reason})", hint="Name a CSV, JSON lines or Parquet file."
-    )
+    return ExtractionError(f"cannot be read: {printable(str(path))} ({reason})", hint=hint)
 
 
 @contextmanager

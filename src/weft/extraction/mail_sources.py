@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from weft.errors import ExtractionError
+from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.byte_streams import DAMAGE, kind_of, plain, stem
 from weft.extraction.entries import Entry, Opening, Records, Source, given, read_entry, sources_of
 from weft.extraction.record import RawRecord, printable
@@ -21,10 +21,11 @@ _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; t
 def find_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
     """The sources in the paths, in the order given.  Every path is looked at before anything is read.
 
-    Raises ExtractionError for a path that is not there, cannot be opened, or is neither file nor directory.
+    Raises NotFound for a path that is not there, ExtractionError for one that cannot be opened or is neither file nor
+    directory, Refused where there is none.
     """
     if not paths:
-        raise ExtractionError("no path was given", hint=_HINT)
+        raise Refused("no path was given", hint=_HINT)
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
         _check(path)
@@ -43,7 +44,7 @@ def _check(path: Path) -> None:
         with path.open("rb"):
             return
     except FileNotFoundError:
-        raise ExtractionError(f"no such file or directory: {name}", hint=_HINT) from None
+        raise NotFound(f"no such file or directory: {name}", hint=_HINT) from None
     except OSError as error:
         raise ExtractionError(f"cannot be read: {name} ({error.strerror or error})", hint=_HINT) from None
 

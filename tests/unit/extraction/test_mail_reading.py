@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from letters import AT, letter, spool
-from weft.errors import ExtractionError, Refused
+from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.mail_reading import read_mail
 from weft.extraction.record import MAX_LINE, Rejected, Row
 
@@ -227,12 +227,11 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_paths_that_cannot_be_read_are_said_before_anything(tmp_path: Path) -> None:
     spool(tmp_path / "d", {"1": letter()})
-    for bad in ("nowhere", "pipe"):
-        if bad == "pipe":
-            os.mkfifo(tmp_path / bad)
-        with pytest.raises(ExtractionError, match=bad):
+    os.mkfifo(tmp_path / "pipe")
+    for bad, error in (("nowhere", NotFound), ("pipe", ExtractionError)):
+        with pytest.raises(error, match=bad):
             read_mail([tmp_path / "d", tmp_path / bad], newsgroup=None, ts_from=None, at=AT)
-    with pytest.raises(ExtractionError):
+    with pytest.raises(Refused):
         read_mail([], newsgroup=None, ts_from=None, at=AT)
     with pytest.raises(Refused, match="size"):
         read_mail([tmp_path / "d"], newsgroup=None, ts_from="size", at=AT)

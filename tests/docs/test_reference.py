@@ -63,23 +63,13 @@ def test_no_option_is_there_that_the_command_does_not_have(path: tuple[str, ...]
     section = _section(COMMANDS_PAGE, " ".join(("weft", *path)))
     rows = [line for line in section.splitlines() if line.startswith("| `-")]
     told = {name for row in rows for name in re.findall(r"`(--?[\w-]+)", row.split("|")[1])}
-    assert told <= (_bench_options() if path[0] == "bench" else _options(COMMANDS[path]))
+    assert told <= _options(COMMANDS[path])
 
 
 def test_the_options_of_all_commands_are_there() -> None:
     section = _section(COMMANDS_PAGE, "In every command")
     root = {*SHARED, *_options(typer.main.get_command(app))}
     assert not {name for name in root if f"`{name}" not in section}
-
-
-def test_the_options_of_the_benchmark_are_there() -> None:
-    section = _section(COMMANDS_PAGE, "weft bench tapestry")
-    assert not {name for name in _bench_options() if f"`{name}" not in section}
-
-
-def _bench_options() -> set[str]:
-    text = (ROOT / "src" / "weft" / "bench" / "tapestry.py").read_text()
-    return set(re.findall(r'add_argument\("(--[\w-]+)"', text))
 
 
 def test_every_channel_is_there() -> None:

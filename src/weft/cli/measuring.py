@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 def tapestry(
     messages: Annotated[
         list[int] | None,
-        typer.Option(min=10_000, help="Size of the table; may be given several times.  [default: 380000]"),
+        typer.Option(min=10_000, help="Size of the table; may be given several times (default: 380000)."),
     ] = None,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
     warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 3,

@@ -14,7 +14,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,10 @@ class Size:
     first_tick: float = 0.0
     ticks: list[float] = field(default_factory=list)
     jobs: list[int] = field(default_factory=list)
+    commit: list[float] = field(default_factory=list)
+    """Seconds of the tick in which a job of the ledger's commit ran."""
+    answers: list[float] = field(default_factory=list)
+    """Seconds in which any other job ran: scans, look-ups, branches.  The rest is planning, without a job."""
     rows: list[int] = field(default_factory=list)
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
@@ -94,6 +98,7 @@ class Bench:
         self.lease: Lease = self.catalog.acquire("bench", this_process(), now_us(), 24 * _AN_HOUR)
         self.catalog.create_table("msgs", list(COLUMNS), None, "date")
         self.count = 0
+        self.group = ""
 
     def load(self, count: int) -> None:
         """Appends ``count`` messages through the door that ingest uses."""
@@ -166,10 +171,39 @@ class Bench:
         context = self.spark.sparkContext
         group = f"bench-{time.monotonic_ns()}"
         context.setJobGroup(group, group)
+        self.group = group
         before = time.perf_counter()
         result = work()
         seconds = time.perf_counter() - before
         return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
+
+    def busy(self) -> tuple[float, float]:
+        """Seconds during which a job of what was timed last ran: (those that save, all others)."""
+        save, other = [], []
+        for job in self._jobs():
+            span = (job.submissionTime().get().getTime(), job.completionTime().get().getTime())
+            (save if "save" in job.name() or "Future" in job.name() else other).append(span)
+        return covered(save), covered(other)
+
+    def _jobs(self) -> Iterator[Any]:
+        found = self.spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+        for number in range(found.size()):
+            job = found.apply(number)
+            if job.jobGroup().isDefined() and job.jobGroup().get() == self.group:
+                yield job
+
+
+def covered(spans: Iterable[tuple[int, int]]) -> float:
+    """The length in seconds of the union of spans in milliseconds.
+
+    >>> covered([(0, 1000), (500, 2000), (5000, 6000)])
+    3.0
+    """
+    total, reached = 0, 0
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total / 1000
 
 
 def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], Any]) -> Size:
@@ -184,10 +218,13 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
     for number in range(warm + ticks):
         bench.load(NEW)
         seconds, jobs, rows = bench.tick()
+        commit, answers = bench.busy()
         full = bench.full() if number >= warm - 1 else {}
         if number >= warm:
             size.ticks.append(seconds)
             size.jobs.append(jobs)
+            size.commit.append(commit)
+            size.answers.append(answers)
             size.rows.append(rows)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
@@ -205,6 +242,8 @@ def report(size: Size) -> str:
         f"  tick of the five queries  {size.tick:6.2f} s  (from {min(size.ticks):.2f} to {max(size.ticks):.2f})\n"
         f"  five queries in full      {size.full_total:6.2f} s  ({full})\n"
         f"  ratio                     {size.tick / size.full_total:6.2f}\n"
+        f"  of the tick: scans, look-ups, branches {statistics.median(size.answers):.2f} s, "
+        f"commit {statistics.median(size.commit):.2f} s, the rest is planning\n"
         f"  jobs a tick {statistics.median(size.jobs):.0f}, new rows a tick {statistics.median(size.rows):.0f}, "
         f"on disk {size.disk / 1e6:.0f} MB"
     )

@@ -179,7 +179,8 @@ class Bench:
 
     def busy(self) -> tuple[float, float]:
         """Seconds during which a job of what was timed last ran: (those that save, all others)."""
-        save, other = [], []
+        save: list[tuple[int, int]] = []
+        other: list[tuple[int, int]] = []
         for job in self._jobs():
             span = (job.submissionTime().get().getTime(), job.completionTime().get().getTime())
             (save if "save" in job.name() or "Future" in job.name() else other).append(span)

@@ -237,6 +237,25 @@ def scalars(node: Relation | Predicate) -> Iterator[Scalar]:
             yield scalar
 
 
+def thresholds(node: Relation | Predicate) -> Iterator[Since | Until]:
+    """Every threshold of time, those of subqueries included."""
+    match node:
+        case Since() | Until():
+            yield node
+        case Scan() | Plain():
+            return
+        case Domain(of=of):
+            yield from thresholds(of)
+        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
+            for part in parts:
+                yield from thresholds(part)
+        case Filter(input=inner, predicate=predicate):
+            yield from thresholds(inner)
+            yield from thresholds(predicate)
+        case Exists(body=body) | NotExists(body=body):
+            yield from thresholds(body)
+
+
 def mentioned(node: Relation | Predicate) -> frozenset[ColumnRef]:
     """Every column mentioned in conditions, those of subqueries included."""
     return frozenset().union(*(columns(scalar) for scalar in scalars(node)))

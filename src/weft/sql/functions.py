@@ -20,6 +20,7 @@ from weft.algebra.schema import (
     FLOAT,
     INT,
     INTEGRAL,
+    INTERVAL,
     NULL,
     STRING,
     TIMESTAMP,
@@ -33,23 +34,21 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` names the type family every argument must be of (None: any).
+    ``takes`` names the family of types of each argument, the last one of all that follow.  Arguments from the
+    ``constant``-th on (counted from 0) must be constants: with what a row holds there the call could fail, and a
+    standing query must not fail for one row.
     """
 
     least: int
     most: int
     result: TypeRule
-    takes: str | None = None
+    takes: tuple[str, ...] = ("ANY",)
+    constant: int | None = None
 
 
 def fixed(type: DataType) -> TypeRule:
     """Always the same type."""
     return lambda _: type
-
-
-def first(types: Sequence[DataType]) -> DataType:
-    """The type of the first argument."""
-    return types[0]
 
 
 def common(types: Sequence[DataType]) -> DataType:
@@ -61,11 +60,6 @@ def common(types: Sequence[DataType]) -> DataType:
     for type in known[1:]:
         result = wider(result, type)
     return result
-
-
-def branches(types: Sequence[DataType]) -> DataType:
-    """The type of IF(condition, a, b)."""
-    return common(types[1:])
 
 
 def wider(left: DataType, right: DataType) -> DataType:
@@ -102,96 +96,161 @@ def bounded_decimal(precision: int, scale: int) -> DataType:
     return DataType("DECIMAL", 38, max(38 - (precision - scale), min(scale, 6)))
 
 
+def arithmetic(operator: str, left: DataType, right: DataType) -> DataType:
+    """The type of a number made of two, as Spark has it."""
+    if NULL in (left, right):
+        left = right = right if left == NULL else left
+    if left == NULL:
+        return DOUBLE
+    shared = wider(left, right)
+    if shared.name != "DECIMAL":
+        return DOUBLE if operator == "/" else shared
+    (p1, s1), (p2, s2) = as_decimal(left), as_decimal(right)
+    if operator == "*":
+        return bounded_decimal(p1 + p2 + 1, s1 + s2)
+    if operator == "/":
+        scale = max(6, s1 + p2 + 1)
+        return bounded_decimal(p1 - s1 + s2 + scale, scale)
+    scale = max(s1, s2)
+    if operator == "%":
+        return bounded_decimal(min(p1 - s1, p2 - s2) + scale, scale)
+    return bounded_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+
+
+def fits(type: DataType, family: str) -> bool:
+    """Whether an argument of this type may stand where one of ``family`` is wanted; NULL is of every type."""
+    if type == NULL:
+        return True
+    match family:
+        case "ANY":
+            return type != INTERVAL
+        case "TEXT":
+            return type not in (INTERVAL, BINARY)
+        case "NUMERIC":
+            return type.numeric
+        case "INTEGRAL" | "INDEX":
+            return type.name in INTEGRAL
+        case "TIME":
+            return type in (TIMESTAMP, DATE)
+        case _:
+            return type.name == family
+
+
+def castable(source: DataType, target: DataType) -> bool:
+    """Whether Spark converts the one to the other at all."""
+    if source in (target, NULL) or target == STRING:
+        return True
+    if target == BINARY:
+        return source == STRING or source.name in INTEGRAL
+    if target == DATE:
+        return source in (STRING, TIMESTAMP)
+    return source != BINARY
+
+
+def _same(types: Sequence[DataType]) -> DataType:
+    return DOUBLE if types[0] == NULL else types[0]
+
+
 def _rounded(types: Sequence[DataType]) -> DataType:
-    return types[0] if types[0].name != "DECIMAL" else DOUBLE
+    return DOUBLE if types[0].name in ("DECIMAL", "NULL") else types[0]
+
+
+def _whole(types: Sequence[DataType]) -> DataType:
+    if types[0].name != "DECIMAL":
+        return BIGINT
+    precision, scale = as_decimal(types[0])
+    return bounded_decimal(precision - scale + 1, 0)
+
+
+def _first_of_like(types: Sequence[DataType]) -> DataType:
+    common(types)
+    return types[0]
 
 
 _TEXT: Final = {
-    "lower": Function(1, 1, fixed(STRING), "STRING"),
-    "upper": Function(1, 1, fixed(STRING), "STRING"),
-    "lcase": Function(1, 1, fixed(STRING), "STRING"),
-    "ucase": Function(1, 1, fixed(STRING), "STRING"),
-    "initcap": Function(1, 1, fixed(STRING), "STRING"),
-    "reverse": Function(1, 1, fixed(STRING), "STRING"),
-    "length": Function(1, 1, fixed(INT), "STRING"),
-    "char_length": Function(1, 1, fixed(INT), "STRING"),
-    "trim": Function(1, 1, fixed(STRING), "STRING"),
-    "ltrim": Function(1, 1, fixed(STRING), "STRING"),
-    "rtrim": Function(1, 1, fixed(STRING), "STRING"),
-    "substring": Function(2, 3, fixed(STRING)),
-    "substr": Function(2, 3, fixed(STRING)),
-    "left": Function(2, 2, fixed(STRING)),
-    "right": Function(2, 2, fixed(STRING)),
-    "concat": Function(1, 20, fixed(STRING)),
-    "concat_ws": Function(2, 20, fixed(STRING)),
-    "replace": Function(3, 3, fixed(STRING), "STRING"),
-    "translate": Function(3, 3, fixed(STRING), "STRING"),
-    "instr": Function(2, 2, fixed(INT), "STRING"),
-    "locate": Function(2, 2, fixed(INT), "STRING"),
-    "split_part": Function(3, 3, fixed(STRING)),
-    "startswith": Function(2, 2, fixed(BOOLEAN), "STRING"),
-    "endswith": Function(2, 2, fixed(BOOLEAN), "STRING"),
-    "contains": Function(2, 2, fixed(BOOLEAN), "STRING"),
-    "ascii": Function(1, 1, fixed(INT), "STRING"),
-    "levenshtein": Function(2, 2, fixed(INT), "STRING"),
-    "soundex": Function(1, 1, fixed(STRING), "STRING"),
-    "regexp_like": Function(2, 2, fixed(BOOLEAN), "STRING"),
-    "regexp_extract": Function(2, 3, fixed(STRING)),
-    "regexp_replace": Function(3, 3, fixed(STRING), "STRING"),
-    "md5": Function(1, 1, fixed(STRING)),
-    "sha2": Function(2, 2, fixed(STRING)),
-    "crc32": Function(1, 1, fixed(BIGINT)),
-    "unhex": Function(1, 1, fixed(BINARY)),
+    "lower": Function(1, 1, fixed(STRING), ("STRING",)),
+    "upper": Function(1, 1, fixed(STRING), ("STRING",)),
+    "lcase": Function(1, 1, fixed(STRING), ("STRING",)),
+    "ucase": Function(1, 1, fixed(STRING), ("STRING",)),
+    "initcap": Function(1, 1, fixed(STRING), ("STRING",)),
+    "reverse": Function(1, 1, fixed(STRING), ("STRING",)),
+    "length": Function(1, 1, fixed(INT), ("STRING",)),
+    "char_length": Function(1, 1, fixed(INT), ("STRING",)),
+    "trim": Function(1, 1, fixed(STRING), ("STRING",)),
+    "ltrim": Function(1, 1, fixed(STRING), ("STRING",)),
+    "rtrim": Function(1, 1, fixed(STRING), ("STRING",)),
+    "substring": Function(2, 3, fixed(STRING), ("TEXT", "INTEGRAL")),
+    "substr": Function(2, 3, fixed(STRING), ("TEXT", "INTEGRAL")),
+    "left": Function(2, 2, fixed(STRING), ("TEXT", "INTEGRAL")),
+    "right": Function(2, 2, fixed(STRING), ("TEXT", "INTEGRAL")),
+    "concat": Function(1, 20, fixed(STRING), ("TEXT",)),
+    "concat_ws": Function(2, 20, fixed(STRING), ("STRING", "TEXT")),
+    "replace": Function(3, 3, fixed(STRING), ("STRING",)),
+    "translate": Function(3, 3, fixed(STRING), ("STRING",)),
+    "instr": Function(2, 2, fixed(INT), ("STRING",)),
+    "locate": Function(2, 2, fixed(INT), ("STRING",)),
+    "split_part": Function(3, 3, fixed(STRING), ("STRING", "STRING", "INDEX"), constant=2),
+    "startswith": Function(2, 2, fixed(BOOLEAN), ("STRING",)),
+    "endswith": Function(2, 2, fixed(BOOLEAN), ("STRING",)),
+    "contains": Function(2, 2, fixed(BOOLEAN), ("STRING",)),
+    "ascii": Function(1, 1, fixed(INT), ("STRING",)),
+    "levenshtein": Function(2, 2, fixed(INT), ("STRING",)),
+    "soundex": Function(1, 1, fixed(STRING), ("STRING",)),
+    "regexp_like": Function(2, 2, fixed(BOOLEAN), ("STRING",), constant=1),
+    "regexp_extract": Function(2, 3, fixed(STRING), ("STRING", "STRING", "INTEGRAL"), constant=1),
+    "regexp_replace": Function(3, 3, fixed(STRING), ("STRING",), constant=1),
+    "md5": Function(1, 1, fixed(STRING), ("STRING",)),
+    "sha2": Function(2, 2, fixed(STRING), ("STRING", "INTEGRAL")),
+    "crc32": Function(1, 1, fixed(BIGINT), ("STRING",)),
+    "unhex": Function(1, 1, fixed(BINARY), ("STRING",)),
 }
 _NUMBERS: Final = {
-    "abs": Function(1, 1, first, "NUMERIC"),
-    "sign": Function(1, 1, fixed(DOUBLE), "NUMERIC"),
-    "ceil": Function(1, 1, fixed(BIGINT), "NUMERIC"),
-    "ceiling": Function(1, 1, fixed(BIGINT), "NUMERIC"),
-    "floor": Function(1, 1, fixed(BIGINT), "NUMERIC"),
-    "round": Function(1, 2, _rounded, "NUMERIC"),
-    "sqrt": Function(1, 1, fixed(DOUBLE), "NUMERIC"),
-    "exp": Function(1, 1, fixed(DOUBLE), "NUMERIC"),
-    "ln": Function(1, 1, fixed(DOUBLE), "NUMERIC"),
-    "log10": Function(1, 1, fixed(DOUBLE), "NUMERIC"),
-    "power": Function(2, 2, fixed(DOUBLE), "NUMERIC"),
-    "pow": Function(2, 2, fixed(DOUBLE), "NUMERIC"),
-    "mod": Function(2, 2, common, "NUMERIC"),
-    "isnan": Function(1, 1, fixed(BOOLEAN), "NUMERIC"),
+    "abs": Function(1, 1, _same, ("NUMERIC",)),
+    "sign": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
+    "ceil": Function(1, 1, _whole, ("NUMERIC",)),
+    "ceiling": Function(1, 1, _whole, ("NUMERIC",)),
+    "floor": Function(1, 1, _whole, ("NUMERIC",)),
+    "round": Function(1, 2, _rounded, ("NUMERIC", "INTEGRAL"), constant=1),
+    "sqrt": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
+    "exp": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
+    "ln": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
+    "log10": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
+    "power": Function(2, 2, fixed(DOUBLE), ("NUMERIC",)),
+    "pow": Function(2, 2, fixed(DOUBLE), ("NUMERIC",)),
+    "mod": Function(2, 2, lambda types: arithmetic("%", types[0], types[1]), ("NUMERIC",)),
+    "isnan": Function(1, 1, fixed(BOOLEAN), ("NUMERIC",)),
 }
 _CHOICES: Final = {
     "coalesce": Function(1, 20, common),
     "ifnull": Function(2, 2, common),
     "nvl": Function(2, 2, common),
-    "nullif": Function(2, 2, first),
+    "nullif": Function(2, 2, _first_of_like),
     "greatest": Function(2, 20, common),
     "least": Function(2, 20, common),
-    "if": Function(3, 3, branches),
     "isnull": Function(1, 1, fixed(BOOLEAN)),
     "isnotnull": Function(1, 1, fixed(BOOLEAN)),
 }
 _TIMES: Final = {
-    "year": Function(1, 1, fixed(INT), "TIME"),
-    "quarter": Function(1, 1, fixed(INT), "TIME"),
-    "month": Function(1, 1, fixed(INT), "TIME"),
-    "day": Function(1, 1, fixed(INT), "TIME"),
-    "dayofmonth": Function(1, 1, fixed(INT), "TIME"),
-    "dayofweek": Function(1, 1, fixed(INT), "TIME"),
-    "dayofyear": Function(1, 1, fixed(INT), "TIME"),
-    "weekday": Function(1, 1, fixed(INT), "TIME"),
-    "weekofyear": Function(1, 1, fixed(INT), "TIME"),
-    "hour": Function(1, 1, fixed(INT), "TIME"),
-    "minute": Function(1, 1, fixed(INT), "TIME"),
-    "second": Function(1, 1, fixed(INT), "TIME"),
-    "to_date": Function(1, 1, fixed(DATE), "TIME"),
-    "date": Function(1, 1, fixed(DATE), "TIME"),
-    "last_day": Function(1, 1, fixed(DATE), "TIME"),
-    "datediff": Function(2, 2, fixed(INT), "TIME"),
-    "unix_micros": Function(1, 1, fixed(BIGINT), "TIME"),
-    "unix_millis": Function(1, 1, fixed(BIGINT), "TIME"),
-    "unix_seconds": Function(1, 1, fixed(BIGINT), "TIME"),
-    "timestamp_micros": Function(1, 1, fixed(TIMESTAMP), "NUMERIC"),
-    "timestamp_seconds": Function(1, 1, fixed(TIMESTAMP), "NUMERIC"),
+    "year": Function(1, 1, fixed(INT), ("TIME",)),
+    "quarter": Function(1, 1, fixed(INT), ("TIME",)),
+    "month": Function(1, 1, fixed(INT), ("TIME",)),
+    "day": Function(1, 1, fixed(INT), ("TIME",)),
+    "dayofmonth": Function(1, 1, fixed(INT), ("TIME",)),
+    "dayofweek": Function(1, 1, fixed(INT), ("TIME",)),
+    "dayofyear": Function(1, 1, fixed(INT), ("TIME",)),
+    "weekday": Function(1, 1, fixed(INT), ("TIME",)),
+    "weekofyear": Function(1, 1, fixed(INT), ("TIME",)),
+    "hour": Function(1, 1, fixed(INT), ("TIME",)),
+    "minute": Function(1, 1, fixed(INT), ("TIME",)),
+    "second": Function(1, 1, fixed(INT), ("TIME",)),
+    "to_date": Function(1, 1, fixed(DATE), ("TIME",)),
+    "date": Function(1, 1, fixed(DATE), ("TIME",)),
+    "last_day": Function(1, 1, fixed(DATE), ("TIME",)),
+    "datediff": Function(2, 2, fixed(INT), ("TIME",)),
+    "unix_micros": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
+    "unix_millis": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
+    "unix_seconds": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
+    "timestamp_micros": Function(1, 1, fixed(TIMESTAMP), ("INTEGRAL",)),
 }
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES}
 

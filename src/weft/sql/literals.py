@@ -27,6 +27,8 @@ UNITS: Final = {
     "DAY": 86_400_000_000,
     "WEEK": 7 * 86_400_000_000,
 }
+LONGEST: Final = 3_652_059 * UNITS["DAY"]
+"""From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
 _CALENDAR: Final = ("MONTH", "QUARTER", "YEAR")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -43,11 +45,28 @@ def number(node: exp.Literal) -> Literal:
         exact = Decimal(text)
         digits = exact.as_tuple()
         scale = max(0, -int(digits.exponent))
-        return Literal(exact, DataType("DECIMAL", max(len(digits.digits), scale, 1), scale))
+        return Literal(exact, decimal(max(len(digits.digits), scale, 1), scale, node))
     try:
         return Literal(float(text), DOUBLE)
     except ValueError:
         raise SqlError(f"{text} is not a number that Weft reads", where=place(node)) from None
+
+
+def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
+    """DECIMAL(precision, scale); raises SqlError for what Spark does not have."""
+    if not scale <= precision <= 38 or not precision:
+        raise SqlError(f"there is no DECIMAL({precision},{scale}): 38 digits at most", where=place(node))
+    return DataType("DECIMAL", precision, scale)
+
+
+def pattern(text: str, node: exp.Expr) -> None:
+    """Raises SqlError for a pattern of LIKE that Spark would refuse when a row is there."""
+    if re.fullmatch(r"(?:[^\\]|\\[%_\\])*", text, re.DOTALL) is None:
+        raise SqlError(
+            f"{text!r} is not a pattern: \\ stands before %, _ or another \\ only",
+            where=place(node),
+            hint="Write \\\\\\\\ for a \\ that is meant as such.",
+        )
 
 
 def timestamp(text: str, node: exp.Expr) -> Literal:
@@ -83,6 +102,8 @@ def _iso(text: str) -> str:
 def day(text: str, node: exp.Expr) -> Literal:
     """A calendar day, as days since 1970-01-01."""
     try:
+        if re.fullmatch(r"\s*\d{4}-\d{2}-\d{2}\s*", text) is None:  # Python's own reading differs by version
+            raise ValueError(text)
         return Literal((date.fromisoformat(text.strip()) - _EPOCH.date()).days, DATE)
     except ValueError:
         raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.") from None
@@ -116,16 +137,23 @@ def interval(node: exp.Interval) -> Literal:
         )
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
-        return Literal(sign * _span(value.name, unit, node), INTERVAL)
+        return length(sign * _span(value.name, unit, node), node)
     if unit is None:
-        return Literal(sign * _parts(value.name, node), INTERVAL)
+        return length(sign * _parts(value.name, node), node)
     try:
         exact = Decimal(value.name.strip()) * unit_length(unit.name, node)
     except ArithmeticError:
-        return Literal(sign * _parts(f"{value.name} {unit.name}", node), INTERVAL)
+        return length(sign * _parts(f"{value.name} {unit.name}", node), node)
     if exact != exact.to_integral_value():
         raise SqlError(f"INTERVAL {value.name} {unit.name} is finer than a microsecond", where=place(node))
-    return Literal(sign * int(exact), INTERVAL)
+    return length(sign * int(exact), node)
+
+
+def length(micros: int, node: exp.Expr) -> Literal:
+    """An interval; raises SqlError for one that is longer than the calendar."""
+    if abs(micros) > LONGEST:
+        raise SqlError(f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long", where=place(node))
+    return Literal(micros, INTERVAL)
 
 
 def _parts(text: str, node: exp.Expr) -> int:

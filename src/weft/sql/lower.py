@@ -37,11 +37,13 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Call, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import INTERVAL, NULL, TableSchema
 from weft.errors import SqlError
+from weft.sql.conversion import comparable
+from weft.sql.limits import within_limits
 from weft.sql.lower_now import now_comparison
 from weft.sql.lower_scalar import (
     COMPARISONS,
     NOW_NAMES,
-    comparable,
+    listed,
     lower_boolean,
     lower_comparison,
     lower_scalar,
@@ -49,6 +51,7 @@ from weft.sql.lower_scalar import (
 )
 from weft.sql.parse import parse, place
 from weft.sql.refusal import only, refuse
+from weft.sql.render import name as quoted
 from weft.sql.scope import Names, Scope
 
 _JOINS: Final = ("", "INNER", "CROSS")
@@ -60,9 +63,11 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
     Raises SqlError, naming construct, place and reason, for everything outside the class of the language.
     """
     try:
-        return lower_select(parse(text), tables)
+        query = lower_select(parse(text), tables)
+        within_limits(query)
     except RecursionError:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
+    return query
 
 
 def expanded(text: str, tables: Mapping[str, TableSchema]) -> str:
@@ -73,16 +78,15 @@ def expanded(text: str, tables: Mapping[str, TableSchema]) -> str:
     select = parse(text)
     scope = Scope(tables, Names())
     _body(select, scope)
-    items: list[exp.Expr] = []
-    for item in select.expressions:
-        stars = _star(item, scope)
-        aliases = {scan.alias: alias for alias, scan in scope.scans.items()}
-        for output in stars:
-            assert isinstance(output.value, ColumnRef)
-            items.append(exp.column(output.value.column, table=aliases[output.value.scan], quoted=True))
-        items += [] if stars else [item]
-    select.set("expressions", items)
-    return select.sql("spark")
+    aliases = {scan.alias: alias for alias, scan in scope.scans.items()}
+    for item in reversed(select.expressions):  # the last first, so that places before it stay what they are
+        refs = [output.value for output in _star(item, scope) if isinstance(output.value, ColumnRef)]
+        if refs:
+            star = item if isinstance(item, exp.Star) else item.this
+            first = star if star is item else item.args["table"]
+            columns = ", ".join(f"{quoted(aliases[ref.scan])}.{quoted(ref.column)}" for ref in refs)
+            text = text[: first.meta["start"]] + columns + text[star.meta["end"] + 1 :]
+    return text
 
 
 def lower_select(select: exp.Select, tables: Mapping[str, TableSchema]) -> Query:
@@ -132,7 +136,15 @@ def _table(node: exp.Expr, scope: Scope) -> Scan:
     alias = node.args.get("alias")
     if alias is not None:
         only(alias, "this")
+        _plain_name(alias)
     return scope.add(node)
+
+
+def _plain_name(alias: exp.Expr) -> None:
+    """Refuses what stands where an alias should: ``msgs@v1`` is read as a table and a mark for its alias."""
+    name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
+    if not isinstance(name, exp.Identifier):
+        raise refuse(alias.sql("spark"), alias, "an alias is a plain name")
 
 
 def _joined(join: exp.Join, scope: Scope, conditions: list[Predicate]) -> Scan:
@@ -177,6 +189,8 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
 def _star(item: exp.Expr, scope: Scope) -> list[Output]:
     if isinstance(item, exp.Star):
         only(item)
+        if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
+            raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
         chosen = list(scope.scans.values())
     elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
         only(item.this)
@@ -198,8 +212,9 @@ def _star(item: exp.Expr, scope: Scope) -> list[Output]:
 
 
 def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
-    node = item.this if isinstance(item, exp.Alias) else item
-    value = lower_scalar(node, scope)
+    if isinstance(item, exp.Alias):
+        _plain_name(item)
+    value = lower_scalar(item.unalias(), scope)
     if mentions_now(value):
         raise refuse(
             "NOW() in the select list",
@@ -233,6 +248,8 @@ def _predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return Exists(body) if positive else NotExists(body)
         case exp.In() if node.args.get("query") is not None:
             return _in_subquery(node, positive, scope)
+        case exp.NullSafeNEQ():
+            return _predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
         case exp.In() if _timely(node):
             return _in_with_now(node, positive, scope)
         case exp.Between() if _timely(node):
@@ -329,4 +346,4 @@ def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> Predicate:
     only(node, "this", "expressions")
     equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
     joined = disjunction if positive else conjunction
-    return joined(*(_predicate(equal(item), positive, scope) for item in node.expressions))
+    return joined(*(_predicate(equal(item), positive, scope) for item in listed(node)))

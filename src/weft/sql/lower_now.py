@@ -18,7 +18,7 @@ from sqlglot import exp
 from weft.algebra.relation import Plain, Predicate, Since, Until, conjunction, disjunction
 from weft.algebra.scalar import MICROSECOND, Call, Now, Scalar, call, mentions_now, minus, plus
 from weft.algebra.schema import INTERVAL, TIMESTAMP
-from weft.sql.lower_scalar import converted
+from weft.sql.conversion import converted, typed
 from weft.sql.refusal import refuse
 
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
@@ -37,7 +37,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]
     operator, threshold = _isolate(left, operator, right, node)
-    threshold = converted(threshold, TIMESTAMP)
+    threshold = typed(converted(threshold, TIMESTAMP), TIMESTAMP)
     if operator == "<=>":
         same = _compared("=", threshold)
         return same if positive else disjunction(_compared("<>", threshold), Plain(call("is null", threshold)))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar
-from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
+from weft.sql.conversion import as_time, comparable, converted, typed
 from weft.sql.functions import (
     AGGREGATES,
     EXPANDING,
@@ -18,13 +20,13 @@ from weft.sql.functions import (
     REACHING_OUT,
     VOLATILE,
     WINDOWS,
-    as_decimal,
-    bounded_decimal,
+    arithmetic,
+    castable,
     common,
-    wider,
+    fits,
 )
 from weft.sql.parse import place
-from weft.sql.refusal import only, refuse
+from weft.sql.refusal import only, refuse, spaced
 from weft.sql.scope import Scope, suggestion
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
@@ -73,7 +75,7 @@ def only_known_parts(node: exp.Expr) -> None:
 def _name(node: exp.Expr) -> str:
     if isinstance(node, (exp.QueryTransform, exp.Parameter, exp.Placeholder)):
         return "TRANSFORM … USING" if isinstance(node, exp.QueryTransform) else "a parameter mark"
-    return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
+    return node.sql_name() if isinstance(node, exp.Func) else spaced(node)
 
 
 def _column(node: exp.Column, scope: Scope) -> Scalar:
@@ -90,19 +92,23 @@ def _paren(node: exp.Paren, scope: Scope) -> Scalar:
 
 def _negative(node: exp.Neg, scope: Scope) -> Scalar:
     value = lower_scalar(node.this, scope)
-    if isinstance(value, Literal) and isinstance(value.value, (int, float)) and value.type != TIMESTAMP:
-        return Literal(-value.value, value.type)
     if not (value.type.numeric or value.type == INTERVAL):
         raise SqlError(f"- takes a number, not {value.type}", where=place(node))
+    if isinstance(value, Literal) and isinstance(value.value, (int, float, Decimal)):
+        return Literal(-value.value, value.type)
     return Call("negative", (value,), value.type)
 
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def lower(node: exp.Expr, scope: Scope) -> Scalar:
-        parts = (lower_boolean(node.this, scope), lower_boolean(node.expression, scope))
-        return Call(name, parts, BOOLEAN)
+        return Call(name, tuple(lower_boolean(part, scope) for part in node.flatten()), BOOLEAN)
 
     return lower
+
+
+def _distinct(node: exp.NullSafeNEQ, scope: Scope) -> Scalar:
+    same = exp.NullSafeEQ(this=node.this, expression=node.expression)
+    return Call("not", (lower_comparison(same, scope),), BOOLEAN)
 
 
 def _not(node: exp.Not, scope: Scope) -> Scalar:
@@ -114,7 +120,7 @@ def lower_boolean(node: exp.Expr, scope: Scope) -> Scalar:
     value = lower_scalar(node, scope)
     if value.type not in (BOOLEAN, NULL):
         raise SqlError(f"a condition is wanted, {node.sql('spark')} is {value.type}", where=place(node))
-    return value
+    return typed(value, BOOLEAN)
 
 
 def _is(node: exp.Is, scope: Scope) -> Scalar:
@@ -132,55 +138,19 @@ def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
     return Call(COMPARISONS[type(node)], comparable(left, right, node), BOOLEAN)
 
 
-def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
-    """Both sides in one type, by the conversions that lose nothing; raises SqlError where there is none."""
-    if left.type == right.type or NULL in (left.type, right.type):
-        return left, right
-    if left.type == STRING and right.type in (TIMESTAMP, DATE):
-        return as_time(left, right.type, node), right
-    if right.type == STRING and left.type in (TIMESTAMP, DATE):
-        return left, as_time(right, left.type, node)
-    try:
-        shared = wider(left.type, right.type)
-    except TypeError:
-        raise SqlError(
-            f"{left.type} and {right.type} cannot be compared",
-            where=place(node),
-            hint="Convert one of them: CAST(… AS …).",
-        ) from None
-    if shared == TIMESTAMP:
-        return converted(left, TIMESTAMP), converted(right, TIMESTAMP)
-    return left, right
-
-
-def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
-    """A string read as a time: a constant at once, anything else when it runs (NULL where it is none)."""
-    if not isinstance(value, Literal):
-        return Cast(value, type)
-    text = str(value.value)
-    if type == DATE and len(text.strip()) <= 10:
-        return literals.day(text, node)
-    return literals.timestamp(text, node)
-
-
-def converted(value: Scalar, type: DataType) -> Scalar:
-    """``value`` as ``type``, without a needless cast."""
-    return value if value.type in (type, NULL) else Cast(value, type)
-
-
 def _arithmetic(operator: str, node: exp.Expr, scope: Scope) -> Scalar:
     left, right = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
-    timely = _time_arithmetic(operator, left, right)
+    timely = _time_arithmetic(operator, left, right, node)
     if timely is not None:
         return timely
     if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
         raise SqlError(
             f"{left.type} {operator} {right.type} has no meaning", where=place(node), hint="Convert with CAST(… AS …)."
         )
-    return Call(operator, (left, right), _numeric_result(operator, left.type, right.type))
+    return Call(operator, (left, right), arithmetic(operator, left.type, right.type))
 
 
-def _time_arithmetic(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar | None:
     times = (TIMESTAMP, DATE)
     if operator in "+-" and left.type in times and right.type == INTERVAL:
         return Call(operator, (converted(left, TIMESTAMP), right), TIMESTAMP)
@@ -194,33 +164,15 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar) -> Scalar | Non
         number, span = (left, right) if right.type == INTERVAL else (right, left)
         if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
             assert isinstance(span.value, int)
-            return Literal(number.value * span.value, INTERVAL)
+            return literals.length(number.value * span.value, node)
         return Call("*", (span, number), INTERVAL)
     return None
 
 
-def _numeric_result(operator: str, left: DataType, right: DataType) -> DataType:
-    if NULL in (left, right):
-        return left if right == NULL else right
-    shared = wider(left, right)
-    if operator == "/" and shared.name != "DECIMAL":
-        return shared if shared.name == "FLOAT" else DOUBLE
-    if shared.name != "DECIMAL":
-        return shared
-    (p1, s1), (p2, s2) = as_decimal(left), as_decimal(right)
-    if operator == "*":
-        return bounded_decimal(p1 + p2 + 1, s1 + s2)
-    if operator == "/":
-        scale = max(6, s1 + p2 + 1)
-        return bounded_decimal(p1 - s1 + s2 + scale, scale)
-    scale = max(s1, s2)
-    if operator == "%":
-        return bounded_decimal(min(p1 - s1, p2 - s2) + scale, scale)
-    return bounded_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
-
-
 def _concat(node: exp.DPipe, scope: Scope) -> Scalar:
-    parts = (lower_scalar(node.this, scope), lower_scalar(node.expression, scope))
+    parts = tuple(lower_scalar(part, scope) for part in node.flatten())
+    if not all(fits(part.type, "TEXT") for part in parts):
+        raise SqlError("|| joins strings", where=place(node))
     return Call("concat", parts, STRING)
 
 
@@ -228,9 +180,11 @@ def _cast(node: exp.Cast, scope: Scope) -> Scalar:
     value = lower_scalar(node.this, scope)
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
-        return as_time(value, target, node)
+        return converted(as_time(value, target, node), target)
     if value.type == INTERVAL or target == INTERVAL:
         raise refuse(node.sql("spark"), node, "intervals are not converted")
+    if not castable(value.type, target):
+        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}")
     return Cast(value, target)
 
 
@@ -242,6 +196,8 @@ def _type(node: exp.Expr) -> DataType:
         raise refuse(f"the type {text}", node, "Weft stores plain scalar types") from None
     if found in (NULL, INTERVAL):
         raise refuse(f"the type {text}", node, "nothing can be converted to it")
+    if found.name == "DECIMAL":
+        literals.decimal(found.precision or 0, found.scale or 0, node)
     return found
 
 
@@ -259,6 +215,11 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
     return Case(pairs, converted(otherwise, type) if otherwise else None, type)
 
 
+def _if(node: exp.If, scope: Scope) -> Scalar:
+    """IF(condition, then, otherwise) is a CASE of one branch."""
+    return _case(exp.Case(ifs=[node], default=node.args.get("false")), scope)
+
+
 def _common(types: list[DataType], node: exp.Expr) -> DataType:
     try:
         return common(types)
@@ -273,6 +234,10 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
         parts = (lower_scalar(node.this, scope), lower_scalar(node.expression, scope))
         if any(part.type not in (STRING, NULL) for part in parts):
             raise SqlError(f"{name.upper()} compares strings", where=place(node))
+        if name == "regexp_like":
+            _constant(name, 1, parts[1], "STRING", node)
+        elif isinstance(parts[1], Literal):
+            literals.pattern(str(parts[1].value), node)
         like = Call(name, parts, BOOLEAN)
         return Call("not", (like,), BOOLEAN) if node.args.get("negate") else like
 
@@ -281,8 +246,21 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 def _in_list(node: exp.In, scope: Scope) -> Scalar:
     value = lower_scalar(node.this, scope)
-    pairs = [comparable(value, lower_scalar(item, scope), node) for item in node.expressions]
+    pairs = [comparable(value, lower_scalar(item, scope), node) for item in listed(node)]
+    if len({left for left, _ in pairs}) > 1:  # each is compared in a type of its own
+        return Call("or", tuple(Call("=", pair, BOOLEAN) for pair in pairs), BOOLEAN)
     return Call("in", (pairs[0][0], *(right for _, right in pairs)), BOOLEAN)
+
+
+def listed(node: exp.In) -> list[exp.Expr]:
+    """What IN compares with; raises SqlError for a subquery, which is no value, and for an empty list."""
+    if node.args.get("query") is not None:
+        raise refuse(
+            "IN (SELECT …) used as a value", node, "it is a condition of WHERE or ON, with AND, OR, NOT around it"
+        )
+    if not node.expressions:
+        raise SqlError("IN takes at least one value", where=place(node))
+    return list(node.expressions)
 
 
 def _between(node: exp.Between, scope: Scope) -> Scalar:
@@ -294,7 +272,7 @@ def _between(node: exp.Between, scope: Scope) -> Scalar:
 
 def _extract(node: exp.Extract, scope: Scope) -> Scalar:
     name = node.this.name.lower()
-    if name not in FUNCTIONS or FUNCTIONS[name].takes != "TIME" or FUNCTIONS[name].result([]) != INT:
+    if name not in FUNCTIONS or FUNCTIONS[name].takes != ("TIME",) or FUNCTIONS[name].result([]) != INT:
         raise refuse(f"EXTRACT({name.upper()} …)", node, "it is not on the list of functions")
     return _apply(name, [lower_scalar(node.expression, scope)], node)
 
@@ -336,9 +314,12 @@ def _apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     if not function.least <= len(args) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
         raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(args)}", where=place(node))
-    for arg in args:
-        if not _fits(arg.type, function.takes):
-            raise SqlError(f"{name.upper()} takes {function.takes}, not {arg.type}", where=place(node))
+    for number, arg in enumerate(args):
+        family = function.takes[min(number, len(function.takes) - 1)]
+        if not fits(arg.type, family):
+            raise SqlError(f"{name.upper()} takes {family}, not {arg.type}", where=place(node))
+        if function.constant is not None and number >= function.constant:
+            _constant(name, number, arg, family, node)
     try:
         type = function.result([arg.type for arg in args])
     except TypeError as error:
@@ -346,12 +327,11 @@ def _apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     return Call(name, tuple(args), type)
 
 
-def _fits(type: DataType, family: str | None) -> bool:
-    if type in (NULL,) or family is None:
-        return type != INTERVAL
-    if family == "NUMERIC":
-        return type.numeric
-    return type in (TIMESTAMP, DATE) if family == "TIME" else type.name == family
+def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
+    if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
+        wanted = "a constant other than 0" if family == "INDEX" else "a constant"
+        reason = "with what a row may hold there the query would fail"
+        raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
@@ -370,11 +350,13 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Case: _case,
+    exp.If: _if,
     exp.Like: _like("like"),
     exp.ILike: _like("ilike"),
     exp.RegexpLike: _like("regexp_like"),
     exp.In: _in_list,
     exp.Between: _between,
+    exp.NullSafeNEQ: _distinct,
     exp.Extract: _extract,
     exp.CurrentTimestamp: _now,
     exp.Anonymous: _function,
@@ -389,6 +371,7 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Cast: ("this", "to", "safe", "_type"),
     exp.TryCast: ("this", "to", "safe", "_type"),
     exp.Case: ("this", "ifs", "default"),
+    exp.If: ("this", "true", "false"),
     exp.Like: ("this", "expression", "negate"),
     exp.ILike: ("this", "expression", "negate"),
     exp.In: ("this", "expressions", "query"),

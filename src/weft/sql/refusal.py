@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -35,6 +36,11 @@ _LATER: Final = {
     "join_mark": ("(+)", "only inner joins are taken for now"),
     "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
 }
+
+
+def spaced(node: exp.Expr) -> str:
+    """What a node is called: ``WITHIN GROUP``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:

@@ -2,7 +2,8 @@
 
 Spark resolves a correlated name only against the SELECT directly around a subquery.  Where a nested subquery mentions a
 row from further out, the subquery between them is joined with the *domain* of those columns: the distinct values that
-they take outside, found again by null-safe equality.
+they take outside, found again by null-safe equality.  So it is where OR puts a row from outside beside a subquery:
+Spark moves the whole OR out into its join, and the subquery with it, away from the rows that it is about (SPARK-59351).
 
 Law: EXISTS (B) = EXISTS (Domain(c) ⋈ B[c := d.c] with d.c <=> c), since
 the domain holds every value that c takes, once.
@@ -60,10 +61,8 @@ def _predicate(predicate: Predicate, around: tuple[Source, ...], whole: Predicat
 def _body(body: Relation, around: tuple[Source, ...], whole: Predicate) -> Relation:
     own, demanded = sources(body), condition(body)
     outside = {source.alias for source in around}
-    far = sorted(
-        {ref for item in _subqueries(demanded) for ref in mentioned(item) if ref.scan in outside},
-        key=lambda ref: (ref.scan, ref.column),
-    )
+    reached = {ref for item in _with_subqueries(demanded) for ref in mentioned(item)}
+    far = sorted((ref for ref in reached if ref.scan in outside), key=lambda ref: (ref.scan, ref.column))
     if far:
         domain = _domain(tuple(far), around, whole, own[0].alias)
         copies: dict[Scalar, Scalar] = {ref: domain.ref(ref) for ref in far}
@@ -96,24 +95,25 @@ def _plain(predicate: Predicate) -> list[Plain]:
     return [item for item in conjuncts(predicate) if isinstance(item, Plain)]
 
 
-def _subqueries(predicate: Predicate) -> list[Predicate]:
+def _with_subqueries(predicate: Predicate) -> list[Predicate]:
+    """The conjuncts that are or have a subquery."""
+    return [item for item in conjuncts(predicate) if _has_subquery(item)]
+
+
+def _has_subquery(predicate: Predicate) -> bool:
     match predicate:
         case Exists() | NotExists():
-            return [predicate]
+            return True
         case And(items=items) | Or(items=items):
-            return [found for item in items for found in _subqueries(item)]
+            return any(_has_subquery(item) for item in items)
         case Plain() | Since() | Until():
-            return []
+            return False
 
 
 def _substituted(predicate: Predicate, copies: dict[Scalar, Scalar]) -> Predicate:
-    """Names from far out replaced inside subqueries; the body's own conditions see them as they are."""
-    match predicate:
-        case Plain() | Since() | Until():
-            return predicate
-        case And(items=items):
-            return conjunction(*(_substituted(item, copies) for item in items))
-        case Or(items=items):
-            return disjunction(*(_substituted(item, copies) for item in items))
-        case Exists() | NotExists():
-            return map_scalars(predicate, lambda scalar: substitute(scalar, copies))
+    """Names from outside replaced in conjuncts with subqueries; the others see them as they are."""
+
+    def local(item: Predicate) -> Predicate:
+        return map_scalars(item, lambda scalar: substitute(scalar, copies)) if _has_subquery(item) else item
+
+    return conjunction(*(local(item) for item in conjuncts(predicate)))

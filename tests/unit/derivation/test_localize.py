@@ -18,6 +18,8 @@ from weft.algebra.relation import (
     Predicate,
     Source,
     condition,
+    conjuncts,
+    mentioned,
     sources,
 )
 from weft.algebra.scalar import columns
@@ -48,6 +50,17 @@ def block(found: tuple[Source, ...], demanded: Predicate, around: set[str]) -> N
             assert {ref.scan for ref in source.columns} <= {part.alias for part in inner}
             block(inner, condition(source.of), set())
     local(demanded, around, own)
+    for item in conjuncts(demanded) if around else ():
+        if isinstance(item, Or) and subqueries(item):
+            seen = {ref.scan for ref in mentioned(item)} & around
+            assert not seen, f"{seen} of outside is beside a subquery under OR (SPARK-59351)"
+
+
+def subqueries(predicate: Predicate) -> bool:
+    match predicate:
+        case And(items=items) | Or(items=items):
+            return any(map(subqueries, items))
+    return isinstance(predicate, (Exists, NotExists))
 
 
 def check(text: str, tables: dict, *, entering: bool) -> None:  # type: ignore[type-arg]

@@ -1,4 +1,8 @@
-"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access`` chooses)."""
+"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access`` chooses).
+
+Every part has a view of its own name: ``<table>__<what>``, where no table's name has two _ in a row
+(``catalog.naming``), and what is ``news``, ``by_<column>``, or ``by2_<column>`` for a second step.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class News:
     @property
     def view(self) -> str:
         """The name by which the rendered SQL reads it."""
-        return f"{self.table}_news"
+        return f"{self.table}__news"
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ class Lookup:
     @property
     def view(self) -> str:
         """The name by which the rendered SQL reads it."""
-        key = f"{self.column}_or_null" if self.null_safe else self.column
-        return f"{self.table}_by_{key}" + (f"_{self.step}" if self.step > 1 else "")
+        how = "same" if self.null_safe else "by"
+        return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
 
 
 Access: TypeAlias = "Whole | News | Lookup"

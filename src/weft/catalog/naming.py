@@ -19,10 +19,10 @@ def folded(name: str) -> str:
 
 def table_name(name: str) -> str:
     """The name itself; raises Refused for one that no SQL text could name or that is no folder's name."""
-    if _TABLE_NAME.fullmatch(name) is None:
+    if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of what is new in msgs
         raise Refused(
             f"{name!r} cannot be a table's name",
-            hint="Use letters, digits and _ (at most 100, no digit first).",
+            hint="Use letters, digits and single _ (at most 100, no digit first).",
         )
     return name
 

@@ -140,7 +140,7 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
     """The schema of a plan's parameter table: query_id, tau, p1 …"""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
-        0, f"parameters_{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
+        0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
     )
 
 

@@ -21,6 +21,8 @@ _UNITS: Final = (
 _WAS: Final = "_was"
 """What the derivation appends to the range variable of a blocker that drives (``replay.edges.witness``)."""
 
+_JUST: Final = "just after "
+
 
 def length(micros: int, *, weeks: bool = True) -> str:
     """A length of time in its largest whole unit.
@@ -80,7 +82,7 @@ def reached(instant: Scalar, depth: int = 0) -> str:
         name = instant_words(parts.base, depth)
         if parts.micros == 1:
             return f"NOW passes {name}"
-        if abs(parts.micros) % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
+        if parts.micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
             whole = parts.micros - 1
             if whole > 0:
                 return f"more than {_many(whole, 'have')} passed since {name} (NOW passes {name} {_signed(whole)})"
@@ -90,7 +92,7 @@ def reached(instant: Scalar, depth: int = 0) -> str:
             return f"{counted} after {name} {have} passed (NOW reaches {exact})"
         if parts.micros < 0:
             return f"it is {length(-parts.micros)} before {name} (NOW reaches {exact})"
-    return f"NOW reaches {exact}"
+    return f"NOW passes {exact.removeprefix(_JUST)}" if exact.startswith(_JUST) else f"NOW reaches {exact}"
 
 
 def _many(micros: int, verb: Literal["have", "are"]) -> str:
@@ -109,8 +111,8 @@ def instant_words(instant: Scalar, depth: int) -> str:
     parts = shifted(instant)
     text, micros = render.scalar(parts.base), parts.micros
     just = ""
-    if isinstance(parts.base, ColumnRef) and abs(micros) % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
-        just, micros = "just after ", micros - 1
+    if micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
+        just, micros = _JUST, micros - 1
     for ref in columns(parts.base):
         text = text.replace(f"{ref.scan}.", f"{_plain(ref.scan, depth)}.")
     if micros:

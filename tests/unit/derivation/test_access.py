@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from netnews import TABLES
+import pytest
+
+from netnews import TABLES, table
 from weft.algebra.access import Lookup, News, Whole
+from weft.algebra.schema import STRING
+from weft.catalog.naming import table_name
 from weft.derivation.access import access_paths, keyless
+from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 
 
@@ -19,8 +24,8 @@ def views(branch: Branch) -> dict[str, str]:
 
 def test_the_drivers_rows_are_the_news_and_the_others_are_looked_up() -> None:
     chain = branches("SELECT a.msgid FROM msgs a, msgs b, msgs c WHERE b.inreplyto = a.msgid AND c.inreplyto = b.msgid")
-    assert views(chain[0]) == {"a": "msgs_news", "b": "msgs_by_inreplyto", "c": "msgs_by_inreplyto_2"}
-    assert views(chain[2]) == {"c": "msgs_news", "b": "msgs_by_msgid", "a": "msgs_by_msgid_2"}
+    assert views(chain[0]) == {"a": "msgs__news", "b": "msgs__by_inreplyto", "c": "msgs__by2_inreplyto"}
+    assert views(chain[2]) == {"c": "msgs__news", "b": "msgs__by_msgid", "a": "msgs__by2_msgid"}
 
 
 def test_a_threshold_on_a_column_has_its_own_window() -> None:
@@ -51,7 +56,7 @@ def test_a_subquery_under_or_is_looked_up_by_its_own_condition() -> None:
     found = branches(
         "SELECT m.msgid FROM msgs m WHERE m.sender = 'a' OR EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
     )
-    assert views(found[0])["r"] == "msgs_by_inreplyto"
+    assert views(found[0])["r"] == "msgs__by_inreplyto"
 
 
 def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
@@ -73,7 +78,7 @@ def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
     found = plan("SELECT msgid FROM msgs WHERE newsgroup = 'a'", TABLES)
     table = parameter_table(3, found)
     branch = for_many(found.branches[0], found.lifted.outputs, table, {}, whole=False)
-    assert views(branch) == {"msgs": "msgs_news", "p": "parameters_3"}
+    assert views(branch) == {"msgs": "msgs__news", "p": "parameters__3"}
 
 
 def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
@@ -81,7 +86,7 @@ def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
     assert branch.paths["msgs_before"] == Whole("msgs")
     path = access_paths(branch.event, null_safe=True)["msgs_before"]
     assert isinstance(path, Lookup)
-    assert (path.null_safe, path.view) == (True, "msgs_by_msgid_or_null")
+    assert (path.null_safe, path.view) == (True, "msgs__same_msgid")
 
 
 def test_an_equality_is_preferred_to_a_null_safe_one() -> None:
@@ -89,3 +94,19 @@ def test_an_equality_is_preferred_to_a_null_safe_one() -> None:
     path = access_paths(found[0].event, null_safe=True)["b"]
     assert isinstance(path, Lookup)
     assert (path.via_column, path.null_safe) == ("msgid", False)
+
+
+def test_no_two_parts_have_a_view_of_one_name_and_none_has_a_table_s() -> None:
+    """``x`` looked up in a second step, ``x_2`` in a first one, and the news of ``t`` beside a table ``t_news``."""
+    tables = {name: table(n, name, {"x": STRING, "x_2": STRING}) for n, name in enumerate(("t", "t_news", "t_by_x"), 1)}
+    text = "SELECT a.x FROM t a, t b, t c, t d, t_news e, t_by_x f WHERE a.x_2 = b.x_2 AND b.x = c.x AND a.x = d.x"
+    found = plan(text, tables)
+    read: dict[str, set[tuple[str, str | None, int]]] = {}
+    for event in found.branches:
+        for path in for_one(event, found.lifted.outputs, found.values, {}, False).paths.values():
+            what = (path.table, getattr(path, "column", None), getattr(path, "step", 0))
+            read.setdefault(path.view, set()).add(what)
+    assert {view: len(parts) for view, parts in read.items()} == dict.fromkeys(read, 1)
+    assert "t__by_x_2" in read and "t__by2_x" in read
+    with pytest.raises(Refused):
+        table_name("t__news")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.access import Access, Lookup, News, Whole
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
-from weft.execution.planner import scanning
+from weft.execution.planner import scanning, small
 from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Reader:
     tables: Mapping[str, TableRecord]
     snapshots: dict[str, Snapshot | None] = field(default_factory=dict)
     kept: list[DataFrame] = field(default_factory=list)
+    relations: dict[str, DataFrame] = field(default_factory=dict)
 
     def snapshot(self, name: str) -> Snapshot | None:
         """The table's version and files; None while nothing was ever written."""
@@ -72,8 +73,10 @@ class Reader:
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
         """The table, some of its columns."""
-        found = self.snapshot(name)
-        return self._files(name, found.files if found else (), columns)
+        if name not in self.relations:  # Spark looks at every file once a relation, which adds up
+            found = self.snapshot(name)
+            self.relations[name] = self._files(name, found.files if found else (), None)
+        return self.relations[name].select(*spark_schema(self.tables[name].schema, columns).names)
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""
@@ -83,7 +86,7 @@ class Reader:
         files = [f for f in (found.files if found else ()) if any(_may_hold(f, part) for part in slices)]
         names = {*columns, *(part.column for part in slices)}
         data = self._files(name, files, names)
-        with scanning(self.spark):
+        with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
             inside = data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices)))
             return self.keep(inside.repartition(1))
 
@@ -100,7 +103,10 @@ class Reader:
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         with scanning(self.spark):
-            return self.keep(met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1))
+            found = met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1)
+            # Held, and its plan cut off: look-ups go through one another, step by step, and each is named several
+            # times by the next, so that plans that kept all before them took Spark minutes to read.
+            return found.localCheckpoint(eager=False)
 
     def release(self) -> None:
         """Gives the memory back."""
@@ -114,8 +120,9 @@ class Reader:
         self.kept.append(kept)
         return kept
 
-    def _files(self, name: str, files: Sequence[DataFile], columns: Iterable[str]) -> DataFrame:
-        schema = spark_schema(self.tables[name].schema, {*columns, self.tables[name].schema.start})
+    def _files(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
+        table = self.tables[name].schema
+        schema = spark_schema(table, None if columns is None else {*columns, table.start})
         if not files:
             return empty(self.spark, schema)
         return self.spark.read.schema(schema).parquet(*(str(file.path) for file in files))

@@ -18,6 +18,8 @@ import duckdb
 EPOCH = datetime(2000, 1, 1)
 GRID = 946_684_800_000_000
 """Microseconds from 1970 to the grid's 0."""
+TRIED = {"TRY_ADD": "+", "TRY_SUBTRACT": "-", "TRY_MULTIPLY": "*"}
+"""Spark's arithmetic that is NULL where there is no result; the grid's numbers are small."""
 Row = tuple[Any, ...]
 
 
@@ -47,6 +49,8 @@ class DuckDb:
     def __init__(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("PRAGMA disable_optimizer")
+        for name, operator in TRIED.items():
+            self.connection.execute(f"CREATE MACRO {name}(a, b) AS a {operator} b")
 
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
         script = []
@@ -120,6 +124,7 @@ class Sqlite:
         self.connection.execute("PRAGMA case_sensitive_like = 1")
         self.connection.execute("CREATE TABLE clock (s INT)")
         names = {"STARTSWITH": str.startswith, "ENDSWITH": str.endswith, "CONTAINS": str.__contains__}
+        names |= {"TRY_ADD": int.__add__, "TRY_SUBTRACT": int.__sub__, "TRY_MULTIPLY": int.__mul__}
         for name, function in names.items():
             strict = lambda a, b, call=function: None if a is None or b is None else call(a, b)  # noqa: E731
             self.connection.create_function(name, 2, strict, deterministic=True)

@@ -31,13 +31,14 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar
-from weft.algebra.schema import DataType
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, columns
+from weft.algebra.schema import INTERVAL, DataType
 from weft.errors import DerivationError
 
 _INFIX: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
 )
+_TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _UNITS: Final = (
     (86_400_000_000, "DAY"),
     (3_600_000_000, "HOUR"),
@@ -193,6 +194,8 @@ def spelled(type: DataType) -> str:
 
 def _call(value: Call) -> str:
     args = value.args
+    if _tried(value):
+        return f"{_TRIED[value.name]}({', '.join(scalar(arg) for arg in args)})"
     if value.name in _INFIX:
         return f" {value.name.upper()} ".join(_operand(arg) for arg in args)
     if value.name in ("is null", "is not null"):
@@ -206,10 +209,22 @@ def _call(value: Call) -> str:
     return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
 
 
+def _tried(value: Call) -> bool:
+    """Whether a row has a say in an interval: too long a one has no sum or product, which then is NULL, no error."""
+    if value.name == "*":
+        return value.type == INTERVAL and bool(columns(value))
+    own = (arg for arg in value.args if arg.type == INTERVAL and isinstance(arg, Call))
+    return value.name in _TRIED and any(columns(arg) for arg in own)
+
+
 def _operand(value: Scalar) -> str:
     text = scalar(value)
-    compound = isinstance(value, Call) and (
-        value.name in _INFIX or value.name in ("not", "in", "is null", "is not null", "negative")  # -- is a comment
+    compound = (
+        isinstance(value, Call)
+        and not _tried(value)
+        and (
+            value.name in _INFIX or value.name in ("not", "in", "is null", "is not null", "negative")  # -- is a comment
+        )
     )
     return f"({text})" if compound or isinstance(value, Case) else text
 

@@ -47,6 +47,10 @@ MEANT = {
         "CASE WHEN NULL THEN b ELSE b END",
         "CASE WHEN CAST(NULL AS BOOLEAN) THEN odd.b ELSE odd.b END",
     ),
+    "an interval of a row's own, which may be too long for any sum": (
+        "NOW() - n * INTERVAL 1 DAY >= ts",
+        "NOW() >= TRY_ADD(odd.ts, TRY_MULTIPLY(INTERVAL '1' DAY, odd.n))",
+    ),
     "a negative decimal is a constant": ("dec > -1.5", "odd.dec > CAST('-1.5' AS DECIMAL(2,1))"),
     "many ORs in an expression": (
         f"CASE WHEN {' OR '.join(['n = 1'] * 300)} THEN b ELSE b END",

@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CANARY = "canary-5e1f0b6c"
+"""What must never come back from a hostile text: the content of a file, and of WEFT_CANARY in Spark's environment."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -38,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process."""
     from weft.execution.session import spark_session, stop_session
 
+    os.environ["WEFT_CANARY"] = CANARY
     yield spark_session(tmp_path_factory.mktemp("spark-log"))
     stop_session()
 

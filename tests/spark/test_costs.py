@@ -1,0 +1,169 @@
+"""What a tick costs as queries grow in number (design, section 5): Spark jobs, Delta commits, time.
+
+Plans share one union and one commit, queries of one shape share one plan: what grows with them are tasks, not jobs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from replayed import DAY, START, Row, commits, first_instants, load, replay_home
+from weft.api import Weft
+from weft.schedule.ticking import Ticked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)
+
+GROUPS = 40
+A_DAY = 120
+Q4 = (
+    "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS "
+    "AND NOT EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)"
+)
+SHAPES = [
+    f"SELECT {columns} FROM msgs m {condition}"
+    for condition, columns in product(
+        (
+            "WHERE m.newsgroup = 'group7'",
+            "WHERE m.newsgroup LIKE 'group1%'",
+            "WHERE m.newsgroup <> 'group3' AND m.inreplyto IS NULL",
+            "WHERE m.inreplyto IS NOT NULL OR m.newsgroup = 'group9'",
+            "WHERE NOW() >= m.ts + INTERVAL 1 DAY",
+            "JOIN msgs r ON r.inreplyto = m.msgid WHERE r.newsgroup = 'group2'",
+            "WHERE EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup <> 'group4')",
+            "WHERE m.ts < NOW() - INTERVAL 2 DAYS AND NOT EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)",
+            "WHERE LENGTH(m.msgid) > 3 AND m.newsgroup IN ('group5', 'group6')",
+            "WHERE m.newsgroup = 'group8' AND NOW() < m.ts + INTERVAL 3 DAYS",
+        ),
+        ("m.msgid", "m.msgid, m.newsgroup", "m.newsgroup", "m.ts, m.msgid", "UPPER(m.msgid) AS loud"),
+    )
+]
+
+
+def messages(first_day: int, days: int) -> list[Row]:
+    """``A_DAY`` messages a day; every third answers one of the day before."""
+    found: list[Row] = []
+    for number in range(first_day * A_DAY, (first_day + days) * A_DAY):
+        at = START + number * DAY // A_DAY
+        parent = f"id{number - A_DAY}" if number % 3 == 0 and number >= A_DAY else None
+        found.append((f"id{number}", f"group{number % GROUPS}", parent, at))
+    return found
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Spark jobs, Delta commits and seconds of one tick, and how many rows it found."""
+
+    jobs: int
+    commits: int
+    seconds: float
+    rows: int
+
+
+def measured(weft: Weft, spark: SparkSession, tick: Callable[[], Ticked]) -> Cost:
+    context, group = spark.sparkContext, f"cost-{time.monotonic_ns()}"
+    before = _commits(weft)
+    context.setJobGroup(group, group)
+    began = time.perf_counter()
+    done = tick()
+    seconds = time.perf_counter() - began
+    jobs = len(context.statusTracker().getJobIdsForGroup(group))
+    rows = sum(outcome.rows for report in done.reports for outcome in report.outcomes)
+    return Cost(jobs, _commits(weft) - before, seconds, rows)
+
+
+def _commits(weft: Weft) -> int:
+    return sum(commits(log.parent) for log in weft.home.rglob("_delta_log"))
+
+
+@pytest.fixture(scope="module")
+def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with three days of messages."""
+    weft = replay_home(tmp_path_factory.mktemp("stored") / "home")
+    load(weft, spark, "msgs", messages(0, 3))
+    weft.close()
+    return weft.home
+
+
+def ticks(weft: Weft, spark: SparkSession, count: int) -> list[Cost]:
+    """The costs of daily ticks with a day's messages each, after a first delivery that is not counted."""
+    weft.tick(now=START + 3 * DAY)
+    found = []
+    for day in range(3, 3 + count):
+        load(weft, spark, "msgs", messages(day, 1))
+        found.append(measured(weft, spark, lambda: weft.tick(now=START + (day + 1) * DAY)))  # noqa: B023
+    return found
+
+
+def home_with(stored: Path, home: Path, texts: list[str]) -> Weft:
+    shutil.copytree(stored, home)
+    weft = replay_home(home)
+    for number, text in enumerate(texts):
+        weft.install(f"q{number}", text)
+    return weft
+
+
+def test_jobs_and_commits_do_not_grow_with_the_plans(stored: Path, spark: SparkSession, tmp_path: Path) -> None:
+    costs = {}
+    for count in (1, 5, 50):
+        texts = SHAPES[:: len(SHAPES) // count][:count] if count > 1 else [Q4]
+        weft = home_with(stored, tmp_path / f"home{count}", texts)
+        assert len(weft.catalog.plans()) == count
+        costs[count] = ticks(weft, spark, 2)
+        print(count, "plans", costs[count])
+        assert all(cost.rows for cost in costs[count])
+    assert {cost.commits for found in costs.values() for cost in found} == {1}
+    one, five, fifty = (statistics.median(cost.jobs for cost in costs[count]) for count in (1, 5, 50))
+    # A job a table, a step of look-ups and the union; the look-ups of one pass over a table broadcast their keys.
+    assert fifty <= five + 5
+    assert fifty <= one + 8
+
+
+def test_a_thousand_queries_of_one_shape_cost_what_one_does(stored: Path, spark: SparkSession, tmp_path: Path) -> None:
+    costs = {}
+    for count in (1, 1_000):
+        texts = [
+            Q4.replace("2 DAYS", f"{24 + n % 48} HOURS").replace(
+                "WHERE", f"WHERE m.newsgroup = 'group{n % GROUPS}' AND", 1
+            )
+            for n in range(count)
+        ]
+        began = time.perf_counter()
+        weft = home_with(stored, tmp_path / f"home{count}", texts)
+        print(count, "queries installed in", time.perf_counter() - began)
+        assert time.perf_counter() - began < 60 + 0.06 * count
+        assert len(weft.catalog.plans()) == 1
+        costs[count] = ticks(weft, spark, 3)
+        print(count, "queries", costs[count])
+    few, many = costs.values()
+    assert {cost.commits for cost in few + many} == {1}
+    assert statistics.median(c.jobs for c in many) <= statistics.median(c.jobs for c in few) + 2
+    assert sum(cost.rows for cost in many) > 100 * sum(cost.rows for cost in few)
+    assert statistics.median(c.seconds for c in many) < 4 * statistics.median(c.seconds for c in few) + 1
+
+
+def test_a_query_among_a_thousand_gets_what_it_gets_alone(stored: Path, tmp_path: Path) -> None:
+    texts = [f"SELECT msgid FROM msgs WHERE newsgroup = 'group{n % (2 * GROUPS)}'" for n in range(200)]
+    together, alone = (home_with(stored, tmp_path / name, chosen) for name, chosen in (("a", texts), ("b", texts[7:8])))
+    for weft in (together, alone):
+        weft.tick(now=START + 3 * DAY)
+    assert first_instants(together, "q7") == first_instants(alone, "q0") != {}
+    assert first_instants(together, f"q{GROUPS}") == {}
+
+
+def test_an_idle_tick_costs_no_job_and_no_commit(stored: Path, spark: SparkSession, tmp_path: Path) -> None:
+    weft = home_with(stored, tmp_path / "home", [SHAPES[0], SHAPES[1], SHAPES[25]])
+    weft.tick(now=START + 5 * DAY)
+    idle = measured(weft, spark, lambda: weft.tick(now=START + 6 * DAY))
+    assert (idle.jobs, idle.commits, idle.rows) == (0, 0, 0)

@@ -1,0 +1,141 @@
+"""Laws 1 and 2 on Spark: random queries of the grammar, installed in real homes, over random histories that arrive in
+random parts with a tick after each, against their texts evaluated at every instant (``oracle.reference``)."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oracle.drawn import drawn
+from oracle.engines import GRID, Sqlite
+from oracle.grammar import COLUMNS, LAST, TABLES, History, Row, histories, queries
+from oracle.laws import same
+from oracle.reference import Reference, reference
+from replayed import first_instants, load, micros, replay_home, stored_rows
+from weft.algebra.schema import DataType
+from weft.api import Weft
+from weft.catalog import layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOMES = 7
+QUERIES_A_HOME = 6
+MOST_SELECTS = 3
+"""Deeper nests take Spark seconds each to plan; the laws are tried on them on DuckDB (``tests/oracle``)."""
+KEPT = (
+    # SPARK-59351: Spark lost a subquery's own column where OR puts it beside a row from outside.
+    "SELECT DISTINCT e.ts AS c0 FROM m b, r c, u e WHERE NOT EXISTS (SELECT 1 FROM u AS g WHERE g.k = e.k AND ("
+    "NOT EXISTS (SELECT * FROM r AS h WHERE h.n = c.n AND NOW() >= b.d - INTERVAL 6 MICROSECONDS) "
+    "OR NOW() - INTERVAL 1 MICROSECOND * e.n > b.ts + INTERVAL 4 MICROSECONDS))",
+)
+"""Queries that failed once."""
+_TYPES = [(name, DataType.parse(kind)) for name, kind in COLUMNS.items()]
+_STRING = re.compile(r"'(a|b)'")
+
+
+@dataclass(frozen=True)
+class World:
+    """One home's history (no row ends: Weft's tables are append-only), its queries, and where the ticks are."""
+
+    history: History
+    texts: tuple[str, ...]
+    cuts: tuple[int, ...]
+
+
+def world(number: int) -> World:
+    """The history and the queries of a number; at least every second query has an answer at some instant."""
+    chance = random.Random(number)
+    found = [each for each in drawn(histories(), 24, number) if not each.ending and len(each.rows["m"]) > 1]
+    history = max(found[::3], key=lambda each: sum(map(len, each.rows.values())))
+    engine = Sqlite()
+    engine.load(history.rows)
+    texts: list[str] = []
+    for text in drawn(queries(), 60, 1_000 + number)[4::5]:
+        fruitful = bool(reference(engine, text).first())
+        small = text.count("SELECT") <= MOST_SELECTS
+        if len(texts) < QUERIES_A_HOME and small and (fruitful or chance.random() < 0.2):
+            texts.append(text)
+    # One plan for two queries where a constant can be changed: they go through the parameter table.
+    texts += [other for text in texts if (other := _STRING.sub(_other, text)) != text][:2]
+    cuts = sorted(chance.sample(range(1, LAST + 1), 2))
+    return World(history, tuple(texts), (*cuts, LAST + 1))
+
+
+def _other(found: re.Match[str]) -> str:
+    return "'b'" if found[1] == "a" else "'a'"
+
+
+def arrive(weft: Weft, spark: SparkSession, history: History, low: int, high: int) -> None:
+    """The rows of all tables with ts in [low, high), as if one transaction had brought them."""
+    begun = weft.catalog.home().last_ts
+    for table in TABLES:
+        rows = [_shifted(row) for row in history.rows[table] if low <= row[5] < high]
+        _set_last_ts(weft.home, begun)
+        load(weft, spark, table, sorted(rows, key=lambda row: row[5]), _TYPES)
+
+
+def _shifted(row: Row) -> Row:
+    k, n, x, d, f, ts, _ = row
+    return (k, n, x, None if d is None else d + GRID, f, ts + GRID)
+
+
+def _set_last_ts(home: Path, instant: int) -> None:
+    # Tables are loaded one after another, and a home's ts never goes back: here they share their instants.
+    with sqlite3.connect(layout.catalog_file(home)) as connection:
+        connection.execute("UPDATE home SET last_ts = ?", (instant,))
+    connection.close()
+
+
+def delivered(weft: Weft, name: str) -> dict[Row, int]:
+    """The query's answers with their first instants, on the grid."""
+    instants = [kind.name == "TIMESTAMP" for _, kind in weft.catalog.query(name).columns]
+    return {
+        tuple(v - GRID if is_instant and v is not None else v for v, is_instant in zip(row, instants, strict=True)): s
+        - GRID
+        for row, s in first_instants(weft, name).items()
+    }
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_queries_that_failed_once(text: str, spark: SparkSession, tmp_path: Path) -> None:
+    history = world(0).history
+    engine = Sqlite()
+    engine.load(history.rows)
+    expected = reference(engine, text).answers
+    weft = replay_home(tmp_path / "home")
+    arrive(weft, spark, history, 0, LAST + 1)
+    for s in (3, LAST):
+        found = {tuple(map(micros, row)) for row in weft.try_query(text, now=GRID + s).rows}
+        assert found == {tuple(value + GRID for value in row) for row in expected[s]} != set()
+
+
+@pytest.mark.parametrize("number", range(HOMES))
+def test_random_queries_give_what_their_texts_say_at_every_instant(
+    number: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    given = world(number)
+    engine = Sqlite()
+    engine.load(given.history.rows)
+    expected: list[Reference] = [reference(engine, text) for text in given.texts]
+    weft = replay_home(tmp_path / "home")
+    done = 0
+    for until in given.cuts:
+        arrive(weft, spark, given.history, done, until)
+        if done == 0:
+            for count, text in enumerate(given.texts):
+                weft.install(f"q{count}", text)
+        weft.tick(now=GRID + until)
+        assert {query.reason for query in weft.queries()} == {None}
+        done = until
+        for count, text in enumerate(given.texts):
+            same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), expected[count].first(until))
+    for table in TABLES:
+        wanted = sorted((_shifted(row) for row in given.history.rows[table]), key=repr)
+        assert stored_rows(weft, table) == wanted

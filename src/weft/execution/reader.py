@@ -18,6 +18,7 @@ from weft.algebra.access import Access, Lookup, News, Whole
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
 from weft.execution.planner import scanning, small
+from weft.sql.render import name as quoted
 from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Reader:
         if name not in self.relations:  # Spark looks at every file once a relation, which adds up
             found = self.snapshot(name)
             self.relations[name] = self._files(name, found.files if found else (), None)
-        return self.relations[name].select(*spark_schema(self.tables[name].schema, columns).names)
+        return self.relations[name].select(*map(quoted, spark_schema(self.tables[name].schema, columns).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""
@@ -87,7 +88,7 @@ class Reader:
         names = {*columns, *(part.column for part in slices)}
         data = self._files(name, files, names)
         with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
-            inside = data.where(reduce(or_, (_inside(F.col(part.column), part) for part in slices)))
+            inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
@@ -99,7 +100,7 @@ class Reader:
         for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
             wanted = wanted.where(F.col("_key").isNotNull()).distinct().withColumn(f"_met{number}", F.lit(True))
-            data = data.join(F.broadcast(wanted), data[column] == wanted["_key"], "left").drop("_key")
+            data = data.join(F.broadcast(wanted), data[quoted(column)] == wanted["_key"], "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         with scanning(self.spark):
@@ -173,7 +174,7 @@ class Views:
         """
         keys: dict[str, list[DataFrame]] = {}
         for path in lookups:
-            keys.setdefault(path.column, []).append(self.made[path.via.view].select(path.via_column))
+            keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
         data = self.reader.lookup(table, keys, self._wide(table))
         for path in lookups:
             self._add(path.view, data)
@@ -184,7 +185,7 @@ class Views:
     def _add(self, view: str, data: DataFrame) -> None:
         if view not in self.made:
             self.made[view] = data
-            data.createOrReplaceTempView(view)
+            data.createOrReplaceTempView(quoted(view))
 
 
 def _with_roots(paths: Iterable[Access]) -> list[Access]:

@@ -138,6 +138,26 @@ def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: sig
     _wait_until_gone(jvm)
 
 
+def test_ctrl_c_stays_the_programs_own(tmp_path: Path) -> None:
+    script = """
+import signal, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from weft.execution.session import session_started, spark_session
+def interrupted(self, *_):
+    print("ours", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
+SparkSession.__init__ = interrupted
+try:
+    spark_session(Path(sys.argv[1]))
+except KeyboardInterrupt:
+    print("stopped", session_started())
+"""
+    done = _run(script, tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["ours True", "stopped False"]
+
+
 def test_a_session_whose_jvm_died_is_replaced(tmp_path: Path) -> None:
     script = """
 import os, signal, sys

@@ -38,9 +38,12 @@ def mail_schema() -> TableSchema:
 
 
 def known_tables(home: Path, at: int) -> Known:
-    """The home's tables; where there is no home or no table yet, the one of mail."""
+    """The home's tables; where there is no home or no table yet, the one of mail.
+
+    Raises CatalogError for a home whose catalog is damaged, or gone while its data is there.
+    """
     found = table_schemas(home)
-    if found is None and layout.catalog_file(home).exists():
+    if found is None and (layout.catalog_file(home).exists() or layout.tables_folder(home).exists()):
         from weft.catalog import open_catalog
 
         with open_catalog(home, at=at) as catalog:

@@ -64,7 +64,8 @@ class Opened:
         known = home.now if home.now is not None else home.last_ts
         if known == MIN_INSTANT:
             raise ClockError(
-                "this home's clock is replay, and nothing has set it yet", hint="Load something, or give --now T."
+                "this home's clock is replay, and nothing has set it yet",
+                hint="Load something, or set it: weft tick --now T.",
             )
         return known
 

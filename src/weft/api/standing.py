@@ -123,17 +123,17 @@ class Standing(Opened):
             return self.catalog.set_state(lease.token, name, "paused")
 
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
-        """Lets a query that was paused or failed go on, and its channels that were parked.
+        """Lets a query that was paused or failed go on, and has its channels that failed tried again at once.
 
         It goes on where it stopped; with ``skip`` at the home's present instant, answers that appeared in between being
         left out.  Raises NotFound, Conflict where nothing of it was stopped.
         """
         with self.writing(f"resume {name}") as lease:
             query = self.catalog.query(name)
-            parked = [s for s in self.catalog.subscriptions(query.query_id) if s.state == "parked"]
-            if query.state == "active" and not parked:
+            failing = [s for s in self.catalog.subscriptions(query.query_id) if s.last_error is not None]
+            if query.state == "active" and not failing:
                 raise Conflict(f"{query.name} is active already", hint=f"See `weft show {query.name}`.")
-            for subscription in parked:
+            for subscription in failing:
                 self.catalog.resume_subscription(lease.token, subscription.sub_id)
             if skip and query.state != "active":
                 self.catalog.skip_to(lease.token, name, max(self.open_instant(), query.tau or 0))

@@ -31,16 +31,18 @@ class Definitions(Store):
     ) -> TableRecord:
         """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
 
-        Raises Conflict where the name is taken, Refused for names or columns that cannot be.
+        ``keys`` and ``ts_from`` name columns in any case; the record has the columns' own names, a key once.  Raises
+        Conflict where the name is taken, Refused for names, columns or keys that cannot be.
         """
         named = list(columns)
         if all(folded(each) != TS for each, _ in named):
             named.append((TS, TIMESTAMP))
         _check_columns(named)
-        known = {folded(each) for each, _ in named}
-        for wanted in (*(keys or ()), *((ts_from,) if ts_from else ())):
-            if folded(wanted) not in known:
-                raise Refused(f"{name} has no column {wanted!r}", hint=f"It has {', '.join(n for n, _ in named)}.")
+        own = [_own_name(name, wanted, named) for wanted in keys or ()]
+        if TS in map(folded, own):
+            raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
+        if ts_from is not None:
+            ts_from = _own_name(name, ts_from, named)
         with self._write(token) as connection:
             taken = connection.execute(
                 select(schema.tables.c.name).where(schema.tables.c.folded == folded(table_name(name)))
@@ -53,7 +55,7 @@ class Definitions(Store):
                     name=name,
                     folded=folded(name),
                     path="",
-                    keys=json.dumps(list(keys or ())),
+                    keys=json.dumps(list(dict.fromkeys(own))),
                     ts_from=ts_from,
                     rows=0,
                     version=-1,
@@ -167,6 +169,14 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
             for column_id, (name, type_) in enumerate(columns, first_id)
         ],
     )
+
+
+def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) -> str:
+    """The name of a column as the table writes it; raises Refused where it has none of that name."""
+    for name, _ in columns:
+        if folded(name) == folded(wanted):
+            return name
+    raise Refused(f"{table} has no column {wanted!r}", hint=f"It has {', '.join(name for name, _ in columns)}.")
 
 
 def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:

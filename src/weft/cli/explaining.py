@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, query_text
+from weft.cli.printing import lines as safe_lines
+from weft.cli.printing import say_json
 from weft.cli.standing import StartName
 
 if TYPE_CHECKING:
@@ -42,13 +44,11 @@ def explain(
             typer.echo(f"({known.assumed})", err=True)
         raise
     if json:
-        from weft.cli.printing import say_json
-
         say_json({**as_json(found), "assumed": known.assumed})
         return
     if known.assumed:
         typer.echo(f"({known.assumed})\n")
-    typer.echo("\n".join(as_text(found)))
+    typer.echo(safe_lines("\n".join(as_text(found))))
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

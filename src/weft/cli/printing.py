@@ -76,9 +76,21 @@ def plain(text: str) -> str:
     >>> plain("a\\nb\\x1b[31m")
     'a b\\\\x1b[31m'
     """
-    line = " ".join(text[: _LONGEST * 4].split())
-    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    safe = _safe(" ".join(text[: _LONGEST * 4].split()))
     return safe if len(safe) <= _LONGEST and len(text) <= _LONGEST * 4 else safe[: _LONGEST - 1] + "…"
+
+
+def lines(text: str) -> str:
+    """A query's text as it was written, control characters but the ends of lines and tabs made visible.
+
+    >>> lines("SELECT a\\n\\tFROM b -- \\x1b[31m")
+    'SELECT a\\n\\tFROM b -- \\\\x1b[31m'
+    """
+    return _safe(text, kept="\n\t")
+
+
+def _safe(text: str, kept: str = "") -> str:
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
 def table(

@@ -29,12 +29,21 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
         return REFUSED
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough (`weft results … | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _reader_gone()
+    except SystemExit as end:  # typer's and rich's answer to a broken pipe
+        if isinstance(end.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
     except Exception as error:  # noqa: BLE001 - a person sees one line, the traceback goes to a log
         return tell_unexpected(error)
     return code if isinstance(code, int) else 0
+
+
+def _reader_gone() -> int:
+    """The reader has seen enough (`weft results … | head`): a success, and nothing more is printed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _tell_usage(error: ClickException) -> None:

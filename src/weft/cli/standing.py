@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, moment, plain, say, say_json, shown, table
+from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, shown, table
 
 if TYPE_CHECKING:
     from weft.api.standing import Shown
@@ -131,8 +131,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         say_json(_shown_json(found))
         return
     query = found.query
-    say(f"{query.name}, for {query.user}: {query.state}" + (f" ({query.reason})" if query.reason else ""))
-    say(query.sql)
+    say(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
+    say(lines(query.sql))
     say("")
     say(f"columns    {', '.join(f'{column} {type_}' for column, type_ in query.columns)}")
     say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
@@ -214,7 +214,7 @@ def resume(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a paused or failed query go on, and its channels that were parked."""
+    """Let a paused or failed query go on, and have its channels that failed tried again with the next tick."""
     with opened(home) as weft:
         query = weft.resume(name, skip=skip)
     _changed(query, f"goes on from {instant(query.tau, 'its beginning')}", json)

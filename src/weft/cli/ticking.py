@@ -108,7 +108,7 @@ def _next(each: Outcome) -> int | None:
 def _tell_delivered(found: list[Delivered]) -> None:
     for each in found:
         if each.rows:
-            say(f"{each.rows:,} answers of {each.query_name} to {each.channel}")
+            say(f"{each.rows:,} answer{'s' * (each.rows != 1)} of {each.query_name} to {each.channel}")
         if each.error:
             parked = "; parked: `weft resume` tries it again" if each.parked else "; it will be tried again"
             say(

@@ -53,10 +53,16 @@ def _pointed(where: str | None) -> str | None:
 
 
 def tell_unexpected(error: Exception) -> int:
-    """Prints one line about a defect and writes its traceback to the home's log; the exit code of a failure."""
+    """Prints one line about a defect, or about what the operating system refused (a full disk), and writes the
+    traceback to the home's log; the exit code of a failure."""
     log = _write_log(error)
     first = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
-    print(f"failed: Weft has a defect here: {type(error).__name__}: {first}", file=sys.stderr)
+    if isinstance(error, OSError) and error.strerror:
+        place = f" ({error.filename})" if error.filename else ""
+        told = f"{error.strerror}{place}"
+    else:
+        told = f"Weft has a defect here: {type(error).__name__}: {first}"
+    print(f"failed: {told}", file=sys.stderr)
     print(f"  The whole story is in {log}." if log else "  No log could be written.", file=sys.stderr)
     return 1
 

@@ -77,7 +77,7 @@ def _jars() -> str:
 
 def _home(home: Path, at: int) -> Iterator[Check]:
     if not (home / "catalog.sqlite").exists() and not _occupied(home):
-        yield Check("home", True, f"{home} is not there yet; the first command makes it")
+        yield Check("home", True, f"{home} is not there yet; `weft init` makes it, or the first load")
         return
     try:
         catalog = open_catalog(home, at=at)

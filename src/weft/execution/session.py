@@ -155,10 +155,11 @@ def _start(home: Path | None, master: str) -> _Running:
         conf.set(name, value)
     gateway = None
     try:
-        with _launch_environment(java.home), log.open("ab") as sink, _interrupts_kept():
+        with _launch_environment(java.home), log.open("ab") as sink:
             streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
             gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
-            context = SparkContext(conf=conf, gateway=gateway)
+            with _interrupts_kept():
+                context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
     except (PySparkException, OSError, _jvm_error()) as problem:
         _close(gateway)
@@ -199,7 +200,10 @@ def _launch_environment(java_home: Path) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Keeps the handler of Ctrl-C that was there: pyspark puts one of its own in its place."""
+    """Keeps the handler of Ctrl-C that was there.
+
+    pyspark puts one of its own in its place, which talks to the JVM in the middle of what is being said to it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

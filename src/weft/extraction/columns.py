@@ -50,7 +50,7 @@ def check_names(names: Sequence[str], where: str) -> None:
     if len(names) > MAX_COLUMNS:
         raise Refused(f"more than {MAX_COLUMNS} columns", hint="Nested values are kept as JSON text.", where=where)
     if not names:
-        raise Refused("no column was found", hint="CSV needs its names in the first line.", where=where)
+        raise Refused("no column was found", hint="No line of the file could be read as a record.", where=where)
 
 
 def match_columns(

@@ -158,7 +158,7 @@ def _look(path: Path, infer: bool) -> tuple[Layout, list[tuple[str, DataType]]]:
             with _opened(path) as stream:
                 found = infer_json(json_records(stream), printable(str(path)), connection)
             return Layout(kind, tuple(found), ("VARCHAR",) * len(found)), list(found.items())
-        names, dialect = csv_layout(partial(_opened, path), connection)
+        names, dialect = csv_layout(partial(_opened, path), printable(str(path)), connection)
         layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
         if not infer:
             return layout, [(name, DataType("STRING")) for name in names]

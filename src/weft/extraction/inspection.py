@@ -24,11 +24,11 @@ _T = TypeVar("_T")
 
 
 def csv_layout(
-    opened: Callable[[], AbstractContextManager[io.BufferedReader]], connection: duckdb.DuckDBPyConnection
+    opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
     """The names in the first line, and the dialect, which DuckDB sniffs from the beginning of the file.
 
-    Raises Refused where no line can be read as names.
+    Raises Refused where no line can be read as names; ``where`` is the file.
     """
     with opened() as stream:
         sample = stream.read(_SAMPLE)
@@ -36,7 +36,8 @@ def csv_layout(
     with opened() as stream:
         first = next((record for record in csv_records(stream, dialect) if record.problem is None), None)
     if first is None or not isinstance(first.cells, list):
-        raise Refused("the file has no line of names", hint="CSV needs the names of its columns in the first line.")
+        hint = "CSV needs the names of its columns in the first line."
+        raise Refused("the file has no line of names", hint=hint, where=where)
     return tuple((name or "").strip() for name in first.cells), dialect
 
 

@@ -115,6 +115,14 @@ def test_keys_and_ts_from_name_columns(catalog: Catalog) -> None:
         catalog.create_table("t", [("a", BIGINT)], None, "when")
 
 
+def test_keys_are_the_columns_own_names_once_and_never_ts(catalog: Catalog) -> None:
+    made = catalog.create_table("t", [("Id", BIGINT), ("When", TIMESTAMP)], ["ID", "id"], "when")
+    assert (made.keys, made.ts_from) == (("Id",), "When")
+    with pytest.raises(Refused, match="ts cannot be a key"):
+        catalog.create_table("u", [("a", BIGINT)], ["a", "TS"])
+    assert [table.name for table in catalog.tables()] == ["t"]
+
+
 def test_a_name_is_taken_in_any_case(catalog: Catalog) -> None:
     catalog.create_table("t", [("a", BIGINT)])
     with pytest.raises(Conflict):

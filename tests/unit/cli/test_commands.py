@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import subprocess
 import sys
@@ -76,6 +77,16 @@ def test_a_defect_is_one_line_and_a_log(weft: Weft, made: Path, monkeypatch: pyt
     assert told.code == 1
     assert "on purpose" in told.err
     assert "ZeroDivisionError: on purpose" in (made / "logs" / "weft.log").read_text()
+
+
+def test_a_full_disk_is_no_defect(weft: Weft, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "weft.out")
+
+    monkeypatch.setattr(tables_commands, "table", fill)
+    told = weft("tables")
+    assert told.code == 1
+    assert told.err.startswith("failed: No space left on device (weft.out)")
 
 
 def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +211,47 @@ def test_explain_is_quick_and_loads_nothing_heavy(made: Path) -> None:
     assert "msgs__by_inreplyto" in done.stdout
     # The processor's time, start of the process included: the wall's would measure what else the machine does.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.8
+
+
+def test_a_text_with_control_characters_is_shown_harmless(weft: Weft, made: Path) -> None:
+    sql = "SELECT msgid FROM msgs\nWHERE subject = '\x1b]0;t\x07'"
+    assert weft("install", "q", sql).code == 0
+    for told in (weft("show", "q"), weft("explain", sql)):
+        assert told.code == 0
+        assert not {"\x1b", "\x07"} & set(told.out)
+        assert r"'\x1b]0;t\x07'" in told.out
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
+    command = [sys.executable, "-m", "weft", "tables", "--home", str(made)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
+
+
+def test_explain_takes_no_damaged_home_for_an_empty_one(weft: Weft, made: Path) -> None:
+    (made / "tables" / "1-msgs").mkdir()
+    (made / "catalog.sqlite").unlink()
+    told = weft("explain", "SELECT msgid FROM msgs")
+    assert told.code == 1
+    assert "its data is there" in told.err
+
+
+def test_a_channel_that_failed_is_resumed_before_it_is_parked(weft: Weft, made: Path) -> None:
+    from weft.api.home import Weft as Home
+
+    assert weft("install", "q", "SELECT msgid FROM msgs", "--to", "file:q.jsonl").code == 0
+    assert weft("resume", "q").code == 2
+    with Home.open(made) as opened, opened.writing("test") as lease:
+        [subscription] = opened.catalog.subscriptions()
+        opened.catalog.note_failure(lease.token, subscription.sub_id, "the disk is full", 10**18)
+    assert weft("resume", "q").code == 0
+    with Home.open(made) as opened:
+        [subscription] = opened.catalog.subscriptions()
+    assert (subscription.next_attempt_at, subscription.last_error, subscription.attempts) == (None, None, 0)
 
 
 def test_data_cannot_speak_to_the_terminal() -> None:

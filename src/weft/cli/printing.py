@@ -53,8 +53,15 @@ def moment(micros: int) -> str:
 
 
 def iso(micros: int | None) -> str | None:
-    """An instant as RFC 3339, for JSON."""
-    return None if micros is None else format_instant(micros).replace(" UTC", "Z").replace(" ", "T")
+    """An instant as RFC 3339, for JSON; its microseconds where it lies outside the years 1 to 9999.
+
+    >>> iso(733968000500000), iso(10**18)
+    ('1993-04-05T00:00:00.5Z', '1000000000000000000')
+    """
+    if micros is None:
+        return None
+    text = format_instant(micros)
+    return text.replace(" UTC", "Z").replace(" ", "T") if text[4] == "-" else str(micros)
 
 
 def shown(value: object) -> str:

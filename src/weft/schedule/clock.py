@@ -63,8 +63,8 @@ def parse_instant(text: str) -> int:
             int((fraction or "0").ljust(6, "0")),
             tzinfo=dt.timezone.utc,
         )
-        return (moment - _EPOCH) // _MICROSECOND - _offset_us(zone)
-    except ValueError as error:
+        return (moment - dt.timedelta(microseconds=_offset_us(zone)) - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError) as error:  # the offset may lead out of the years 1 to 9999
         raise _no_instant(text) from error
 
 

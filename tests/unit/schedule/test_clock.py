@@ -37,7 +37,7 @@ def test_instants_are_read(text: str, expected: int) -> None:
     "text",
     ["", "now", "1993", "1993-13-01", "1993-02-30", "1993-02-03T25:00", "1993-02-03T10:00:00.1234567",
      "1993-02-03 10:00 CET", "93-02-03", "1993-02-03T10:00+99:00", "1993-02-03T10:00+01:75", "2020-01-01; DROP",
-     "0000-01-01"],
+     "0000-01-01", "9999-12-31T23:00-02:00", "0001-01-01 00:00 +01:00"],
 )  # fmt: skip
 def test_what_is_no_instant_is_refused(text: str) -> None:
     with pytest.raises(Refused) as refused:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, plain, say, say_json, table, working
+from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
@@ -66,12 +68,15 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
             }
             for report in done.reports
         ],
-        "delivered": [
-            {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error}
-            for each in done.delivered
-        ],
+        "delivered": _delivered_json(done.delivered),
         "seconds": None if seconds is None else round(seconds, 3),
     }
+
+
+def _delivered_json(found: Sequence[Delivered]) -> list[dict[str, Any]]:
+    return [
+        {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error} for each in found
+    ]
 
 
 def tell_tick(weft: Weft, report: TickReport) -> None:
@@ -142,11 +147,18 @@ def run(
                     say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
             _tell_delivered(list(done.delivered))
 
+        def delivered(found: list[Delivered]) -> None:
+            if json:
+                say_json({"ticks": [], "delivered": _delivered_json(found)}, lines=True)
+            else:
+                _tell_delivered(found)
+
         def troubled(error: WeftError) -> None:
-            say(f"{instant(weft.clock())}  {plain(error.message)}; trying again", style="yellow")
+            told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
+            screen(err=json).print(told, style="yellow", soft_wrap=True)
 
         if not json and weft.catalog.home().clock == "wall":
             say(f"Running {weft.home}; Ctrl-C stops it.")
-        weft.run(stop, ticked=ticked, delivered=_tell_delivered, troubled=troubled, pace_us=pace)
+        weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, pace_us=pace)
         if not json:
             say("Stopped; nothing is lost: the next tick goes on from here.")

@@ -191,6 +191,22 @@ def test_run_is_for_wall_homes(weft: Weft, made: Path) -> None:
     assert "--now" in told.err
 
 
+def test_run_with_json_prints_nothing_else(weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.api.home import Weft as Home
+    from weft.delivery.outbox import Delivered
+    from weft.errors import LeaseBusy
+
+    def run(self: Home, stop: object, *, delivered: Any, troubled: Any, **_: object) -> None:
+        troubled(LeaseBusy("another writer is at work"))
+        delivered([Delivered("q", "file:q.jsonl", 2, 2, None, False)])
+
+    monkeypatch.setattr(Home, "run", run)
+    assert weft("init").code == 0
+    told = weft("run", "--json")
+    assert told.json["delivered"] == [{"query": "q", "channel": "file:q.jsonl", "rows": 2, "error": None}]
+    assert "another writer is at work" in told.err
+
+
 def test_doctor_tells_line_by_line(weft: Weft, made: Path) -> None:
     found = weft("doctor", "--json").json
     assert {"python", "java", "spark and delta", "home"} <= {check["name"] for check in found}

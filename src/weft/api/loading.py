@@ -31,7 +31,7 @@ class Loading(Opened):
 
     def ingest_mail(
         self,
-        paths: Sequence[Path],
+        paths: Path | Sequence[Path],
         *,
         table: str = "msgs",
         ts_from: str | None = None,
@@ -45,7 +45,7 @@ class Loading(Opened):
             self.home,
             self.catalog,
             self.session,
-            paths,
+            [paths] if isinstance(paths, str | os.PathLike) else paths,
             table,
             ts_from,
             newsgroup,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Ticking(Opened):
     """Everything that moves time."""
 
-    def tick(self, names: Sequence[str] = (), *, now: Instant | None = None) -> Ticked:
+    def tick(self, names: str | Sequence[str] = (), *, now: Instant | None = None) -> Ticked:
         """One tick of the named queries (none: all that are active), then their deliveries.
 
         ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is
@@ -32,7 +32,7 @@ class Ticking(Opened):
 
         t = None if now is None else micros(now)
         self._check_clock(t)
-        wanted = {self._active(name).query_id for name in names}
+        wanted = {self._active(name).query_id for name in ([names] if isinstance(names, str) else names)}
 
         def choose(queries: Sequence[QueryRecord]) -> Sequence[QueryRecord]:
             return [q for q in queries if q.state == "active" and (not wanted or q.query_id in wanted)]

@@ -12,7 +12,7 @@ import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import say
-from weft.cli.running import run
+from weft.cli.running import REFUSED, run
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")
@@ -23,33 +23,40 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs", "weft> tables"))
     def shell(home: HomeOption = None) -> None:
-        """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command."""
+        """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command.
+
+        Fed from a file or a pipe it does every line, and its exit code is that of the last line that was not well.
+        """
         folder = home_folder(home)
         with opened(folder):
             pass  # refused here, where there is no home
         os.environ[HOME_VARIABLE] = str(folder)
-        _talk(app, folder)
+        code = _talk(app, folder)
+        if code and not sys.stdin.isatty():
+            raise typer.Exit(code)
 
 
-def _talk(app: typer.Typer, folder: Path) -> None:
+def _talk(app: typer.Typer, folder: Path) -> int:
+    """Does line after line; the last exit code that was not 0."""
     talks = sys.stdin.isatty()
     if talks:
         _remember_lines(folder / "logs" / "shell-history")
         say("SELECT … tries a query; other lines are weft commands (tick, results NAME, …); exit or Ctrl-D leaves.")
+    last = 0
     while True:
         try:
             line = _line("weft> " if talks else "")
         except EOFError:
             if talks:
                 say("")
-            return
+            return last
         except KeyboardInterrupt:
             say("")
             continue
         if line.strip().lower() in _LEAVE:
-            return
+            return last
         if line.strip():
-            _do(app, line.strip())
+            last = _do(app, line.strip()) or last
 
 
 def _line(prompt: str) -> str:
@@ -79,16 +86,16 @@ def arguments(line: str) -> list[str]:
     return shlex.split(line)
 
 
-def _do(app: typer.Typer, line: str) -> None:
+def _do(app: typer.Typer, line: str) -> int:
     try:
         found = arguments(line)
     except ValueError as error:
         say(f"the line cannot be read: {error}", style="red")
-        return
+        return REFUSED
     if found[:1] == ["shell"]:
         say("This is the shell already.")
-    else:
-        run(app, found)
+        return 0
+    return run(app, found)
 
 
 def _remember_lines(history: Path) -> None:

@@ -73,11 +73,12 @@ class Reader:
         return self.snapshots[name]
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
-        """The table, some of its columns."""
+        """The table: some of its columns, and ts."""
         if name not in self.relations:  # Spark looks at every file once a relation, which adds up
             found = self.snapshot(name)
             self.relations[name] = self._files(name, found.files if found else (), None)
-        return self.relations[name].select(*map(quoted, spark_schema(self.tables[name].schema, columns).names))
+        table = self.tables[name].schema
+        return self.relations[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""

@@ -94,6 +94,7 @@ def _not_sql(error: SqlglotError) -> SqlError:
     where = f"line {line}, column {column}" if line else None
     near = first.get("highlight") or ""
     message = re.sub(r"<class '[\w.]*\.(\w+)'>", r"\1", first.get("description") or str(error).splitlines()[0])
+    message = re.sub(r" but got <Token .*?>(?=,|$)", "", message)
     shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
     return SqlError(shown, where=where, hint="Weft reads one SELECT in Spark's dialect.")
 

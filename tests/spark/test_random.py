@@ -25,8 +25,8 @@ from weft.catalog import layout
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HOMES = 7
-QUERIES_A_HOME = 6
+HOMES = 4
+QUERIES_A_HOME = 7
 MOST_SELECTS = 3
 """Deeper nests take Spark seconds each to plan; the laws are tried on them on DuckDB (``tests/oracle``)."""
 KEPT = (
@@ -64,7 +64,7 @@ def world(number: int) -> World:
             texts.append(text)
     # One plan for two queries where a constant can be changed: they go through the parameter table.
     texts += [other for text in texts if (other := _STRING.sub(_other, text)) != text][:2]
-    cuts = sorted(chance.sample(range(1, LAST + 1), 2))
+    cuts = sorted(chance.sample(range(1, LAST + 1), 1 + number % 2))
     return World(history, tuple(texts), (*cuts, LAST + 1))
 
 
@@ -111,9 +111,8 @@ def test_queries_that_failed_once(text: str, spark: SparkSession, tmp_path: Path
     expected = reference(engine, text).answers
     weft = replay_home(tmp_path / "home")
     arrive(weft, spark, history, 0, LAST + 1)
-    for s in (3, LAST):
-        found = {tuple(map(micros, row)) for row in weft.try_query(text, now=GRID + s).rows}
-        assert found == {tuple(value + GRID for value in row) for row in expected[s]} != set()
+    found = {tuple(map(micros, row)) for row in weft.try_query(text, now=GRID + LAST).rows}
+    assert found == {tuple(value + GRID for value in row) for row in expected[LAST]} != set()
 
 
 @pytest.mark.parametrize("number", range(HOMES))

@@ -118,6 +118,7 @@ class Lists:
         self.file = data / "mail-large" / "linux-lists.parquet"
 
     def parts(self, count: int, folder: Path) -> list[Part]:
+        folder.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(config={"threads": 2})
         rows = "SELECT *, epoch_us(ts) AS us FROM read_parquet(?)"
         times = [

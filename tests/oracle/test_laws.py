@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from oracle.engines import DuckDb, Engine, Sqlite
 from oracle.grammar import Case, cases
 from oracle.laws import LAWS, Law, Trial, any_partition
+from weft.errors import SqlError
 
 ON_DUCKDB = 400
 ON_SQLITE = 250
@@ -45,6 +46,8 @@ def check(laws: tuple[Law, ...], engine: Engine, cases_wanted: int, start: int) 
     @given(cases())
     def each(case: Case) -> None:
         trial = Trial(case, engine)
+        if _too_large(trial):
+            return
         for law in laws:
             trial.random.seed(case.salt)
             try:
@@ -63,6 +66,16 @@ def check(laws: tuple[Law, ...], engine: Engine, cases_wanted: int, start: int) 
     assert len(disputed) * 200 <= len(ran), f"too many cases hold on SQLite only: {disputed[:3]}"
     assert len(ran) >= cases_wanted * 0.98
     assert sum(ran) >= len(ran) * 0.35, "the cases have become dull: too few of them have any answer"
+
+
+def _too_large(trial: Trial) -> bool:
+    """Whether the case is beyond the limit on a query's size (``sql/limits.py``); few are, and they are not counted."""
+    try:
+        return trial.plan is None
+    except SqlError as refused:
+        if "Take it apart" in str(refused):
+            return True
+        raise
 
 
 @pytest.mark.timeout(1200)

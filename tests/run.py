@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 LINT = (
-    ("ruff check", [str(BIN / "ruff"), "check", "src", "tests"]),
-    ("ruff format", [str(BIN / "ruff"), "format", "--check", "src", "tests"]),
+    ("ruff check", [str(BIN / "ruff"), "check", "--no-cache", "src", "tests"]),
+    ("ruff format", [str(BIN / "ruff"), "format", "--check", "--no-cache", "src", "tests"]),
     ("mypy", [str(BIN / "mypy")]),
     ("import-linter", [str(BIN / "lint-imports")]),
 )

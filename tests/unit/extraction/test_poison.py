@@ -6,8 +6,8 @@ import io
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from letters import AT, letter, read
 
+from letters import AT, letter, read
 from weft.extraction.mbox import split_mbox
 from weft.extraction.text_records import Dialect, csv_records, json_records
 

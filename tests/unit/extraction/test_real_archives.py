@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from letters import AT
 
+from letters import AT
 from weft.extraction.mail_reading import read_mail
 from weft.extraction.record import Rejected, Row
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.algebra.access import Access, Lookup, News
-from weft.algebra.life import Event
+from weft.algebra.access import Access, DeltaScan, Lookup
+from weft.algebra.event import Event
 from weft.algebra.relation import FALSE, Query, conjunction
 from weft.api.explaining import mail_schema
 from weft.catalog.records import QueryRecord
@@ -19,8 +19,8 @@ from weft.derivation.normalize import normalize
 from weft.derivation.replay.edges import ends, starts
 from weft.derivation.simplify import simplify, starts_of
 from weft.execution.answers import ledger_select
-from weft.execution.shapes import Group, Member
-from weft.execution.slices import slices_of
+from weft.execution.groups import Group, Member
+from weft.execution.windows import slices_of
 from weft.planning.explain import explain
 from weft.planning.plan import Plan, columns_of, parameter_table, plan, stored_parameter
 from weft.planning.words import why
@@ -138,16 +138,16 @@ def _paths(found: Plan) -> Iterator[list[str]]:
 
 def _path_words(path: Access) -> str:
     match path:
-        case News():
+        case DeltaScan():
             shift = f" + {format_interval(path.shift.micros)}" if path.shift.micros else ""
-            return f"`News`: the rows of `{path.table}` whose `{path.column}`{shift} is in the window"
+            return f"`DeltaScan`: the rows of `{path.table}` whose `{path.column}`{shift} is in the window"
         case Lookup():
             return (
                 f"`Lookup`: the rows of `{path.table}` whose `{path.column}` is a `{path.via_column}` "
                 f"of `{path.via.view}`"
             )
         case _:
-            return f"`Whole`: the table `{path.table}`"
+            return f"`FullScan`: the table `{path.table}`"
 
 
 def _member(found: Plan, query_id: int, tau: int) -> Member:

@@ -39,7 +39,7 @@ def shown(title: str, text: str) -> str:
         f"---- parameters\n{parameters(found)}\n",
         f"---- Q^M: {closed}, since {found.verdict.reason}\n",
         *(branches(found, whole=True) if found.verdict.closed else ()),
-        f"---- Q^I: rows {'can' if found.timely else 'cannot'} appear with no new data\n",
+        f"---- Q^I: rows {'can' if found.time_driven else 'cannot'} appear with no new data\n",
         *branches(found, whole=False),
     ]
     return head + "\n".join(parts)

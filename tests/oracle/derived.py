@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from oracle.engines import GRID, Engine, Row
 from oracle.grammar import COLUMNS, TABLES, History
-from weft.algebra.access import Access, Lookup, News, Whole
-from weft.algebra.life import Event
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.event import Event
 from weft.algebra.relation import Output
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
@@ -73,7 +73,7 @@ def _through(branch: Branch, extra: str | None, parameters: TableSchema | None =
         return branch.sql
     views: dict[str, list[str]] = {}
     for path in _ordered(branch.paths):
-        if not isinstance(path, Whole):
+        if not isinstance(path, FullScan):
             definition = f"SELECT * FROM {path.table} WHERE {_restricted(path, parameters)}"
             views.setdefault(path.view, [f"SELECT * FROM {path.table} WHERE {extra}"]).append(definition)
     if not views:
@@ -90,7 +90,7 @@ def _either(parts: list[str]) -> str:
 
 
 def _ordered(paths: Mapping[str, Access]) -> list[Access]:
-    """News, then look-ups, each after what it looks up through."""
+    """Delta scans, then look-ups, each after what it looks up through."""
     found: dict[Access, None] = {}
 
     def visit(path: Access) -> None:
@@ -104,7 +104,7 @@ def _ordered(paths: Mapping[str, Access]) -> list[Access]:
 
 
 def _restricted(path: Access, parameters: TableSchema | None) -> str:
-    if isinstance(path, News):
+    if isinstance(path, DeltaScan):
         shifted = f"{path.column}"
         for interval, count in path.shift.intervals:
             shifted += f" + {count} * {render.scalar(interval)}"

@@ -100,9 +100,9 @@ def closed_form(trial: Trial) -> None:
         same(f"Q^M({t}), closed form: {trial.plan.verdict.closed}", earliest(pairs), trial.reference.first(t))
 
 
-def entering(trial: Trial) -> None:
+def from_now(trial: Trial) -> None:
     """``--from now`` at i: rows in Q(s) but not in Q(s⁻) for some s >= i, once each, in any partition."""
-    found = plan(trial.case.text, schemas(trial.case.history), entering=True)
+    found = plan(trial.case.text, schemas(trial.case.history), from_now=True)
     extra = trial.random.choice([None, *EXTRA])
     text = union(found, found.branches, extra=extra, null_safe=extra is not None and trial.random.random() < 0.5)
     since = trial.random.randint(0, LAST)
@@ -110,7 +110,7 @@ def entering(trial: Trial) -> None:
     for tau, t in trial.windows(since):
         for row, s in earliest(run(trial.engine, text, tau, t)).items():
             delivered.setdefault(row, s)
-    same(f"entering from {since}", delivered, trial.reference.entering(since))
+    same(f"from_now from {since}", delivered, trial.reference.entering(since))
 
 
 def one_instant(trial: Trial) -> None:
@@ -177,7 +177,7 @@ LAWS: tuple[Law, ...] = (
     any_partition,
     access_paths,
     closed_form,
-    entering,
+    from_now,
     one_instant,
     many_queries,
 )

@@ -52,8 +52,8 @@ def taus(done: Ticked) -> dict[str, int | None]:
 def test_a_query_from_now_gives_what_enters_from_then_on(weft: Weft, spark: SparkSession) -> None:
     weft.tick(now=day(4.5))
     weft.install("all", WAITING)
-    entering = weft.install("later", WAITING, start="now")
-    assert entering.from_instant == day(4.5)
+    from_now = weft.install("later", WAITING, start="now")
+    assert from_now.from_instant == day(4.5)
     weft.tick(now=day(7))
     # a has its answer from day 2 on; b and c turned two days old at 4 and 5, d at 6: b was in the answer before.
     assert first_instants(weft, "all") == {("b",): day(4) + 1, ("c",): day(5) + 1, ("d",): day(6) + 1}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from netnews import table
 from weft.algebra.schema import DataType
 from weft.errors import SqlError
-from weft.execution.shapes import instant
+from weft.execution.groups import instant
 from weft.planning.plan import Plan, at_instant, plan
 from weft.sql import render
 from weft.sql.functions import FUNCTIONS

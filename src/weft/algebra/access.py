@@ -13,7 +13,7 @@ from weft.algebra.shift import Shifted
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullScan:
     """The table as it is."""
 
     table: str
@@ -25,7 +25,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class News:
+class DeltaScan:
     """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose hour has come."""
 
     table: str
@@ -61,4 +61,4 @@ class Lookup:
         return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
 
 
-Access: TypeAlias = "Whole | News | Lookup"
+Access: TypeAlias = "FullScan | DeltaScan | Lookup"

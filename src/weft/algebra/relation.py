@@ -88,14 +88,14 @@ class Or:
 
 
 @dataclass(frozen=True)
-class Since:
+class NowFrom:
     """NOW >= threshold.  Never, where the threshold is NULL."""
 
     threshold: Scalar
 
 
 @dataclass(frozen=True)
-class Until:
+class NowBefore:
     """NOW < threshold.  Never, where the threshold is NULL."""
 
     threshold: Scalar
@@ -115,7 +115,7 @@ class NotExists:
     body: Relation
 
 
-Predicate: TypeAlias = "Plain | And | Or | Since | Until | Exists | NotExists"
+Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExists"
 
 TRUE = And(())
 FALSE = Or(())
@@ -214,7 +214,7 @@ def all_scans(node: Relation | Predicate) -> Iterator[Scan]:
             yield from all_scans(predicate)
         case Exists(body=body) | NotExists(body=body):
             yield from all_scans(body)
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return
 
 
@@ -233,14 +233,14 @@ def scalars(node: Relation | Predicate) -> Iterator[Scalar]:
             yield from scalars(predicate)
         case Exists(body=body) | NotExists(body=body):
             yield from scalars(body)
-        case Plain(condition=scalar) | Since(threshold=scalar) | Until(threshold=scalar):
+        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
             yield scalar
 
 
-def thresholds(node: Relation | Predicate) -> Iterator[Since | Until]:
+def thresholds(node: Relation | Predicate) -> Iterator[NowFrom | NowBefore]:
     """Every threshold of time, those of subqueries included."""
     match node:
-        case Since() | Until():
+        case NowFrom() | NowBefore():
             yield node
         case Scan() | Plain():
             return
@@ -272,7 +272,7 @@ def domain_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
             return domain_columns(inner) | domain_columns(predicate)
         case Exists(body=body) | NotExists(body=body):
             return domain_columns(body)
-        case Scan() | Plain() | Since() | Until():
+        case Scan() | Plain() | NowFrom() | NowBefore():
             return frozenset()
 
 
@@ -319,10 +319,10 @@ def rename_predicate(predicate: Predicate, names: Mapping[str, str]) -> Predicat
     match predicate:
         case Plain(condition=scalar):
             return Plain(rename_scalar(scalar, names))
-        case Since(threshold=scalar):
-            return Since(rename_scalar(scalar, names))
-        case Until(threshold=scalar):
-            return Until(rename_scalar(scalar, names))
+        case NowFrom(threshold=scalar):
+            return NowFrom(rename_scalar(scalar, names))
+        case NowBefore(threshold=scalar):
+            return NowBefore(rename_scalar(scalar, names))
         case And(items=items):
             return And(tuple(rename_predicate(item, names) for item in items))
         case Or(items=items):
@@ -338,10 +338,10 @@ def map_scalars(node: Predicate, change: Callable[[Scalar], Scalar]) -> Predicat
     match node:
         case Plain(condition=scalar):
             return Plain(change(scalar))
-        case Since(threshold=scalar):
-            return Since(change(scalar))
-        case Until(threshold=scalar):
-            return Until(change(scalar))
+        case NowFrom(threshold=scalar):
+            return NowFrom(change(scalar))
+        case NowBefore(threshold=scalar):
+            return NowBefore(change(scalar))
         case And(items=items):
             return conjunction(*(map_scalars(item, change) for item in items))
         case Or(items=items):

@@ -55,6 +55,6 @@ def known_tables(home: Path, at: int) -> Known:
     return Known({"msgs": mail_schema()}, assumed)
 
 
-def explained(sql: str, known: Known, *, entering: bool = False) -> Explanation:
+def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
-    return explain(plan(sql, known.schemas, entering=entering))
+    return explain(plan(sql, known.schemas, from_now=from_now))

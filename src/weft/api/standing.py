@@ -48,7 +48,7 @@ class Standing(Opened):
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed; starts no Spark.  Raises SqlError."""
-        return explained(sql, Known(self.schemas(), None), entering=start == "now")
+        return explained(sql, Known(self.schemas(), None), from_now=start == "now")
 
     def install(
         self,
@@ -66,14 +66,14 @@ class Standing(Opened):
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
         from weft.delivery.registry import canonical
-        from weft.execution.shapes import body_of
+        from weft.execution.groups import body_of
         from weft.sql.lower import expanded
 
         every_us = parse_interval(every) if isinstance(every, str) else every
         channels = [canonical(channel, self.home) for channel in to]
         with self.writing(f"install {name}") as lease:
             schemas = self.schemas()
-            compiled = plan(sql, schemas, entering=start == "now")  # refusals name places in the text as it was given
+            compiled = plan(sql, schemas, from_now=start == "now")  # refusals name places in the text as it was given
             return self.catalog.install(
                 lease.token,
                 name,

@@ -61,11 +61,11 @@ class Ticking(Opened):
         with self.writing("deliver") as lease:
             return deliver(self.catalog, self.home, self.clock(), token=lease.token, clock=self.clock)
 
-    def timely(self, query: QueryRecord) -> bool:
+    def time_driven(self, query: QueryRecord) -> bool:
         """Whether time alone can add rows to the query."""
-        from weft.execution.shapes import compiled
+        from weft.execution.groups import compiled
 
-        return compiled(self.catalog.plan(query.plan_id), self.schemas()).timely
+        return compiled(self.catalog.plan(query.plan_id), self.schemas()).time_driven
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""

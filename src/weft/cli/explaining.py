@@ -38,7 +38,7 @@ def explain(
     text = query_text(sql, file)
     known = known_tables(home_folder(home), now_us())
     try:
-        found = explained(text, known, entering=start is StartName.now)
+        found = explained(text, known, from_now=start is StartName.now)
     except Exception:
         if known.assumed and not json:
             typer.echo(f"({known.assumed})", err=True)
@@ -62,13 +62,13 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
         "plan": found.signature,
         "parameters": [{"name": name, "type": str(type_), "value": value} for name, type_, value in found.parameters],
-        "entering": found.entering,
+        "from_now": found.from_now,
         "q_m": [branch(each) for each in found.first],
         "q_m_closed": found.closed,
         "q_m_reason": found.closed_reason,
         "q_i": [branch(each) for each in found.later],
         "views": [{"name": view.name, "sql": view.sql} for view in found.views],
-        "rows_without_new_data": found.timely,
+        "rows_without_new_data": found.time_driven,
         "rows_may_leave": not found.lasting,
         "notes": [{"level": note.level, "text": note.text} for note in found.notes],
     }
@@ -78,12 +78,12 @@ def as_text(found: Explanation) -> list[str]:
     """An explanation in lines for a person: what matters first, the SQL after it."""
     lines = ["The query, normalized", *_indented(found.query), "", "An answer appears when"]
     lines += [f"  {number}. {each.why}" for number, each in enumerate(found.later, 1)] or ["  (never)"]
-    time = "yes: time alone can make answers appear" if found.timely else "no: only when something arrives"
+    time = "yes: time alone can make answers appear" if found.time_driven else "no: only when something arrives"
     lines += [f"Rows with no new data: {time}.", ""]
     lines += [line for note in found.notes for line in _note(note.level, note.text)]
     lines += ["", f"Plan {found.signature}: shared by all queries that differ in these constants only"]
     lines += [f"  {name} {type_} = {value}" for name, type_, value in found.parameters] or ["  (it has no constants)"]
-    if found.entering:
+    if found.from_now:
         lines += ["", "From now: rows that were in the answer just before are left out."]
     else:
         form = "Q^M has the closed form" if found.closed else "Q^M runs the branches with an open window"

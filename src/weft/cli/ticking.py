@@ -61,7 +61,7 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
                         "rows": each.rows,
                         "reason": each.reason,
                         "next_by_time": iso(_next(each)),
-                        "time_alone": weft.timely(each.query),
+                        "time_alone": weft.time_driven(each.query),
                     }
                     for each in report.outcomes
                 ],
@@ -99,7 +99,7 @@ def _remark(weft: Weft, each: Outcome) -> str:
     when = _next(each)
     if when is not None:
         return f"{why}; next by time alone: {instant(when)}"
-    if weft.timely(each.query) and each.next_due is None:
+    if weft.time_driven(each.query) and each.next_due is None:
         return why
     return f"{why}; time alone adds none" if why else "time alone adds none"
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from weft.algebra.access import Access, Lookup, News, Whole
-from weft.algebra.life import Event
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
     Domain,
     Exists,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Relation,
     Scan,
-    Since,
     Source,
-    Until,
     condition,
     conjuncts,
     sources,
@@ -49,7 +49,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     return paths
 
 
-def _news(event: Event) -> tuple[Scan, News] | None:
+def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
     """The scan that the driver's instant restricts to the window, where it is a column plus intervals."""
     if event.driver.kind == "greatest":
         return None
@@ -58,7 +58,7 @@ def _news(event: Event) -> tuple[Scan, News] | None:
         return None
     for source in event.sources:
         if isinstance(source, Scan) and source.alias == parts.base.scan:
-            return source, News(source.table.name, parts.base.column, parts)
+            return source, DeltaScan(source.table.name, parts.base.column, parts)
     return None
 
 
@@ -81,7 +81,7 @@ def _reach(
         if isinstance(source, Domain):
             origins |= _copied(source, known)
     scans = {source.alias: source for source in around if isinstance(source, Scan)}
-    paths.update({alias: Whole(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
+    paths.update({alias: FullScan(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
         found = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
@@ -91,7 +91,7 @@ def _reach(
         table = scans[own.scan].table.name
         paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, found.null_safe)
     for alias, scan in scans.items():
-        paths.setdefault(alias, Whole(scan.table.name))
+        paths.setdefault(alias, FullScan(scan.table.name))
     for body in _bodies(demanded):
         _reach(sources(body), condition(body), paths, origins, null_safe)
 
@@ -106,7 +106,7 @@ class _Tie:
 
 
 def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
-    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (News, Lookup))
+    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (DeltaScan, Lookup))
 
 
 def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
@@ -139,7 +139,7 @@ def _bodies(predicate: Predicate) -> list[Relation]:
             return [body]
         case And(items=items) | Or(items=items):
             return [body for item in items for body in _bodies(item)]
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return []
 
 
@@ -152,4 +152,4 @@ def whole_tables(event: Event) -> dict[str, Access]:
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
     """Range variables that no key reaches: each tick reads their tables whole."""
-    return tuple(alias for alias, path in paths.items() if isinstance(path, Whole))
+    return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.algebra.life import Driver, Event, Instant
+from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import (
     FALSE,
     NotExists,
@@ -31,15 +31,15 @@ def window(s: Scalar) -> Predicate:
     return conjunction(Plain(call("<=", TICK_START, s)), Plain(call("<", s, TICK_END)))
 
 
-def incremental(query: Query, *, entering: bool = False) -> tuple[Event, ...]:
+def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
     """The branches of Q^I.  Those that the order of time makes impossible are left out.
 
-    With ``entering`` only rows that were not in the answer just before s (``--from now``, design section 2).
+    With ``from_now`` only rows that were not in the answer just before s (``--from now``, design section 2).
     """
     branches: dict[Event, None] = {}
     for event in starts(query.input):
         demanded = conjunction(window(event.instant), event.condition)
-        if entering:
+        if from_now:
             demanded = conjunction(demanded, _absent_before(query, event.instant))
         kept = simplify(demanded, starts_of(event.sources))
         if kept != FALSE:

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.algebra.life import Event
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
     Domain,
     Exists,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Relation,
-    Since,
     Source,
-    Until,
     block,
     condition,
     conjunction,
@@ -46,7 +46,7 @@ def localize(event: Event) -> Event:
 
 def _predicate(predicate: Predicate, around: tuple[Source, ...], whole: Predicate) -> Predicate:
     match predicate:
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return predicate
         case And(items=items):
             return conjunction(*(_predicate(item, around, whole) for item in items))
@@ -106,7 +106,7 @@ def _has_subquery(predicate: Predicate) -> bool:
             return True
         case And(items=items) | Or(items=items):
             return any(_has_subquery(item) for item in items)
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return False
 
 

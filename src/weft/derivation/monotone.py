@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from weft.algebra.life import Driver, Event, Instant
+from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import (
     FALSE,
     And,
     Domain,
     Exists,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Query,
     Relation,
-    Since,
     Source,
-    Until,
     all_scans,
     condition,
     conjunction,
@@ -71,7 +71,7 @@ def verdict(query: Query) -> Verdict:
     return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
 
 
-def monotone(query: Query) -> tuple[Event, ...]:
+def minimum_bounding(query: Query) -> tuple[Event, ...]:
     """The closed form of Q^M(t), a branch a block; call it only where ``verdict`` allows it."""
     branches = []
     for part in _blocks(query):
@@ -86,9 +86,9 @@ def is_monotone(predicate: Predicate) -> bool:
     match predicate:
         case Plain():
             return True  # time plays no part in it
-        case Since():
+        case NowFrom():
             return True  # NOW only grows
-        case Until():
+        case NowBefore():
             return False  # it ends at its threshold
         case And(items=items) | Or(items=items):
             return all(is_monotone(item) for item in items)
@@ -100,7 +100,7 @@ def is_monotone(predicate: Predicate) -> bool:
 
 def _obstacle(predicate: Predicate) -> str | None:
     match predicate:
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return None
         case And(items=items) | Or(items=items):
             return next((why for why in map(_obstacle, items) if why), None)
@@ -127,7 +127,7 @@ def _expand(relation: Relation) -> list[Block]:
 
 def _alternatives(predicate: Predicate) -> list[Block]:
     match predicate:
-        case Plain() | Since() | Until() | NotExists():
+        case Plain() | NowFrom() | NowBefore() | NotExists():
             return [Block((), (predicate,))]
         case And(items=items):
             choices = [_alternatives(item) for item in items]
@@ -154,7 +154,7 @@ def _merged(parts: tuple[Block, ...]) -> Block:
 def _branch(part: Block) -> Event:
     begun = [source.ref(source.table.start) for source in part.sources if not isinstance(source, Domain)]
     begun_set = frozenset(begun)
-    thresholds = [item.threshold for item in part.items if isinstance(item, Since)]
+    thresholds = [item.threshold for item in part.items if isinstance(item, NowFrom)]
     latest = _latest([*begun, *thresholds], begun_set)
     s = greatest(tuple(latest))
     demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
@@ -162,9 +162,9 @@ def _branch(part: Block) -> Event:
     demanded += [present(c, begun_set) for c in thresholds]
     for item in part.items:
         match item:
-            case Since():
+            case NowFrom():
                 continue
-            case Until(threshold=d):
+            case NowBefore(threshold=d):
                 demanded.append(not_ended(d, Instant(s)))
             case _:
                 demanded.append(at_predicate(item, Instant(s)))

@@ -19,14 +19,14 @@ from weft.algebra.relation import (
     Exists,
     Filter,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Product,
     Relation,
     Scan,
-    Since,
-    Until,
     conjunction,
     disjunction,
 )
@@ -68,7 +68,7 @@ def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicat
     match predicate:
         case Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
             return _compared(operator, left, right, never_null) or predicate
-        case Plain() | Since() | Until():
+        case Plain() | NowFrom() | NowBefore():
             return predicate
         case And(items=items):
             return _apart(conjunction(*(simplify(item, never_null) for item in items)))

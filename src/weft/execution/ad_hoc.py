@@ -11,9 +11,9 @@ from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.catalog.records import TableRecord
+from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
 from weft.execution.session import plain_errors
-from weft.execution.shapes import instant
 from weft.planning.plan import at_instant, columns_of, columns_read, encoded
 from weft.storage.values import Value, decode
 

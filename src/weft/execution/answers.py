@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
+from weft.execution.groups import Group
 from weft.execution.reader import Reader, Views
-from weft.execution.shapes import Group
-from weft.execution.slices import slices_of
+from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded, parameter_table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.catalog.records import TableRecord
 from weft.execution import ledger
 from weft.execution.answers import candidates
-from weft.execution.shapes import Group, Member
+from weft.execution.groups import Group, Member
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: 
         return True
     if arrived(member, shape, tables):
         return False
-    if member.tau is None or not shape.timely:
+    if member.tau is None or not shape.time_driven:
         return True
     return member.query.next_due is not None and member.query.next_due >= t
 
@@ -53,13 +53,13 @@ def next_due(
     """
     from pyspark.sql import functions as F
 
-    timely = [replace(member, tau=t) for member in members if plans[member.query.plan_id].timely]
+    timely = [replace(member, tau=t) for member in members if plans[member.query.plan_id].time_driven]
     if not timely:
         return {}
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
-    groups = [Group(key, plans[key], tuple(found), NEVER, timely_only=True) for key, found in by_plan.items()]
+    groups = [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
     rows = ledger.fresh(reader, candidates(spark, reader, groups), timely)
     first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
     found_by_query = {row["query_id"]: int(row["due"]) for row in first}

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from weft.catalog import layout
 from weft.errors import LeaseLost
-from weft.execution.planner import scanning
+from weft.execution.groups import Member
 from weft.execution.reader import Reader
-from weft.execution.shapes import Member
+from weft.execution.spark_settings import scanning
 from weft.failpoint import failpoint
 from weft.storage.delta_log import has_commits, snapshot
 from weft.storage.fence import find_version, make_durable

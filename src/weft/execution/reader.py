@@ -14,10 +14,10 @@ from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.algebra.access import Access, Lookup, News, Whole
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
-from weft.execution.planner import scanning, small
+from weft.execution.spark_settings import scanning, small
 from weft.sql.render import name as quoted
 from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
 
@@ -155,9 +155,9 @@ class Views:
         """Makes every view that ``paths`` need, news first, then look-ups step by step."""
         needed = _with_roots(paths)
         for path in needed:
-            if isinstance(path, Whole):
+            if isinstance(path, FullScan):
                 self._add(path.view, self.reader.whole(path.table, self.columns[path.table]))
-            elif isinstance(path, News) and path.view not in self.made:
+            elif isinstance(path, DeltaScan) and path.view not in self.made:
                 self._add(path.view, self.reader.news(path.table, slices[path.table], self._wide(path.table)))
         lookups = [path for path in needed if isinstance(path, Lookup)]
         for step in sorted({path.step for path in lookups}):

@@ -19,11 +19,11 @@ from weft.catalog.records import Lease, QueryRecord, TableRecord, TickRecord
 from weft.errors import ClockError, SqlError
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
-from weft.execution.failing import failing_queries
-from weft.execution.planner import small
+from weft.execution.groups import Member, compiled, grouped, tau_of
+from weft.execution.isolate import failing_queries
 from weft.execution.reader import Reader
 from weft.execution.session import spark_errors
-from weft.execution.shapes import Member, compiled, grouped, tau_of
+from weft.execution.spark_settings import small
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.planning.plan import Plan

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.algebra.access import Access, Lookup, News, Whole
-from weft.algebra.life import Event
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.event import Event
 from weft.algebra.relation import Output, condition
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus, plus
 from weft.algebra.schema import INTERVAL, DataType
@@ -52,8 +52,8 @@ class Explanation:
     views: tuple[ViewText, ...]
     closed: bool
     closed_reason: str
-    entering: bool
-    timely: bool
+    from_now: bool
+    time_driven: bool
     lasting: bool
     notes: tuple[Note, ...]
 
@@ -62,7 +62,7 @@ def explain(plan: Plan) -> Explanation:
     """The explanation of a plan."""
     later = branches(plan, plan.branches, whole=False)
     # A query from now on begins with the window [now, t): it has no first delivery of its own.
-    first = () if plan.entering else branches(plan, plan.first, whole=True)
+    first = () if plan.from_now else branches(plan, plan.first, whole=True)
     lasting = is_monotone(condition(plan.query.input))
     return Explanation(
         query=plan.text,
@@ -74,8 +74,8 @@ def explain(plan: Plan) -> Explanation:
         views=_views(later),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
-        entering=plan.entering,
-        timely=plan.timely,
+        from_now=plan.from_now,
+        time_driven=plan.time_driven,
         lasting=lasting,
         notes=notes(plan, later, lasting=lasting),
     )
@@ -105,9 +105,9 @@ def _views(found: Sequence[Branch]) -> tuple[ViewText, ...]:
     paths: dict[str, dict[Access, None]] = {}
     for branch in found:
         for path in branch.paths.values():
-            while not isinstance(path, Whole):
+            while not isinstance(path, FullScan):
                 paths.setdefault(path.view, {})[path] = None
-                if isinstance(path, News):
+                if isinstance(path, DeltaScan):
                     break
                 path = path.via
     texts = []
@@ -123,7 +123,7 @@ def _step(path: Access) -> int:
 
 
 def _rows(same: Sequence[Access]) -> str:
-    news = dict.fromkeys(_slice(path) for path in same if isinstance(path, News))
+    news = dict.fromkeys(_slice(path) for path in same if isinstance(path, DeltaScan))
     keys = dict.fromkeys(
         f"SELECT {render.name(path.via_column)} FROM {render.name(path.via.view)}"
         for path in same
@@ -135,14 +135,14 @@ def _rows(same: Sequence[Access]) -> str:
     return "\n     OR ".join(news)
 
 
-def _slice(path: News) -> str:
+def _slice(path: DeltaScan) -> str:
     """ts >= :tau - shift AND ts < :t - shift."""
     column = render.name(path.column)
     low, high = (render.scalar(_back(instant, path)) for instant in (TICK_START, TICK_END))
     return f"({column} >= {low} AND {column} < {high})"
 
 
-def _back(instant: Scalar, path: News) -> Scalar:
+def _back(instant: Scalar, path: DeltaScan) -> Scalar:
     whole = path.shift.micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs: the rest is shown apart
     for part in (whole, path.shift.micros - whole):
         if part:

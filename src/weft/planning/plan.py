@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from weft.algebra.access import Access
-from weft.algebra.life import Event
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     Output,
     Query,
@@ -36,7 +36,7 @@ from weft.derivation.access import access_paths, whole_tables
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift
 from weft.derivation.localize import localize
-from weft.derivation.monotone import Verdict, monotone, verdict
+from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
 from weft.sql import render
 from weft.sql.branch import branch_sql, query_sql
@@ -62,18 +62,18 @@ class Branch:
 class Plan:
     """A query's shape, and this query's constants.
 
-    ``entering`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
+    ``from_now`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
     """
 
     query: Query
     lifted: Query
     values: tuple[Literal, ...]
-    entering: bool = False
+    from_now: bool = False
 
     @cached_property
     def branches(self) -> tuple[Event, ...]:
         """The branches of Q^I, over parameters."""
-        return incremental(self.lifted, entering=self.entering)
+        return incremental(self.lifted, from_now=self.from_now)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -83,12 +83,12 @@ class Plan:
     @cached_property
     def first(self) -> tuple[Event, ...]:
         """Q^M over parameters: what the first tick of a query from the start runs."""
-        return monotone(self.lifted) if self.verdict.closed and not self.entering else self.branches
+        return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
 
     @cached_property
-    def timely(self) -> bool:
+    def time_driven(self) -> bool:
         """Whether rows can appear with no new data."""
-        return any(event.driver.kind in ("since", "until") for event in self.branches)
+        return any(event.driver.kind in ("now_from", "now_before") for event in self.branches)
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
@@ -112,7 +112,7 @@ class Plan:
         shape = query_sql(Query(rename_relation(self.lifted.input, names), outputs))
         signs = [(p.name, str(p.type), p.sign) for p in self.parameters]
         tables = sorted((table.id, table.name) for table in self.tables)
-        whole = repr((shape, signs, tables, [str(type) for type in self.lifted.types], self.entering))
+        whole = repr((shape, signs, tables, [str(type) for type in self.lifted.types], self.from_now))
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
     @property
@@ -121,11 +121,11 @@ class Plan:
         return query_sql(self.query)
 
 
-def plan(text: str, tables: Mapping[str, TableSchema], *, entering: bool = False) -> Plan:
+def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
     """Compiles a query's text over ``tables`` (by name).  Raises SqlError for what cannot stand."""
     query = normalize(bind(text, tables))
     lifted = lift(query)
-    return Plan(query, lifted.query, lifted.values, entering)
+    return Plan(query, lifted.query, lifted.values, from_now)
 
 
 def for_one(

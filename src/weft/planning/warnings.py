@@ -43,7 +43,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 def _imprecise(plan: Plan) -> list[Note]:
     """A row judged by NOT EXISTS as it arrives, with no age asked for (paper section 2, the imprecise query)."""
     events = incremental(plan.lifted)
-    if any(event.driver.kind == "since" and not event.driver.inside for event in events):
+    if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
     found = []
     for event in events:

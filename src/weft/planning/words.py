@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from weft.algebra.life import Event
+from weft.algebra.event import Event
 from weft.algebra.scalar import Call, ColumnRef, Scalar, columns
 from weft.algebra.shift import shifted
 from weft.sql import render
@@ -53,9 +53,9 @@ def why(event: Event) -> str:
             table, alias = driver.scan.table.name, _plain(driver.scan.alias, depth)
             ended = f"a row of {table} (as {alias}) ends"
             return f"{ended}: the last blocker under NOT EXISTS is gone" if depth % 2 else f"{ended}{nested}"
-        case "since":
+        case "now_from":
             return f"{reached(driver.instant, depth)}{nested}"
-        case "until":
+        case "now_before":
             return f"the last blocker under NOT EXISTS ends: {reached(driver.instant, depth)}"
         case "greatest":
             return f"from the first instant on at which all of it holds: {_latest(driver.instant)}"

@@ -14,8 +14,8 @@ from weft.catalog.records import QueryRecord
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import CatalogError, LeaseLost, SqlError
 from weft.execution import due
+from weft.execution.groups import Member, compiled, tau_of
 from weft.execution.session import plain_errors
-from weft.execution.shapes import Member, compiled, tau_of
 from weft.execution.tick import TickReport, run_tick
 
 Choice = Callable[[Sequence[QueryRecord]], Sequence[QueryRecord]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.algebra.life import Event
+from weft.algebra.event import Event
 from weft.algebra.relation import Output, Query, block
 from weft.sql import render
 

@@ -2,8 +2,8 @@
 
 Paper, section 4.2: a term that involves time has the form "t op c", c an expression without t.  Then
 
-    NOW >= c  is Since(c)        NOW > c  is Since(c + 1 µs)
-    NOW <  d  is Until(d)        NOW <= d is Until(d + 1 µs)
+    NOW >= c  is NowFrom(c)        NOW > c  is NowFrom(c + 1 µs)
+    NOW <  d  is NowBefore(d)        NOW <= d is NowBefore(d + 1 µs)
     NOW =  c  is both            NOW <> c is either side
 
 (time is discrete, design section 2; a NULL threshold is never true, and neither is its negation).
@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Plain, Predicate, Since, Until, conjunction, disjunction
+from weft.algebra.relation import NowBefore, NowFrom, Plain, Predicate, conjunction, disjunction
 from weft.algebra.scalar import MICROSECOND, Call, Now, Scalar, call, mentions_now, minus, plus
 from weft.algebra.schema import INTERVAL, TIMESTAMP
 from weft.sql.conversion import converted, typed
@@ -69,14 +69,14 @@ def _compared(operator: str, c: Scalar) -> Predicate:
     after = plus(c, MICROSECOND)
     match operator:
         case ">=":
-            return Since(c)
+            return NowFrom(c)
         case ">":
-            return Since(after)
+            return NowFrom(after)
         case "<":
-            return Until(c)
+            return NowBefore(c)
         case "<=":
-            return Until(after)
+            return NowBefore(after)
         case "=":
-            return conjunction(Since(c), Until(after))
+            return conjunction(NowFrom(c), NowBefore(after))
         case _:
-            return disjunction(Until(c), Since(after))
+            return disjunction(NowBefore(c), NowFrom(after))

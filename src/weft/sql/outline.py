@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.algebra.life import Driver
+from weft.algebra.event import Driver
 from weft.algebra.relation import (
     And,
     Domain,
     Exists,
     Filter,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
@@ -18,8 +20,6 @@ from weft.algebra.relation import (
     Query,
     Relation,
     Scan,
-    Since,
-    Until,
 )
 from weft.sql import render
 from weft.sql.branch import item
@@ -62,9 +62,9 @@ def _predicate(predicate: Predicate, depth: int) -> Iterator[str]:
     match predicate:
         case Plain(condition=condition):
             yield indent + render.scalar(condition)
-        case Since(threshold=threshold):
+        case NowFrom(threshold=threshold):
             yield f"{indent}NOW >= {render.scalar(threshold)}"
-        case Until(threshold=threshold):
+        case NowBefore(threshold=threshold):
             yield f"{indent}NOW < {render.scalar(threshold)}"
         case And(items=items) | Or(items=items):
             yield f"{indent}{type(predicate).__name__}"

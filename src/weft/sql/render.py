@@ -20,13 +20,13 @@ from weft.algebra.relation import (
     Domain,
     Exists,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Relation,
-    Since,
     Source,
-    Until,
     condition,
     conjuncts,
     sources,
@@ -234,9 +234,9 @@ def predicate(value: Predicate, views: Views, depth: int = 1) -> str:
     match value:
         case Plain(condition=test):
             return scalar(test)
-        case Since(threshold=threshold):
+        case NowFrom(threshold=threshold):
             return f"NOW() >= {_operand(threshold)}"
-        case Until(threshold=threshold):
+        case NowBefore(threshold=threshold):
             return f"NOW() < {_operand(threshold)}"
         case And(items=items):
             return " AND ".join(_nested(item, views, depth) for item in items) if value != TRUE else "TRUE"

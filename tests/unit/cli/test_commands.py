@@ -109,7 +109,7 @@ def test_explain_as_json(weft: Weft, made: Path) -> None:
     found = weft("explain", UNANSWERED, "--json").json
     assert found["assumed"] is None
     assert found["rows_without_new_data"] is True
-    assert [branch["driver"] for branch in found["q_i"]] == ["since"]
+    assert [branch["driver"] for branch in found["q_i"]] == ["now_from"]
     assert ":tau" in found["q_i"][0]["sql"]
     assert found["parameters"] == [{"name": "p1", "type": "INTERVAL", "value": "INTERVAL '28' DAY"}]
     assert {view["name"] for view in found["views"]} == {"msgs__news", "msgs__by_inreplyto"}

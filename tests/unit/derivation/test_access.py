@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netnews import TABLES, table
-from weft.algebra.access import Lookup, News, Whole
+from weft.algebra.access import DeltaScan, FullScan, Lookup
 from weft.algebra.schema import STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access import access_paths, keyless
@@ -13,8 +13,8 @@ from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 
 
-def branches(text: str, *, whole: bool = False, entering: bool = False) -> list[Branch]:
-    found = plan(text, TABLES, entering=entering)
+def branches(text: str, *, whole: bool = False, from_now: bool = False) -> list[Branch]:
+    found = plan(text, TABLES, from_now=from_now)
     return [for_one(event, found.lifted.outputs, found.values, {}, whole) for event in found.branches]
 
 
@@ -31,15 +31,15 @@ def test_the_drivers_rows_are_the_news_and_the_others_are_looked_up() -> None:
 def test_a_threshold_on_a_column_has_its_own_window() -> None:
     (branch,) = branches("SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 4 WEEKS")
     (path,) = branch.paths.values()
-    assert isinstance(path, News)
+    assert isinstance(path, DeltaScan)
     assert (path.column, path.shift.micros) == ("ts", 4 * 7 * 86_400_000_000 + 1)
 
 
 def test_an_interval_of_a_row_has_no_window() -> None:
     """ts + days * 1 day: no one window of ts holds the rows whose hour has come."""
     found = branches("SELECT a.id FROM announcements a, users u WHERE NOW() >= a.ts + INTERVAL 1 DAY * u.age")
-    timed = next(branch for branch in found if branch.event.driver.kind == "since")
-    assert all(isinstance(path, Whole) for path in timed.paths.values())
+    timed = next(branch for branch in found if branch.event.driver.kind == "now_from")
+    assert all(isinstance(path, FullScan) for path in timed.paths.values())
 
 
 def test_what_no_equality_reaches_is_read_whole_and_told() -> None:
@@ -71,7 +71,7 @@ def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
 
 def test_the_first_delivery_reads_whole_tables() -> None:
     found = branches("SELECT a.msgid FROM msgs a, msgs b WHERE b.inreplyto = a.msgid", whole=True)
-    assert all(isinstance(path, Whole) for branch in found for path in branch.paths.values())
+    assert all(isinstance(path, FullScan) for branch in found for path in branch.paths.values())
 
 
 def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
@@ -82,8 +82,8 @@ def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
 
 
 def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
-    (branch,) = branches("SELECT msgid, newsgroup FROM msgs", entering=True)
-    assert branch.paths["msgs_before"] == Whole("msgs")
+    (branch,) = branches("SELECT msgid, newsgroup FROM msgs", from_now=True)
+    assert branch.paths["msgs_before"] == FullScan("msgs")
     path = access_paths(branch.event, null_safe=True)["msgs_before"]
     assert isinstance(path, Lookup)
     assert (path.null_safe, path.view) == (True, "msgs__same_msgid")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from netnews import MSGS, STAFF, TABLES
-from weft.algebra.life import Event
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     Exists,
     Filter,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Product,
     Scan,
-    Since,
-    Until,
     all_scans,
     conjunction,
 )
@@ -66,11 +66,11 @@ def test_a_plain_condition_drives_nothing() -> None:
 @pytest.mark.parametrize(
     ("predicate", "start", "end"),
     [
-        (Since(M.ref("date")), ["since m.date"], []),
-        (Until(M.ref("date")), [], ["until m.date"]),
+        (NowFrom(M.ref("date")), ["now_from m.date"], []),
+        (NowBefore(M.ref("date")), [], ["now_before m.date"]),
     ],
 )
-def test_thresholds_begin_or_end(predicate: Since | Until, start: list[str], end: list[str]) -> None:
+def test_thresholds_begin_or_end(predicate: NowFrom | NowBefore, start: list[str], end: list[str]) -> None:
     assert drivers(of_predicate(predicate, Edge.START)) == start
     assert drivers(of_predicate(predicate, Edge.END)) == end
 
@@ -95,9 +95,9 @@ def test_not_exists_begins_where_its_last_row_ends() -> None:
 
 
 def test_not_exists_begins_where_a_threshold_of_its_body_ends() -> None:
-    until = Until(R.ref("date"))
+    until = NowBefore(R.ref("date"))
     events = starts(Filter(M, NotExists(Filter(R, conjunction(TIED, until)))))
-    assert drivers(events) == ["arrival m.ts", "until r_was.date"]
+    assert drivers(events) == ["arrival m.ts", "now_before r_was.date"]
 
 
 def test_starts_and_ends_change_places_at_every_not_exists() -> None:
@@ -109,15 +109,15 @@ def test_starts_and_ends_change_places_at_every_not_exists() -> None:
 
 
 def test_or_has_the_events_of_both_sides_and_asks_nothing_of_the_other() -> None:
-    events = of_predicate(Or((Since(M.ref("date")), Exists(Filter(R, TIED)))), Edge.START)
-    assert drivers(events) == ["since m.date", "arrival r.ts"]
+    events = of_predicate(Or((NowFrom(M.ref("date")), Exists(Filter(R, TIED)))), Edge.START)
+    assert drivers(events) == ["now_from m.date", "arrival r.ts"]
     assert render.predicate(events[0].condition, {}) == "TRUE"
 
 
 def test_and_judges_the_others_at_the_event() -> None:
     later = plus(M.ref("date"), call("x", type=TIMESTAMP))
-    events = of_predicate(conjunction(Since(M.ref("date")), Until(later)), Edge.START)
-    assert drivers(events) == ["since m.date"]
+    events = of_predicate(conjunction(NowFrom(M.ref("date")), NowBefore(later)), Edge.START)
+    assert drivers(events) == ["now_from m.date"]
     assert render.predicate(events[0].condition, {}) == "m.date < (m.date + X())"
 
 
@@ -131,8 +131,8 @@ def test_no_alias_of_a_users_is_captured(alias: str) -> None:
     """Found by reading: the witness of r took the name of the row outside, and the condition compared it with
     itself."""
     text = f"SELECT {alias}.name FROM staff AS {alias} WHERE NOT EXISTS (SELECT 1 FROM staff AS r WHERE r.room = {alias}.room)"  # noqa: E501
-    for entering in (False, True):
-        for event in plan(text, TABLES, entering=entering).branches:
+    for from_now in (False, True):
+        for event in plan(text, TABLES, from_now=from_now).branches:
             assert "r_was.room = r_was.room" not in render.predicate(event.condition, {}).lower()
             names = [source.alias for source in event.sources]
             assert len(names) == len(set(names))

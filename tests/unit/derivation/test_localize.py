@@ -63,8 +63,8 @@ def subqueries(predicate: Predicate) -> bool:
     return isinstance(predicate, (Exists, NotExists))
 
 
-def check(text: str, tables: dict, *, entering: bool) -> None:  # type: ignore[type-arg]
-    for event in plan(text, tables, entering=entering).branches:
+def check(text: str, tables: dict, *, from_now: bool) -> None:  # type: ignore[type-arg]
+    for event in plan(text, tables, from_now=from_now).branches:
         found = localize(event)
         block(found.sources, found.condition, set())
 
@@ -76,9 +76,9 @@ SKIPPING = (
 )
 
 
-@pytest.mark.parametrize("entering", [False, True])
-def test_a_name_from_far_out_comes_through_a_domain(entering: bool) -> None:
-    check(SKIPPING, TABLES, entering=entering)
+@pytest.mark.parametrize("from_now", [False, True])
+def test_a_name_from_far_out_comes_through_a_domain(from_now: bool) -> None:
+    check(SKIPPING, TABLES, from_now=from_now)
     found = [localize(event) for event in plan(SKIPPING, TABLES).branches]
     assert any("Domain" in repr(event) for event in found)
 
@@ -93,4 +93,4 @@ def test_what_is_local_already_stays_as_it_is() -> None:
 @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_random_queries_are_local(case: Case) -> None:
-    check(case.text, schemas(case.history), entering=case.salt % 2 == 0)
+    check(case.text, schemas(case.history), from_now=case.salt % 2 == 0)

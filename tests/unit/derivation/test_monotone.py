@@ -41,7 +41,7 @@ def test_the_closed_form_does_not_apply_and_the_reason_is_told(text: str) -> Non
 
 
 def test_entering_never_uses_the_closed_form() -> None:
-    found = plan(CLOSED[0], TABLES, entering=True)
+    found = plan(CLOSED[0], TABLES, from_now=True)
     assert found.first == found.branches
 
 

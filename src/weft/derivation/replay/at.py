@@ -6,7 +6,7 @@ Just before s (s⁻): what began before s and has not ended before s.  Time is d
 
 from __future__ import annotations
 
-from weft.algebra.life import Instant, Snapshot
+from weft.algebra.event import Instant, Snapshot
 from weft.algebra.relation import (
     TRUE,
     And,
@@ -14,14 +14,14 @@ from weft.algebra.relation import (
     Exists,
     Filter,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Product,
     Relation,
     Scan,
-    Since,
-    Until,
     block,
     conjunction,
     disjunction,
@@ -73,9 +73,9 @@ def at_predicate(predicate: Predicate, instant: Instant) -> Predicate:
             return conjunction(*(at_predicate(item, instant) for item in items))
         case Or(items=items):
             return disjunction(*(at_predicate(item, instant) for item in items))
-        case Since(threshold=threshold):
+        case NowFrom(threshold=threshold):
             return begun(threshold, instant)
-        case Until(threshold=threshold):
+        case NowBefore(threshold=threshold):
             return not_ended(threshold, instant)
         case Exists(body=body):
             return Exists(_body(at(body, instant)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from weft.algebra.life import Driver, Event, Instant, Snapshot
+from weft.algebra.event import Driver, Event, Instant, Snapshot
 from weft.algebra.relation import (
     TRUE,
     And,
@@ -23,14 +23,14 @@ from weft.algebra.relation import (
     Exists,
     Filter,
     NotExists,
+    NowBefore,
+    NowFrom,
     Or,
     Plain,
     Predicate,
     Product,
     Relation,
     Scan,
-    Since,
-    Until,
     all_scans,
     conjunction,
     rename_relation,
@@ -116,12 +116,12 @@ def of_predicate(predicate: Predicate, edge: Edge) -> tuple[Event, ...]:
             return of_and(items, edge)
         case Or(items=items):
             return tuple(event for item in items for event in of_predicate(item, edge))
-        case Since(threshold=threshold):
+        case NowFrom(threshold=threshold):
             # NOW >= c begins at c and never ends by itself.
-            return (Event(Driver("since", threshold), (), TRUE),) if edge is Edge.START else ()
-        case Until(threshold=threshold):
+            return (Event(Driver("now_from", threshold), (), TRUE),) if edge is Edge.START else ()
+        case NowBefore(threshold=threshold):
             # NOW < d holds from the beginning of time and ends at d.
-            return (Event(Driver("until", threshold), (), TRUE),) if edge is Edge.END else ()
+            return (Event(Driver("now_before", threshold), (), TRUE),) if edge is Edge.END else ()
         case Exists(body=body):
             return tuple(_inside(event, "EXISTS") for event in edges(body, edge))
         case NotExists(body=body):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from weft.algebra.access import News
+from weft.algebra.access import DeltaScan
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
+from weft.execution.groups import Group, Member
 from weft.execution.reader import Slice
-from weft.execution.shapes import Group, Member
 from weft.planning.plan import PARAMETERS, Branch
 
 MOST_SLICES: Final = 16
@@ -23,7 +23,7 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
     for group, branches in work:
         for branch in branches:
             for path in branch.paths.values():
-                if isinstance(path, News):
+                if isinstance(path, DeltaScan):
                     found = ranges.setdefault((path.table, path.column), [])
                     found += [_range(path, member, group.t) for member in group.members]
     result: dict[str, list[Slice]] = {}
@@ -32,7 +32,7 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
     return {table: tuple(slices) for table, slices in result.items()}
 
 
-def _range(path: News, member: Member, t: int) -> tuple[int | None, int]:
+def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
     """[tau - shift, t - shift) for one query; everything, where the shift is no constant."""
     shift = path.shift.micros
     for interval, count in path.shift.intervals:

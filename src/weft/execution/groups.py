@@ -21,7 +21,7 @@ _compiled: dict[tuple[int, str, tuple[TableSchema, ...]], Plan] = {}
 
 def body_of(shape: Plan, text: str) -> str:
     """A plan as the catalog stores it: the text of its first query, whose constants do not matter."""
-    return json.dumps({"sql": text, "entering": shape.entering})
+    return json.dumps({"sql": text, "from_now": shape.from_now})
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
@@ -29,7 +29,7 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
     key = (record.plan_id, record.body, tuple(tables.values()))
     if key not in _compiled:
         body = json.loads(record.body)
-        _compiled[key] = plan(body["sql"], tables, entering=body["entering"])
+        _compiled[key] = plan(body["sql"], tables, from_now=body["from_now"])
     return _compiled[key]
 
 
@@ -54,13 +54,13 @@ class Member:
 @dataclass(frozen=True)
 class Group:
     """Queries of one plan that run together; ``first`` where their windows are open at the beginning;
-    ``timely_only`` keeps the branches that time drives."""
+    ``time_driven_only`` keeps the branches that time drives."""
 
     plan_id: int
     shape: Plan
     members: tuple[Member, ...]
     t: int
-    timely_only: bool = False
+    time_driven_only: bool = False
 
     @property
     def first(self) -> bool:
@@ -70,8 +70,8 @@ class Group:
     def branches(self) -> tuple[Branch, ...]:
         """What to run: constants written in for one query, a parameter table for several."""
         events = self.shape.first if self.first else self.shape.branches
-        if self.timely_only:
-            events = tuple(event for event in events if event.driver.kind in ("since", "until"))
+        if self.time_driven_only:
+            events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
         window: dict[str, Scalar] = {"t": instant(self.t)}
         if self.first:
             window["tau"] = BEGINNING

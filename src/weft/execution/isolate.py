@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from weft.errors import ExecutionError
 from weft.execution.answers import candidates
+from weft.execution.groups import Group
 from weft.execution.reader import Reader
 from weft.execution.session import root_cause, spark_errors
-from weft.execution.shapes import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ class Snapshot:
     condition: Predicate
 
 
-DriverKind: TypeAlias = OneOf["arrival", "departure", "since", "until", "greatest"]
+DriverKind: TypeAlias = OneOf["arrival", "departure", "now_from", "now_before", "greatest"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ class TableSchema:
 
     ``start`` names the column that holds the first instant of a row's life; ``end`` the column that holds the
     instant at which it ended (NULL: not yet), or is None for an append-only table, where nothing ends.
+    ``source`` tells what ``id`` is of: a table of the home, or a standing query, whose answers are read as the table
+    ``results.NAME`` with ``_first_at`` as their start.
     """
 
     id: int
@@ -99,6 +101,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     start: str = "ts"
     end: str | None = None
+    source: Literal["table", "results"] = "table"
 
     def column(self, name: str) -> Column | None:
         """The column of that name, in any case, or None."""

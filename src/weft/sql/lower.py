@@ -52,7 +52,7 @@ from weft.sql.lower_scalar import (
 from weft.sql.parse import parse, place
 from weft.sql.refusal import only, refuse
 from weft.sql.render import name as quoted
-from weft.sql.scope import Names, Scope
+from weft.sql.scope import RESULTS, Names, Scope
 
 _JOINS: Final = ("", "INNER", "CROSS")
 
@@ -129,7 +129,7 @@ def _table(node: exp.Expr, scope: Scope) -> Scan:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
     only(node, "this", "alias", "db", "catalog", "joins")
-    if node.args.get("db") or node.args.get("catalog"):
+    if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
         raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read, by their plain name")
     if node.args.get("joins"):
         raise refuse("a join in parentheses", node, "write the joins one after another")
@@ -203,6 +203,8 @@ def _star(item: exp.Expr, scope: Scope) -> list[Output]:
     outputs, merged = [], set()
     for scan in chosen:
         for column in scan.table.columns:
+            if scan.table.source == "results" and column.name.startswith("_"):
+                continue  # when and in which order an answer was given is no part of the answer
             if column.name.lower() in scope.merged:
                 if column.name.lower() in merged:
                     continue

@@ -29,6 +29,9 @@ def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
     return f"The {what} are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
 
 
+RESULTS: Final = "results"
+"""``results.NAME`` are the answers of the standing query NAME."""
+
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|\d+)$", re.IGNORECASE)
 """How range variables end that the rewriting makes out of others (``replay.edges.witness``, ``incremental``,
 ``localize``). A user's alias that ends so gets one more _: it must never be what another alias is renamed to."""
@@ -64,14 +67,14 @@ class Scope:
 
     def add(self, table: exp.Table) -> Scan:
         """Takes a table of FROM in; raises SqlError where it is unknown or its alias is used twice."""
-        name = table.name
+        name = f"{RESULTS}.{table.name}" if table.args.get("db") else table.name
         known = {key.lower(): schema for key, schema in self.tables.items()}
         schema = known.get(name.lower())
         if schema is None:
             raise SqlError(
                 f"there is no table {name!r}", where=place(table), hint=suggestion(name, self.tables, "tables")
             )
-        alias = table.alias or name
+        alias = table.alias or table.name
         if alias.lower() in self.scans:
             raise SqlError(f"{alias!r} names two tables of one FROM", where=place(table), hint="Give each an alias.")
         scan = Scan(schema, self.names.fresh(alias))

@@ -21,10 +21,10 @@ from weft.derivation.simplify import simplify, starts_of
 from weft.execution.answers import ledger_select
 from weft.execution.groups import Group, Member
 from weft.execution.windows import slices_of
+from weft.instants import format_instant, format_interval, parse_instant
 from weft.planning.explain import explain
 from weft.planning.plan import Plan, columns_of, parameter_table, plan, stored_parameter
 from weft.planning.words import why
-from weft.schedule.clock import format_instant, format_interval, parse_instant
 from weft.sql import render
 from weft.sql.branch import branch_sql, query_sql
 from weft.sql.lower import bind

@@ -12,7 +12,7 @@ from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog
 from weft.catalog.records import MIN_INSTANT, Lease
 from weft.errors import ClockError, Refused
-from weft.schedule.clock import parse_instant
+from weft.instants import from_datetime, parse_instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def micros(instant: Instant) -> int:
     if isinstance(instant, dt.datetime):
         if instant.tzinfo is None:
             raise Refused(f"{instant} has no zone", hint="Give it one: datetime(…, tzinfo=timezone.utc).")
-        return (instant - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
+        return from_datetime(instant)
     return instant
 
 

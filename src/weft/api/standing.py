@@ -11,9 +11,9 @@ from weft.api.explaining import Known, explained
 from weft.api.opened import Instant, Opened, micros
 from weft.catalog.records import FromMode, PlanRecord, QueryRecord, Subscription, TickQuery
 from weft.errors import Conflict
+from weft.instants import parse_interval
 from weft.planning.explain import Explanation
 from weft.planning.plan import columns_of, plan, stored_parameter
-from weft.schedule.clock import parse_interval
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.api.opened import LEASE_WAIT_US, Instant, Opened, micros
 from weft.catalog.records import QueryRecord
 from weft.errors import ClockError, Conflict, WeftError
-from weft.schedule.clock import format_instant
+from weft.instants import format_instant
 
 if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered

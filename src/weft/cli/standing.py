@@ -118,7 +118,7 @@ def queries(home: HomeOption = None, json: JsonOption = False) -> None:
 
 
 def _every(query: QueryRecord) -> str:
-    from weft.schedule.clock import format_interval
+    from weft.instants import format_interval
 
     return "tick" if query.every_us is None else format_interval(query.every_us)
 

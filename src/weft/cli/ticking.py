@@ -129,7 +129,7 @@ def run(
     ] = "10s",
 ) -> None:
     """Tick for ever, each query at least as often as its --every; Ctrl-C or SIGTERM stops after the current tick."""
-    from weft.schedule.clock import parse_interval
+    from weft.instants import parse_interval
     from weft.schedule.runner import stopped_by_signals
 
     pace = parse_interval(poll)

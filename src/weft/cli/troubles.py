@@ -68,7 +68,8 @@ def tell_unexpected(error: Exception) -> int:
 
 
 def _write_log(error: Exception) -> Path | None:
-    from weft.schedule.clock import format_instant, now_us
+    from weft.instants import format_instant
+    from weft.schedule.clock import now_us
 
     home = _seen.get("home")
     folder = Path(home) / "logs" if home is not None and Path(home).is_dir() else _own_folder()

@@ -14,9 +14,9 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from weft.instants import format_rfc3339, from_datetime
 from weft.storage.ledger import ResultRow
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
 # What a spreadsheet takes for the beginning of a formula, or skips before one.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -42,7 +42,7 @@ def field_names(columns: Iterable[str]) -> list[str]:
 
 def json_values(row: ResultRow) -> list[Json]:
     """The values of ``field_names`` for one row, as JSON has them."""
-    return [row.ordinal, _rfc3339(row.first_at), row.tick, *(json_value(value) for value in row.values)]
+    return [row.ordinal, format_rfc3339(row.first_at), row.tick, *(json_value(value) for value in row.values)]
 
 
 def json_value(value: object) -> Json:
@@ -70,7 +70,7 @@ def csv_line(row: ResultRow) -> str:
 
     A text that a spreadsheet would run as a formula gets ``'`` before it.
     """
-    cells = [str(row.ordinal), _rfc3339(row.first_at), str(row.tick)]
+    cells = [str(row.ordinal), format_rfc3339(row.first_at), str(row.tick)]
     cells.extend(_cell(value) for value in row.values)
     return ",".join(cells) + "\n"
 
@@ -98,7 +98,7 @@ def _quoted(text: str) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, dt.datetime):
-        return _iso(value)
+        return format_rfc3339(from_datetime(value))
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -114,14 +114,3 @@ def _float_text(value: float) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return repr(value)
-
-
-def _rfc3339(instant: int) -> str:
-    try:
-        return _iso(_EPOCH + dt.timedelta(microseconds=instant))
-    except OverflowError:
-        return str(instant)
-
-
-def _iso(moment: dt.datetime) -> str:
-    return moment.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat() + "Z"

@@ -17,7 +17,7 @@ from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
 from weft.execution.due import NEVER
 from weft.execution.tick import Outcome
-from weft.schedule.clock import format_instant
+from weft.instants import format_instant
 
 WEEKS: Final = 6
 _PER_DAY: Final = 14

@@ -13,9 +13,10 @@ import duckdb
 import pyarrow as pa
 
 from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, DataType
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, format_full
 
-_FIRST: Final = "TIMESTAMPTZ '0001-01-01 00:00:00+00'"
-_LAST: Final = "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"
+_FIRST: Final = f"TIMESTAMPTZ '{format_full(FIRST_INSTANT)}+00'"
+_LAST: Final = f"TIMESTAMPTZ '{format_full(LAST_INSTANT)}+00'"
 _INTEGER: Final = "-?(0|[1-9][0-9]*)"
 _NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"

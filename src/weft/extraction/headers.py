@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
@@ -18,8 +18,8 @@ from email.policy import Compat32
 from email.utils import parsedate_tz
 from typing import Final
 
-DAY_US: Final = 86_400_000_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from weft.instants import DAY_US, SECOND_US, from_datetime
+
 _MAX_OFFSET_S: Final = 14 * 3_600
 _MAX_ENCODED: Final = 1 << 16
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -180,10 +180,10 @@ def instant_of(written: str | None, at: int) -> int | str:
         return f"impossible date {written[:80]!r}: an offset beyond 14 hours"
     try:
         # 60 is a leap second; time does not have it, so it is the second before.
-        moment = datetime(*parsed[:5], min(parsed[5], 59), tzinfo=timezone.utc)
+        moment = datetime(*parsed[:5], min(parsed[5], 59))
     except (ValueError, OverflowError):
         return f"impossible date {written[:80]!r}"
-    instant = int((moment - _EPOCH).total_seconds() - offset) * 1_000_000
+    instant = from_datetime(moment) - offset * SECOND_US
     if instant < 0:
         return f"impossible date {written[:80]!r}: before 1970"
     if instant > at + DAY_US:

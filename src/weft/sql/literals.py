@@ -6,7 +6,6 @@ Timestamps without an offset are UTC.  Intervals of months and years have no fix
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Final
 
@@ -15,6 +14,7 @@ from sqlglot import exp
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType
 from weft.errors import SqlError
+from weft.instants import read_day, read_instant
 from weft.sql.parse import place
 from weft.sql.refusal import refuse
 
@@ -30,7 +30,6 @@ UNITS: Final = {
 LONGEST: Final = 3_652_059 * UNITS["DAY"]
 """From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
 _CALENDAR: Final = ("MONTH", "QUARTER", "YEAR")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def number(node: exp.Literal) -> Literal:
@@ -71,42 +70,20 @@ def pattern(text: str, node: exp.Expr) -> None:
 
 def timestamp(text: str, node: exp.Expr) -> Literal:
     """An ISO 8601 instant; without an offset it is UTC."""
-    try:
-        moment = datetime.fromisoformat(_iso(text))
-    except ValueError:
+    instant = read_instant(text)
+    if instant is None:
         raise SqlError(
             f"{text!r} is not a timestamp", where=place(node), hint="Write it like TIMESTAMP '1993-04-05 12:00:00'."
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    delta = moment - _EPOCH
-    return Literal((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds, TIMESTAMP)
-
-
-def _iso(text: str) -> str:
-    """Python 3.10 reads only some of ISO 8601: give it the long form."""
-    found = re.fullmatch(
-        r"\s*(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?)?\s*",
-        text,
-    )
-    if found is None:
-        raise ValueError(text)
-    day, minutes, seconds, fraction, zone = found.groups()
-    if zone in ("Z", "UTC"):
-        zone = "+00:00"
-    elif zone and ":" not in zone:
-        zone = f"{zone[:3]}:{zone[3:]}"
-    return f"{day}T{minutes or '00:00'}:{seconds or '00'}.{(fraction or '0').ljust(6, '0')}{zone or ''}"
+        )
+    return Literal(instant, TIMESTAMP)
 
 
 def day(text: str, node: exp.Expr) -> Literal:
     """A calendar day, as days since 1970-01-01."""
-    try:
-        if re.fullmatch(r"\s*\d{4}-\d{2}-\d{2}\s*", text) is None:  # Python's own reading differs by version
-            raise ValueError(text)
-        return Literal((date.fromisoformat(text.strip()) - _EPOCH.date()).days, DATE)
-    except ValueError:
-        raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.") from None
+    found = read_day(text)
+    if found is None:
+        raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
+    return Literal(found, DATE)
 
 
 def unit_length(name: str, node: exp.Expr) -> int:

@@ -7,7 +7,6 @@ never reaches Spark (section 8).  ``to_duckdb`` turns it into DuckDB's dialect, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Final
 
@@ -34,6 +33,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, columns
 from weft.algebra.schema import INTERVAL, DataType
 from weft.errors import DerivationError
+from weft.instants import format_full, to_date
 
 _INFIX: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
@@ -46,7 +46,6 @@ _UNITS: Final = (
     (1_000_000, "SECOND"),
     (1, "MICROSECOND"),
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 Views = Mapping[str, str]
 """Range variable -> the view it reads."""
@@ -146,7 +145,7 @@ def literal(value: Literal) -> str:
     if type == "TIMESTAMP":
         return timestamp(raw)
     if type == "DATE":
-        return f"DATE '{(_EPOCH + timedelta(days=raw)).date().isoformat()}'"
+        return f"DATE '{to_date(raw).isoformat()}'"
     if type == "INTERVAL":
         return interval(raw)
     return str(raw) if raw >= 0 else f"({raw})"
@@ -154,9 +153,7 @@ def literal(value: Literal) -> str:
 
 def timestamp(micros: int) -> str:
     """TIMESTAMP '…', UTC to the microsecond; instants before year 1 or after 9999 are brought to the nearest."""
-    lowest, highest = -62_135_596_800_000_000, 253_402_300_799_999_999
-    moment = _EPOCH + timedelta(microseconds=min(max(micros, lowest), highest))
-    return f"TIMESTAMP '{moment.strftime('%Y').zfill(4)}{moment.strftime('-%m-%d %H:%M:%S.%f')}+00:00'"
+    return f"TIMESTAMP '{format_full(micros)}+00:00'"
 
 
 def interval(micros: int) -> str:

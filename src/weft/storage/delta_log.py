@@ -17,12 +17,11 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
+from weft.instants import from_datetime
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 # Delta cuts the instants of its statistics to milliseconds, the greatest too.
 _LOST_MICROSECONDS: Final = 999
 
@@ -257,8 +256,7 @@ def _data_file(path: Path, action: Mapping[str, Any]) -> DataFile:
 
 def _instant(value: Any, lost: int) -> Any:
     if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
-        return (aware - _EPOCH) // _MICROSECOND + lost
+        return from_datetime(value) + lost
     return value
 
 

@@ -16,12 +16,10 @@ from typing import Final
 
 from weft.algebra.schema import DataType
 from weft.errors import StorageError
+from weft.instants import to_date, to_datetime
 
 Value = object
 """str, bool, int, float, Decimal, bytes, datetime (UTC), date, timedelta, or None."""
-
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-_FIRST_DAY: Final = dt.date(1970, 1, 1)
 
 
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
@@ -54,7 +52,7 @@ def _boolean(text: str) -> bool:
 def _instant(text: str) -> dt.datetime | int:
     microseconds = int(text)
     try:
-        return _EPOCH + dt.timedelta(microseconds=microseconds)
+        return to_datetime(microseconds)
     except OverflowError:
         return microseconds
 
@@ -62,7 +60,7 @@ def _instant(text: str) -> dt.datetime | int:
 def _date(text: str) -> dt.date | int:
     days = int(text)
     try:
-        return _FIRST_DAY + dt.timedelta(days=days)
+        return to_date(days)
     except OverflowError:
         return days
 

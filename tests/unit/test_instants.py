@@ -6,9 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.catalog.records import MIN_INSTANT
 from weft.errors import Refused
-from weft.schedule.clock import format_instant, format_interval, now_us, parse_instant, parse_interval
+from weft.instants import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    MIN_INSTANT,
+    format_full,
+    format_instant,
+    format_interval,
+    format_rfc3339,
+    from_datetime,
+    parse_instant,
+    parse_interval,
+    read_day,
+    read_instant,
+    to_date,
+    to_datetime,
+)
+from weft.schedule.clock import now_us
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -27,6 +42,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
         ("1970-01-01 05:45:00+05:45", 0),
         ("  1970-01-01 00:00:00 UTC  ", 0),
         ("1900-01-01", -2208988800000000),
+        ("1970-01-01T00:00:00.0000019", 1),
     ],
 )
 def test_instants_are_read(text: str, expected: int) -> None:
@@ -35,7 +51,7 @@ def test_instants_are_read(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "now", "1993", "1993-13-01", "1993-02-30", "1993-02-03T25:00", "1993-02-03T10:00:00.1234567",
+    ["", "now", "1993", "1993-13-01", "1993-02-30", "1993-02-03T25:00",
      "1993-02-03 10:00 CET", "93-02-03", "1993-02-03T10:00+99:00", "1993-02-03T10:00+01:75", "2020-01-01; DROP",
      "0000-01-01", "9999-12-31T23:00-02:00", "0001-01-01 00:00 +01:00"],
 )  # fmt: skip
@@ -49,6 +65,34 @@ def test_what_is_no_instant_is_refused(text: str) -> None:
 def test_what_is_shown_is_read_back(moment: dt.datetime) -> None:
     instant = (moment - EPOCH) // dt.timedelta(microseconds=1)
     assert parse_instant(format_instant(instant)) == instant
+
+
+@given(st.datetimes(timezones=st.just(dt.timezone.utc)))
+def test_every_form_names_the_same_instant(moment: dt.datetime) -> None:
+    instant = from_datetime(moment)
+    assert to_datetime(instant) == moment
+    assert instant == (moment - EPOCH) // dt.timedelta(microseconds=1)
+    assert read_instant(format_rfc3339(instant)) == read_instant(format_full(instant)) == instant
+    assert dt.datetime.fromisoformat(format_full(instant)) == moment.replace(tzinfo=None)
+
+
+def test_days_are_read() -> None:
+    assert [read_day(text) for text in ("1970-01-01", " 1969-12-31 ", "1970-02-30", "1970-1-1", "0000-01-01")] == [
+        0,
+        -1,
+        None,
+        None,
+        None,
+    ]
+    assert to_date(-1) == dt.date(1969, 12, 31)
+
+
+def test_the_ends_of_the_calendar() -> None:
+    assert format_instant(FIRST_INSTANT) == "0001-01-01 00:00:00 UTC"
+    assert format_rfc3339(LAST_INSTANT) == "9999-12-31T23:59:59.999999Z"
+    assert format_rfc3339(LAST_INSTANT + 1) == str(LAST_INSTANT + 1)
+    assert format_full(LAST_INSTANT + 1) == "9999-12-31 23:59:59.999999"
+    assert format_instant(733_968_000_500_000) == "1993-04-05 00:00:00.5 UTC"
 
 
 def test_instants_are_shown() -> None:

@@ -38,7 +38,7 @@ def bless(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process."""
-    from weft.execution.session import spark_session, stop_session
+    from weft.runtime.session import spark_session, stop_session
 
     os.environ["WEFT_CANARY"] = CANARY
     yield spark_session(tmp_path_factory.mktemp("spark-log"))

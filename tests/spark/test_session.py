@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.execution.jars import jar_folder
+from weft.runtime.jars import jar_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ROUND_TRIP = """
 import sys
 from pathlib import Path
-from weft.execution.java import find_java
-from weft.execution.session import spark_session, stop_session
+from weft.runtime.java import find_java
+from weft.runtime.session import spark_session, stop_session
 home = Path(sys.argv[1])
 print("origin", find_java().origin)
 spark = spark_session(home)
@@ -35,7 +35,7 @@ stop_session()
 LONG_JOB = """
 import sys
 from pathlib import Path
-from weft.execution import session
+from weft.runtime import session
 spark = session.spark_session(Path(sys.argv[1]))
 print(session._running.gateway.proc.pid, flush=True)
 try:
@@ -100,7 +100,7 @@ def test_what_goes_wrong_in_spark_is_in_the_log_and_not_on_the_screen(tmp_path: 
     script = """
 import sys
 from pathlib import Path
-from weft.execution.session import plain_errors, spark_session
+from weft.runtime.session import plain_errors, spark_session
 from weft.errors import ExecutionError
 spark = spark_session(Path(sys.argv[1]))
 for text in ("SELECT nope FROM range(3)", "SELECT raise_error('so there')", "SELECT * FROM text.`/etc/passwd`"):
@@ -143,7 +143,7 @@ def test_ctrl_c_stays_the_programs_own(tmp_path: Path) -> None:
 import signal, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from weft.execution.session import session_started, spark_session
+from weft.runtime.session import session_started, spark_session
 def interrupted(self, *_):
     print("ours", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
@@ -163,7 +163,7 @@ def test_a_session_whose_jvm_died_is_replaced(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from weft.errors import ExecutionError
-from weft.execution import session
+from weft.runtime import session
 spark = session.spark_session(Path(sys.argv[1]))
 process = session._running.gateway.proc
 os.kill(process.pid, signal.SIGKILL)
@@ -187,7 +187,7 @@ def test_a_start_that_fails_says_so_in_one_line(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from weft.errors import ExecutionError
-from weft.execution.session import spark_session
+from weft.runtime.session import spark_session
 try:
     spark_session(Path(sys.argv[1]))
 except ExecutionError as error:

@@ -17,7 +17,7 @@ from weft.catalog.records import Lease, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution import tables
 from weft.execution.tables import Appended, append, settle, table_frame
-from weft.storage.delta_log import snapshot
+from weft.storage.delta_log import delta_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +126,7 @@ def test_own_times_become_ts_and_never_go_back(replay: Store) -> None:
 
 def test_a_batch_is_one_file_in_order_of_ts(replay: Store) -> None:
     replay.append(("c", "g", 1, 30), ("a", "g", 2, 10), ("b", "g", 3, 20))
-    (file,) = snapshot(replay.home / replay.table.path).files
+    (file,) = delta_snapshot(replay.home / replay.table.path).files
     stored = pq.read_table(file.path)
     assert stored.column("msgid").to_pylist() == ["a", "b", "c"]
     assert file.rows == 3

@@ -19,8 +19,8 @@ from weft.schedule.clock import now_us
 class Weft(Loading, Standing, Ticking):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
-    Spark starts with the first operation that computes (a load, ``try_query``, a tick with something to do) and is then
-    this process's one session.
+    Spark starts with the first operation that computes (a load, ``try_query``, a tick with something to do); the JVM is
+    this process's one, the session (temporary views, settings) this home's.
     """
 
     @classmethod
@@ -56,7 +56,10 @@ class Weft(Loading, Standing, Ticking):
         return cls(folder, catalog, wall)
 
     def close(self) -> None:
-        """Lets go of the catalog; the Spark session, which other homes may share, stays."""
+        """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""
+        from weft.runtime.session import release_session
+
+        release_session(self.home)
         self.catalog.close()
 
     def __enter__(self) -> Weft:

@@ -44,8 +44,8 @@ class Opened:
         self.clock = clock
 
     def session(self) -> SparkSession:
-        """The process's Spark session, started at the first call (5 to 15 seconds); raises ExecutionError."""
-        from weft.execution.session import spark_session
+        """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
+        from weft.runtime.session import spark_session
 
         return spark_session(self.home)
 

@@ -13,7 +13,7 @@ from weft.instants import format_instant
 
 if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
-    from weft.execution.doctor import Check
+    from weft.runtime.doctor import Check
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 
@@ -95,6 +95,6 @@ class Ticking(Opened):
 
 def doctor(home: Path | None, at: int) -> Iterator[Check]:
     """The checks, for a home that may not be one; ``at`` is the wall's instant."""
-    from weft.execution.doctor import examine
+    from weft.runtime.doctor import examine
 
     return examine(home, at)

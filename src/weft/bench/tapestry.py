@@ -27,10 +27,10 @@ from weft.catalog.holder import this_process
 from weft.catalog.records import Lease
 from weft.execution.groups import body_of, instant
 from weft.execution.reader import Reader
-from weft.execution.session import spark_session, stop_session
 from weft.execution.tables import append
 from weft.execution.tick import run_tick
 from weft.planning.plan import at_instant, columns_of, plan, stored_parameter
+from weft.runtime.session import spark_session, stop_session
 from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:

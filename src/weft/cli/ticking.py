@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
-    from weft.execution.tick import Outcome, TickReport
+    from weft.execution.tick import QueryOutcome, TickReport
     from weft.schedule.ticking import Ticked
 
 
@@ -92,7 +92,7 @@ def tell_tick(weft: Weft, report: TickReport) -> None:
     table(("query", "window from", "new", ""), rows, title=title, right=(2,))
 
 
-def _remark(weft: Weft, each: Outcome) -> str:
+def _remark(weft: Weft, each: QueryOutcome) -> str:
     if each.rows:
         return ""
     why = plain(each.reason or "")
@@ -104,7 +104,7 @@ def _remark(weft: Weft, each: Outcome) -> str:
     return f"{why}; time alone adds none" if why else "time alone adds none"
 
 
-def _next(each: Outcome) -> int | None:
+def _next(each: QueryOutcome) -> int | None:
     from weft.execution.due import NEVER
 
     return None if each.next_due is None or each.next_due >= NEVER else each.next_due

@@ -16,7 +16,7 @@ from weft.catalog import layout
 from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
 from weft.execution.due import NEVER
-from weft.execution.tick import Outcome
+from weft.execution.tick import QueryOutcome
 from weft.instants import format_instant
 
 WEEKS: Final = 6
@@ -194,7 +194,7 @@ def _ingest(demo: _Demo, week: int) -> None:
     demo.stage.say(f"  {done.stored} stored, {done.known} known, {done.quarantined} quarantined, {done.late} late")
 
 
-def _row(demo: _Demo, outcome: Outcome) -> tuple[str, str, str, str]:
+def _row(demo: _Demo, outcome: QueryOutcome) -> tuple[str, str, str, str]:
     query = outcome.query
     after = demo.seen.get(query.name, 0)
     rows = list(islice(demo.weft.results(query.name, after=after), outcome.rows))
@@ -205,7 +205,7 @@ def _row(demo: _Demo, outcome: Outcome) -> tuple[str, str, str, str]:
     return query.name, query.user, str(outcome.rows), told or _why_none(outcome)
 
 
-def _why_none(outcome: Outcome) -> str:
+def _why_none(outcome: QueryOutcome) -> str:
     due = outcome.next_due
     when = f"\nnext by time alone: {format_instant(due)}" if due is not None and due < NEVER else ""
     return (outcome.reason or "") + when

@@ -13,8 +13,8 @@ from weft.algebra.schema import DataType
 from weft.catalog.records import TableRecord
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
-from weft.execution.session import plain_errors
 from weft.planning.plan import at_instant, columns_of, columns_read, encoded
+from weft.runtime.session import plain_errors
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from weft.errors import ExecutionError
 from weft.execution.answers import candidates
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
-from weft.execution.session import root_cause, spark_errors
+from weft.runtime.session import root_cause, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

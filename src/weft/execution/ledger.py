@@ -16,9 +16,9 @@ from weft.catalog import layout
 from weft.errors import LeaseLost
 from weft.execution.groups import Member
 from weft.execution.reader import Reader
-from weft.execution.spark_settings import scanning
 from weft.failpoint import failpoint
-from weft.storage.delta_log import has_commits, snapshot
+from weft.runtime.settings import scanning
+from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.fence import find_version, make_durable
 from weft.storage.ledger import APP_ID
 
@@ -54,7 +54,7 @@ def _known(spark: SparkSession, home: Path, query_ids: Sequence[int]) -> DataFra
     low, high = min(query_ids), max(query_ids)
     files = [
         str(file.path)
-        for file in snapshot(folder, check_files=False).files
+        for file in delta_snapshot(folder, check_files=False).files
         if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
     ]
     if not files:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
-from weft.execution.spark_settings import scanning, small
+from weft.runtime.settings import scanning, small
 from weft.sql.render import name as quoted
-from weft.storage.delta_log import DataFile, Snapshot, has_commits, snapshot
+from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,15 +61,15 @@ class Reader:
     spark: SparkSession
     home: Path
     tables: Mapping[str, TableRecord]
-    snapshots: dict[str, Snapshot | None] = field(default_factory=dict)
+    snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     kept: list[DataFrame] = field(default_factory=list)
     relations: dict[str, DataFrame] = field(default_factory=dict)
 
-    def snapshot(self, name: str) -> Snapshot | None:
+    def snapshot(self, name: str) -> DeltaSnapshot | None:
         """The table's version and files; None while nothing was ever written."""
         if name not in self.snapshots:
             folder = self.home / self.tables[name].path
-            self.snapshots[name] = snapshot(folder, check_files=False) if has_commits(folder) else None
+            self.snapshots[name] = delta_snapshot(folder, check_files=False) if has_commits(folder) else None
         return self.snapshots[name]
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:

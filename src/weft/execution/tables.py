@@ -19,9 +19,9 @@ from weft.catalog import Catalog
 from weft.catalog.records import MIN_INSTANT, HomeRecord, Lease, Reservation, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution.reader import empty, spark_schema
-from weft.execution.session import plain_errors
 from weft.failpoint import failpoint
-from weft.storage.delta_log import has_commits, snapshot, transaction_version
+from weft.runtime.session import plain_errors
+from weft.storage.delta_log import delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_commit, find_version, make_durable, spend
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _without_known(
     """
     from pyspark.sql import functions
 
-    files = [str(file.path) for file in snapshot(path, check_files=False).files if file.rows != 0]
+    files = [str(file.path) for file in delta_snapshot(path, check_files=False).files if file.rows != 0]
     if not files:
         return batch
     with plain_errors("looking up what is known already"):

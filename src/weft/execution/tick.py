@@ -22,12 +22,12 @@ from weft.execution.answers import candidates, union
 from weft.execution.groups import Member, compiled, grouped, tau_of
 from weft.execution.isolate import failing_queries
 from weft.execution.reader import Reader
-from weft.execution.session import spark_errors
-from weft.execution.spark_settings import small
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.planning.plan import Plan
-from weft.storage.delta_log import latest_version, snapshot
+from weft.runtime.session import spark_errors
+from weft.runtime.settings import small
+from weft.storage.delta_log import delta_snapshot, latest_version
 from weft.storage.ledger import count_by_query
 from weft.storage.verify import require_whole
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QueryOutcome:
     """What a tick did for one query; instants in microseconds UTC.
 
     ``next_due`` is the next instant at which time alone can add a row (None: none, or not looked for).
@@ -56,7 +56,7 @@ class TickReport:
 
     tick_id: int
     t: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[QueryOutcome, ...]
 
 
 @dataclass
@@ -230,7 +230,7 @@ def _commit(
             continue
         rows = counts.get(query.query_id, 0)
         reason = None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables, run.t)
-        outcomes.append(Outcome(query, member.tau, run.t, rows, reason, nexts.get(query.query_id)))
+        outcomes.append(QueryOutcome(query, member.tau, run.t, rows, reason, nexts.get(query.query_id)))
     failpoint("tick.counting")
     run.catalog.commit_tick(
         run.token,
@@ -243,7 +243,7 @@ def _commit(
     failpoint("tick.committed")
     for query_id, why in run.failed.items():
         query = run.catalog.query_by_id(query_id)
-        outcomes.append(Outcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
+        outcomes.append(QueryOutcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
     outcomes.sort(key=lambda outcome: outcome.query.query_id)
     return TickReport(run.tick.tick_id, run.t, tuple(outcomes))
 
@@ -253,7 +253,7 @@ def _versions(run: _Run, version: int | None) -> list[tuple[str, int, int]]:
     found = [(table.path, table.version, table.rows) for table in run.tables.values() if table.version >= 0]
     if version is not None:
         folder = layout.ledger_folder(run.home)
-        now = snapshot(folder, check_files=False)
+        now = delta_snapshot(folder, check_files=False)
         assert latest_version(folder) == now.version
         found.append((layout.LEDGER, now.version, now.rows or 0))
     return found

@@ -15,8 +15,8 @@ from weft.delivery.outbox import Delivered, deliver
 from weft.errors import CatalogError, LeaseLost, SqlError
 from weft.execution import due
 from weft.execution.groups import Member, compiled, tau_of
-from weft.execution.session import plain_errors
 from weft.execution.tick import TickReport, run_tick
+from weft.runtime.session import plain_errors
 
 Choice = Callable[[Sequence[QueryRecord]], Sequence[QueryRecord]]
 """Which of the home's queries a tick runs."""

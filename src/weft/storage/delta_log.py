@@ -44,7 +44,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class DeltaSnapshot:
     """A table as of its last commit; ``rows`` is None where a file has no count."""
 
     path: Path
@@ -67,7 +67,7 @@ def has_commits(path: Path) -> bool:
     return bool(_numbered(path, _COMMIT)) or bool(_numbered(path, _CHECKPOINT))
 
 
-def snapshot(path: Path, *, check_files: bool = True) -> Snapshot:
+def delta_snapshot(path: Path, *, check_files: bool = True) -> DeltaSnapshot:
     """The table as of its last commit; ``check_files`` looks at each data file's size and ends, not at its content.
 
     Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
@@ -77,7 +77,7 @@ def snapshot(path: Path, *, check_files: bool = True) -> Snapshot:
     if check_files:
         for file in files:
             check_data_file(file)
-    return Snapshot(path, table.version(), files)
+    return DeltaSnapshot(path, table.version(), files)
 
 
 def transaction_version(path: Path, app_id: str) -> int | None:

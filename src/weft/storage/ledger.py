@@ -16,7 +16,7 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, has_commits, snapshot
+from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, delta_snapshot, has_commits
 from weft.storage.values import Value, decode
 
 APP_ID: Final = "weft-ledger"
@@ -55,7 +55,7 @@ def read_rows(home: Path, query: QueryRecord, after: int = 0, limit: int | None 
     expected = first
     waiting: dict[int, tuple[int, int, list[str | None]]] = {}
     for ordinal, first_at, tick, row in _scan(
-        _relevant(snapshot(folder, check_files=False).files, query, first, last), query, first, last
+        _relevant(delta_snapshot(folder, check_files=False).files, query, first, last), query, first, last
     ):
         if ordinal < expected or ordinal in waiting:
             raise StorageError(f"the answer {ordinal} of {query.name} is in the ledger twice", hint=RESTORE_HINT)

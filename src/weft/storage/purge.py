@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.catalog import layout
 from weft.errors import StorageError
-from weft.storage.delta_log import has_commits, snapshot
+from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.fence import make_durable
 
 
@@ -35,5 +35,5 @@ def purge(home: Path, query_ids: Collection[int]) -> tuple[str, int, int] | None
             where=str(folder),
             hint="Nothing else was changed; remove --purge can be run again.",
         ) from error
-    now = snapshot(folder, check_files=False)
+    now = delta_snapshot(folder, check_files=False)
     return layout.LEDGER, now.version, now.rows or 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.catalog.records import TableRecord
 from weft.errors import StorageError
-from weft.storage.delta_log import RESTORE_HINT, check_data_file, has_commits, snapshot
+from weft.storage.delta_log import RESTORE_HINT, check_data_file, delta_snapshot, has_commits
 
 
 def sample_rows(home: Path, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
@@ -18,7 +18,7 @@ def sample_rows(home: Path, table: TableRecord, limit: int = 5) -> list[tuple[ob
     folder = home / table.path
     if table.version < 0 or not has_commits(folder):
         return []
-    files = snapshot(folder, check_files=False).files
+    files = delta_snapshot(folder, check_files=False).files
     names = [column.name for column in table.schema.columns]
     for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), str(each.path)), reverse=True):
         check_data_file(file)

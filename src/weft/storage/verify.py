@@ -10,10 +10,10 @@ from weft.catalog.records import StoredVersion
 from weft.errors import StorageError
 from weft.storage.delta_log import (
     RESTORE_HINT,
-    Snapshot,
+    DeltaSnapshot,
     check_data_file,
+    delta_snapshot,
     has_commits,
-    snapshot,
 )
 
 
@@ -62,7 +62,7 @@ def _verify_one(home: Path, path: str, stored: StoredVersion, unsettled: bool) -
             return []
         return [Finding(path, f"the table is gone: {stored.rows} rows were recorded", RESTORE_HINT)]
     try:
-        found = snapshot(folder, check_files=False)
+        found = delta_snapshot(folder, check_files=False)
     except StorageError as error:
         return [_of_log(path, error, folder, stored)]
     if found.version < stored.version:
@@ -77,7 +77,7 @@ def _verify_one(home: Path, path: str, stored: StoredVersion, unsettled: bool) -
     return findings
 
 
-def _of_files(path: str, found: Snapshot) -> list[Finding]:
+def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
     findings = []
     for file in found.files:
         try:

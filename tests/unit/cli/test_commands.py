@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from weft.cli import tables as tables_commands
-from weft.execution.session import session_started
+from weft.runtime.session import session_started
 
 Weft = Callable[..., Any]
 

@@ -13,9 +13,9 @@ from weft.errors import StorageError
 from weft.storage.delta_log import (
     added_files,
     check_log,
+    delta_snapshot,
     has_commits,
     latest_version,
-    snapshot,
     transaction_version,
 )
 
@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
-    found = snapshot(table)
+    found = delta_snapshot(table)
     assert (found.version, found.rows, len(found.files)) == (2, 6, 3)
     newest = max(found.files, key=lambda file: file.greatest["ts"])
     assert newest.path == newest_data_file(table)
@@ -49,7 +49,7 @@ def test_a_folder_without_a_table(tmp_path: Path) -> None:
     assert not has_commits(tmp_path)
     assert latest_version(tmp_path) is None
     with pytest.raises(StorageError, match="no Delta table"):
-        snapshot(tmp_path)
+        delta_snapshot(tmp_path)
     # A writer that died before its first commit leaves data and an empty log.
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "part-0.parquet").touch()
@@ -69,7 +69,7 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
     write_table(table, [9_000_000], number=4)
     commit_file(table, 0).unlink()
     commit_file(table, 1).unlink()
-    assert snapshot(table).rows == 7
+    assert delta_snapshot(table).rows == 7
     assert latest_version(table) == check_log(table) == 3
 
 
@@ -111,7 +111,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError) as reported:
-        snapshot(table)
+        delta_snapshot(table)
     assert reported.value.hint
     assert str(table) in str(reported.value)
 

@@ -8,8 +8,8 @@ import pytest
 
 from weft.catalog import open_catalog
 from weft.errors import ExecutionError
-from weft.execution import doctor
-from weft.execution.doctor import Check, examine
+from weft.runtime import doctor
+from weft.runtime.doctor import Check, examine
 
 AT = 1_700_000_000_000_000
 

@@ -1,4 +1,5 @@
-"""The one Spark session of this process: started late, quiet, in UTC, with Delta (design, sections 7 and 8).
+"""Spark in this process, one JVM and a session for each home: started late, quiet, in UTC, with Delta (design, sections
+7 and 8).
 
 Starting takes 5 to 15 seconds, so nothing here runs on import and whatever needs no Spark never calls it.  The JVM's
 standard output and error, Spark's log and the messages of pyspark and py4j all go to ``logs/spark.log`` of the home.
@@ -15,14 +16,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.errors import ExecutionError, LeaseLost, WeftError
-from weft.execution.jars import check_pair, find_jars
-from weft.execution.java import cache_folder, find_java
+from weft.runtime.jars import check_pair, find_jars
+from weft.runtime.java import cache_folder, find_java
+from weft.runtime.settings import local_master, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,9 +45,12 @@ _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
 
 @dataclass(frozen=True)
 class _Running:
+    """The JVM, and the session from which those of the homes are made; itself it is never given out."""
+
     session: SparkSession
     gateway: Any
     log: Path
+    of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
 
 
 _running: _Running | None = None
@@ -53,11 +58,12 @@ _starting: Final = threading.Lock()
 
 
 def spark_session(home: Path | None, *, master: str | None = None) -> SparkSession:
-    """The session of this process, started at the first call; later calls get the same one, whatever they name.
+    """The session of a home: its temporary views and settings are seen by no other home's.
 
-    ``home`` says whose ``logs/`` takes Spark's log (None: the cache folder's).  ``master`` is Spark's master URL; by
-    default ``WEFT_SPARK_MASTER``, else all cores of this machine.  A session whose JVM has died is replaced.  Raises
-    ExecutionError where Java, the jars or the pair of Spark and Delta does not allow a start, naming the log.
+    The first call of a process starts the JVM.  ``home`` says whose ``logs/`` takes Spark's log then (None: the cache
+    folder's).  ``master`` is Spark's master URL; by default ``WEFT_SPARK_MASTER``, else all cores of this machine.
+    Sessions whose JVM has died are replaced.  Raises ExecutionError where Java, the jars or the pair of Spark and Delta
+    does not allow a start, naming the log.
     """
     global _running
     with _starting:
@@ -65,17 +71,26 @@ def spark_session(home: Path | None, *, master: str | None = None) -> SparkSessi
             _discard(_running)
             _running = None
         if _running is None:
-            _running = _start(home, master or os.environ.get("WEFT_SPARK_MASTER") or f"local[{os.cpu_count() or 2}]")
-        return _running.session
+            _running = _start(home, master or os.environ.get("WEFT_SPARK_MASTER") or local_master())
+        if home not in _running.of_homes:
+            _running.of_homes[home] = _running.session.newSession()
+        return _running.of_homes[home]
+
+
+def release_session(home: Path | None) -> None:
+    """Lets go of a home's session, with its views and settings; whoever still works in it may go on."""
+    with _starting:
+        if _running is not None:
+            _running.of_homes.pop(home, None)
 
 
 def session_started() -> bool:
-    """Whether this process has a session whose JVM lives."""
+    """Whether this process has a JVM that lives."""
     return _running is not None and _alive(_running)
 
 
 def stop_session() -> None:
-    """Stops the session and waits for its JVM to end; does nothing where there is none."""
+    """Stops the sessions and waits for its JVM to end; does nothing where there is none."""
     global _running
     with _starting:
         if _running is not None:
@@ -86,57 +101,6 @@ def stop_session() -> None:
 def log_path(home: Path | None) -> Path:
     """Where Spark's log of a home is."""
     return (home if home is not None else cache_folder()) / "logs" / "spark.log"
-
-
-def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
-    """Every Spark setting that Weft makes, as ``spark.…`` names and values."""
-    cores = str(os.cpu_count() or 2)
-    return {
-        "spark.app.name": "weft",
-        "spark.master": master,
-        "spark.jars": ",".join(str(jar) for jar in jars),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # Names on this machine need not resolve, and nobody else is to reach the driver.
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
-        "spark.driver.memory": os.environ.get("WEFT_SPARK_MEMORY") or _memory(),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
-        # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.timestampType": "TIMESTAMP_LTZ",
-        "spark.sql.ansi.enabled": "false",
-        # A query is untrusted text.
-        "spark.sql.runSQLOnFiles": "false",
-        "spark.sql.variable.substitute": "false",
-        # Speed on small data: a tick is many small jobs.
-        "spark.sql.shuffle.partitions": cores,
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.databricks.delta.commitStats.collect": "false",
-        "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
-        # A relation names its files: looking at a few dozen of them is no work for a job.
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
-        # Read without a JVM, where deletion vectors are refused.
-        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
-    }
-
-
-def _local(master: str) -> bool:
-    return master.startswith("local")
-
-
-def _memory() -> str:
-    """A quarter of the machine's memory, between 1 and 4 GiB."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):  # not told on this system
-        total = 0
-    return f"{min(4096, max(1024, total // 4 // 2**20))}m"
 
 
 def _start(home: Path | None, master: str) -> _Running:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from weft.errors import ExecutionError
-from weft.execution import jars
-from weft.execution.jars import check_pair, find_jars, jar_folder, present_jars
-from weft.execution.java import Java
+from weft.runtime import jars
+from weft.runtime.jars import check_pair, find_jars, jar_folder, present_jars
+from weft.runtime.java import Java
 
 JAVA = Java(Path("/none"), Path("/none/bin/java"), 17, "nowhere")
 

@@ -21,7 +21,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from weft.errors import ExecutionError
-from weft.execution.java import Java, cache_folder, trust_store
+from weft.runtime.java import Java, cache_folder, trust_store
 
 SPARK_VERSION: Final = "4.1.3"
 DELTA_VERSION: Final = "4.4.0"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import ExecutionError
-from weft.execution import java
-from weft.execution.java import find_java, trust_store
+from weft.runtime import java
+from weft.runtime.java import find_java, trust_store
 
 
 @pytest.fixture(autouse=True)

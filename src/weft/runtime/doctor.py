@@ -14,8 +14,8 @@ from typing import Final
 
 from weft.catalog import open_catalog
 from weft.errors import WeftError
-from weft.execution.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
-from weft.execution.java import find_java
+from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
+from weft.runtime.java import find_java
 from weft.storage.verify import verify
 
 PYTHON: Final = (3, 10)

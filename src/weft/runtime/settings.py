@@ -1,0 +1,116 @@
+"""Every setting of Spark that Weft makes: those it starts with, and those for a part of a tick.
+
+Spark plans the parts of a tick in two ways, scans of whole tables and joins among small relations.
+
+A tick's news and look-ups are small and in one partition each, so joins among them need no exchange: without
+broadcasts (a job each) and without adaptive execution (a job a stage) the union of all branches is one job, a task a
+branch.  Nor is code generated for it: its constants are new at every tick, so the code would be compiled and warmed up
+anew each time, which took several times as long as the work.  Scans do not change from tick to tick, and keep all that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.runtime.java import cache_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_SCAN: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+
+
+def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
+    """What Spark is started with, as ``spark.…`` names and values; every session begins with them."""
+    cores = str(os.cpu_count() or 2)
+    return {
+        "spark.app.name": "weft",
+        "spark.master": master,
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Names on this machine need not resolve, and nobody else is to reach the driver.
+        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
+        "spark.driver.memory": os.environ.get("WEFT_SPARK_MEMORY") or _memory(),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
+        # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.ansi.enabled": "false",
+        # A query is untrusted text.
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.variable.substitute": "false",
+        # Speed on small data: a tick is many small jobs.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.databricks.delta.commitStats.collect": "false",
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
+        # A relation names its files: looking at a few dozen of them is no work for a job.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
+        # Read without a JVM, where deletion vectors are refused.
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+    }
+
+
+def _local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _memory() -> str:
+    """A quarter of the machine's memory, between 1 and 4 GiB."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):  # not told on this system
+        total = 0
+    return f"{min(4096, max(1024, total // 4 // 2**20))}m"
+
+
+def local_master() -> str:
+    """The master URL that uses all cores of this machine."""
+    return f"local[{os.cpu_count() or 2}]"
+
+
+@contextmanager
+def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
+    """Within the block Spark plans for small relations (unless ``when`` is false: a first delivery is not small)."""
+    with _settings(spark, _SMALL if when else {}):
+        yield
+
+
+@contextmanager
+def scanning(spark: SparkSession) -> Iterator[None]:
+    """Within the block Spark plans for scans of whole tables; what is kept in memory keeps its plan."""
+    with _settings(spark, _SCAN):
+        yield
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    before = {name: str(spark.conf.get(name)) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)

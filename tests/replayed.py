@@ -62,7 +62,7 @@ def first_instants(weft: Weft, name: str) -> dict[Row, int]:
 
 def stored_rows(weft: Weft, table: str) -> list[Row]:
     """A table's rows, sorted, read without any of Weft's code."""
-    record = weft.catalog.table(table)
+    record = weft.catalog.tables.named(table)
     return delta_rows(weft.home / record.path, [column.name for column in record.schema.columns])
 
 
@@ -100,8 +100,8 @@ def load(
 ) -> None:
     """Appends rows (instants as microseconds) to a table, made where it is not there; ts is column ``own_time``'s."""
     catalog = weft.catalog
-    if table not in {known.name for known in catalog.tables()}:
-        catalog.create_table(table, columns, None, columns[own_time][0])
+    if table not in {known.name for known in catalog.tables.all()}:
+        catalog.tables.create(table, columns, None, columns[own_time][0])
     if not rows:
         return
     names = [name for name, _ in columns]
@@ -114,9 +114,9 @@ def load(
         | {"_seq": pa.array(range(len(rows)), pa.int64())}
     )
     assert batch.column_names[: len(names)] == names
-    with weft.writing("load") as lease:
-        load_id = catalog.begin_load(catalog.table(table).table_id, "a test", "file", None, AT)
-        append(spark, catalog, weft.home, lease, catalog.table(table), load_id, batch, AT, None)
+    with weft.writing("load") as writer:
+        load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
+        append(spark, writer, weft.home, catalog.tables.named(table), load_id, batch, AT, None)
 
 
 def _running(times: Sequence[int]) -> Iterator[int]:

@@ -192,7 +192,7 @@ def arrived(home: Path, corpus: Corpus, parts: Sequence[Part]) -> Weft:
 
 def stored(weft: Weft) -> pa.Table:
     """What the closed forms and the timelines need of the stored messages."""
-    folder = weft.home / weft.catalog.table("msgs").path
+    folder = weft.home / weft.catalog.tables.named("msgs").path
     return DeltaTable(folder).to_pyarrow_table(columns=["msgid", "newsgroup", "inreplyto", "ts"])
 
 

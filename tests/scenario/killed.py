@@ -91,14 +91,14 @@ def contents(weft: Weft) -> Contents:
 
 def _require_settled(weft: Weft) -> None:
     catalog = weft.catalog
-    assert catalog.open_reservations() == ()
-    assert catalog.planned_tick() is None
+    assert catalog.reservations.still_open() == ()
+    assert catalog.ticks.planned() is None
     assert catalog.lease() is None
-    assert [entry for entry in catalog.unsent() if entry.state == "pending"] == []
+    assert [entry for entry in catalog.outbox.unsent() if entry.state == "pending"] == []
     assert verify(catalog, weft.home) == []
-    for record in catalog.tables():
+    for record in catalog.tables.all():
         assert record.rows == len(stored_rows(weft, record.name)), record.name
-    assert sum(query.rows for query in catalog.queries()) == len(ledger_rows(weft.home))
+    assert sum(query.rows for query in catalog.queries.all()) == len(ledger_rows(weft.home))
 
 
 def _lines(path: Path) -> list[Row]:
@@ -114,7 +114,7 @@ def _lines(path: Path) -> list[Row]:
 def require_laws(weft: Weft) -> None:
     """Laws 1 and 2: what was delivered is what evaluating the texts at every instant gives, first instants too."""
     catalog = weft.catalog
-    timeline = Timeline({t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables()})
+    timeline = Timeline({t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()})
     instants = timeline.instants(_MOMENTS, catalog.home().forward, (0, 2 * DAY, 3 * DAY))
     for name, (text, _) in pipeline.QUERIES.items():
         assert first_instants(weft, name) == timeline.first(text, instants), name

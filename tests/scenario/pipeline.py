@@ -54,7 +54,7 @@ def load_votes(weft: Weft, sources: Path) -> None:
 def install(weft: Weft, _sources: Path) -> None:
     for name, (text, channel) in QUERIES.items():
         try:
-            weft.catalog.query(name)
+            weft.catalog.queries.named(name)
         except NotFound:
             weft.install(name, text, user="someone", to=[channel])
 
@@ -73,7 +73,7 @@ def second_tick(weft: Weft, _sources: Path) -> None:
 
 def _tick(weft: Weft, t: int) -> None:
     """Ticks at ``t`` unless that was done, and delivers in any case."""
-    died = weft.catalog.planned_tick()
+    died = weft.catalog.ticks.planned()
     if died is not None or weft.catalog.home().forward < t:
         weft.tick(now=max(t, weft.catalog.home().forward, died.t if died is not None else t))
     weft.deliver()

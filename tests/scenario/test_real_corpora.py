@@ -54,8 +54,8 @@ def seven(
 
 
 def test_seven_ticks_give_what_the_closed_forms_say(seven: Delivered) -> None:
-    assert seven.weft.catalog.table("msgs").rows == seven.corpus.stored
-    ticks = seven.weft.catalog.tick_queries(seven.weft.catalog.query("Q4").query_id, 10)
+    assert seven.weft.catalog.tables.named("msgs").rows == seven.corpus.stored
+    ticks = seven.weft.catalog.ticks.of_query(seven.weft.catalog.queries.named("Q4").query_id, 10)
     assert len(ticks) == 7 and sum(bool(tick.rows) for tick in ticks) >= 4
     for name in NAMES:
         assert seven.closed[name], name

@@ -119,7 +119,7 @@ def test_jobs_and_commits_do_not_grow_with_the_plans(stored: Path, spark: SparkS
     for count in (1, 5, 50):
         texts = SHAPES[:: len(SHAPES) // count][:count] if count > 1 else [Q4]
         weft = home_with(stored, tmp_path / f"home{count}", texts)
-        assert len(weft.catalog.plans()) == count
+        assert len(weft.catalog.queries.plans()) == count
         costs[count] = ticks(weft, spark, 2)
         print(count, "plans", costs[count])
         assert all(cost.rows for cost in costs[count])
@@ -143,7 +143,7 @@ def test_a_thousand_queries_of_one_shape_cost_what_one_does(stored: Path, spark:
         weft = home_with(stored, tmp_path / f"home{count}", texts)
         print(count, "queries installed in", time.perf_counter() - began)
         assert time.perf_counter() - began < 60 + 0.06 * count
-        assert len(weft.catalog.plans()) == 1
+        assert len(weft.catalog.queries.plans()) == 1
         costs[count] = ticks(weft, spark, 3)
         print(count, "queries", costs[count])
     few, many = costs.values()

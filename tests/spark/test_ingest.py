@@ -39,7 +39,7 @@ def no_spark() -> Any:
 
 
 def rows(spark: SparkSession, catalog: Catalog, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    frame = table_frame(spark, home(catalog), catalog.table(table))
+    frame = table_frame(spark, home(catalog), catalog.tables.named(table))
     return sorted(tuple(row) for row in frame.selectExpr(*columns).collect())
 
 
@@ -67,9 +67,9 @@ def test_mail_is_stored_once_known_again_and_late_where_it_is(
     )
     spool(tmp_path / "more", articles(2, 6, first=20))
     assert load(tmp_path / "more", tmp_path / "spool") == Summary("msgs", stored=2, known=8, late=1)
-    assert catalog.table("msgs").rows == 8
-    assert catalog.open_reservations() == ()
-    kept = catalog.quarantined()
+    assert catalog.tables.named("msgs").rows == 8
+    assert catalog.reservations.still_open() == ()
+    kept = catalog.quarantine.all()
     assert [(record.position, quarantined_bytes(home(catalog), record)) for record in kept] == [
         ("8", files["8"]),
         ("9", files["9"]),
@@ -87,7 +87,7 @@ def test_what_was_in_quarantine_is_stored_once_it_can_be_read(
     tried = retry(home(catalog), catalog, lambda: spark, AT + 9 * DAY)
     assert (tried.read, tried.kept, tried.stored) == (1, 1, 1)
     assert rows(spark, catalog, "msgs", "msgid", "newsgroup") == [("1@x", "comp.x")]
-    assert [record.position for record in catalog.quarantined()] == ["2"]
+    assert [record.position for record in catalog.quarantine.all()] == ["2"]
     assert retry(home(catalog), catalog, no_spark, AT + 9 * DAY).kept == 1
 
 
@@ -142,7 +142,7 @@ def test_a_load_that_died_goes_on_where_it_was(
     load = file_loader(catalog, lambda: spark)
     with pytest.raises(Killed):
         load(path, progress=killed)
-    assert catalog.table("t").rows == 2
+    assert catalog.tables.named("t").rows == 2
     assert load(path) == Summary("t", stored=3, known=2)
     assert rows(spark, catalog, "t", "a") == [(n,) for n in range(1, 6)]
 
@@ -156,11 +156,11 @@ def test_a_load_that_died_goes_on_where_it_was(
     monkeypatch.setattr("weft.extraction.file_casting.MAX_ROWS", 4)
     with pytest.raises(Conflict, match="another process"):
         load(path, progress=overtake)
-    assert catalog.table("t").rows == 5 + 6
+    assert catalog.tables.named("t").rows == 5 + 6
 
 
 def test_a_table_that_is_not_of_mail_takes_none(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.create_table("msgs", [("a", STRING)])
+    catalog.tables.create("msgs", [("a", STRING)])
     spool(tmp_path / "s", articles(1))
     with pytest.raises(Refused, match="not a table of mail"):
         ingest_mail(home(catalog), catalog, no_spark, [tmp_path / "s"], at=AT)

@@ -95,7 +95,7 @@ def _set_last_ts(home: Path, instant: int) -> None:
 
 def delivered(weft: Weft, name: str) -> dict[Row, int]:
     """The query's answers with their first instants, on the grid."""
-    instants = [kind.name == "TIMESTAMP" for _, kind in weft.catalog.query(name).columns]
+    instants = [kind.name == "TIMESTAMP" for _, kind in weft.catalog.queries.named(name).columns]
     return {
         tuple(v - GRID if is_instant and v is not None else v for v, is_instant in zip(row, instants, strict=True)): s
         - GRID

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
-from weft.catalog import Catalog, open_catalog
-from weft.catalog.records import Lease, TableRecord
+from weft.catalog import Catalog, Writer, open_catalog
+from weft.catalog.records import TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution import tables
 from weft.execution.tables import Appended, append, settle, table_frame
@@ -37,13 +37,13 @@ class Store:
     def __init__(self, home: Path, spark: SparkSession, clock: str = "wall") -> None:
         self.home, self.spark = home, spark
         self.catalog: Catalog = open_catalog(home, create=True, clock=clock, at=NOW)  # type: ignore[arg-type]
-        self.lease: Lease = self.catalog.acquire("ingest", "one", NOW)
-        self.catalog.create_table("msgs", COLUMNS, ["msgid", "newsgroup"])
-        self.load = self.catalog.begin_load(self.table.table_id, "test", "mail", None, NOW)
+        self.writer: Writer = self.catalog.writer("ingest", "one", NOW)
+        self.catalog.tables.create("msgs", COLUMNS, ["msgid", "newsgroup"])
+        self.load = self.catalog.loads.begin(self.table.table_id, "test", "mail", None, NOW)
 
     @property
     def table(self) -> TableRecord:
-        return self.catalog.table("msgs")
+        return self.catalog.tables.named("msgs")
 
     def batch(self, *rows: tuple[Any, ...]) -> pa.Table:
         """Rows of (msgid, newsgroup, size, own time in seconds or None)."""
@@ -61,9 +61,8 @@ class Store:
         distinct_on = ("msgid", "newsgroup") if key else None
         return append(
             self.spark,
-            self.catalog,
+            self.writer,
             self.home,
-            self.lease,
             self.table,
             self.load,
             self.batch(*rows),
@@ -78,7 +77,7 @@ class Store:
 
     def take_over(self) -> None:
         """The writer is thought dead; another takes the lease."""
-        self.lease = self.catalog.acquire("ingest", "two", NOW + 10**12)
+        self.writer = self.catalog.writer("ingest", "two", NOW + 10**12)
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def test_own_times_become_ts_and_never_go_back(replay: Store) -> None:
     table = replay.table
     assert (table.rows, table.version, table.first_ts, table.last_ts) == (5, 2, 10 * SECOND, 30 * SECOND)
     assert replay.catalog.home().last_ts == 30 * SECOND
-    assert replay.catalog.open_reservations() == ()
+    assert replay.catalog.reservations.still_open() == ()
 
 
 def test_a_batch_is_one_file_in_order_of_ts(replay: Store) -> None:
@@ -150,7 +149,7 @@ def test_where_nothing_is_new_nothing_is_committed(replay: Store) -> None:
     replay.append(("a", "g", 1, 1))
     assert replay.append(("a", "g", 2, 5)) == Appended(0, 1, 0, None)
     assert (replay.table.version, replay.table.rows) == (1, 1)
-    assert replay.catalog.open_reservations() == ()
+    assert replay.catalog.reservations.still_open() == ()
 
 
 def test_on_a_wall_home_rows_get_the_clock(store: Store) -> None:
@@ -169,7 +168,7 @@ def test_on_a_wall_home_own_times_are_not_in_the_future(store: Store) -> None:
 def test_a_replay_home_without_a_clock_refuses_rows_without_time(replay: Store) -> None:
     with pytest.raises(ClockError, match="no clock before its first tick"):
         replay.append(("a", "g", 1, None))
-    assert replay.catalog.open_reservations() == ()
+    assert replay.catalog.reservations.still_open() == ()
     replay.append(("a", "g", 1, 7))
     replay.append(("b", "g", 1, None))  # now the clock is the last ts
     assert [row[2] for row in replay.rows()] == [7 * SECOND, 7 * SECOND]
@@ -182,12 +181,12 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     die_at("ingest.reserved")
     with pytest.raises(Died):
         replay.append(("b", "g", 1, 2))
-    (left,) = replay.catalog.open_reservations()
-    old = replay.lease
+    (left,) = replay.catalog.reservations.still_open()
+    old = replay.writer
     replay.take_over()
-    (settled,) = settle(replay.catalog, replay.home, replay.lease)
+    (settled,) = settle(replay.writer, replay.home)
     assert (settled.reservation, settled.rows) == (left, 0)
-    assert replay.catalog.open_reservations() == ()
+    assert replay.catalog.reservations.still_open() == ()
     # The dead writer wakes up and, having looked at its lease a moment too early, goes on to write.
     monkeypatch.setattr(replay.catalog, "check", lambda token: None)
     stamped, _ = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW, wall=False)
@@ -202,20 +201,20 @@ def test_dead_after_writing_its_rows_are_taken_over_exactly(replay: Store, die_a
         replay.append(("a", "g", 1, 1.000007), ("b", "g", 1, 2.000009))
     assert replay.table.rows == 0
     replay.take_over()
-    (settled,) = settle(replay.catalog, replay.home, replay.lease)
+    (settled,) = settle(replay.writer, replay.home)
     assert settled.rows == 2
     table = replay.table
     assert (table.rows, table.first_ts, table.last_ts) == (2, SECOND + 7, 2 * SECOND + 9)
-    assert settle(replay.catalog, replay.home, replay.lease) == ()
+    assert settle(replay.writer, replay.home) == ()
     die_at("nowhere")
     assert replay.append(("a", "g", 1, 1), ("b", "g", 1, 2), ("c", "g", 1, 3)) == Appended(1, 2, 0, 2)
 
 
 def test_a_writer_whose_lease_is_lost_stores_nothing(replay: Store) -> None:
     replay.append(("a", "g", 1, 1))
-    old = replay.lease
+    old = replay.writer
     replay.take_over()
-    replay.lease = old
+    replay.writer = old
     with pytest.raises(LeaseLost):
         replay.append(("b", "g", 1, 2))
     assert len(replay.rows()) == 1
@@ -224,16 +223,14 @@ def test_a_writer_whose_lease_is_lost_stores_nothing(replay: Store) -> None:
 def test_a_column_that_came_later_is_null_before(replay: Store) -> None:
     assert table_frame(replay.spark, replay.home, replay.table).count() == 0
     replay.append(("a", "g", 1, 1))
-    replay.catalog.evolve("msgs", [("price", DataType("DECIMAL", 10, 0)), ("seen", TIMESTAMP)])
+    replay.catalog.tables.evolve("msgs", [("price", DataType("DECIMAL", 10, 0)), ("seen", TIMESTAMP)])
     frame = table_frame(replay.spark, replay.home, replay.table)
     assert [(r.msgid, r.price, r.seen) for r in frame.collect()] == [("a", None, None)]
     seen = dt.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc)
     batch = replay.batch(("b", "g", 1, 2))
     batch = batch.append_column("price", pa.array([None], pa.decimal128(10, 0)))
     batch = batch.append_column("seen", pa.array([seen], pa.timestamp("us", "UTC")))
-    result = append(
-        replay.spark, replay.catalog, replay.home, replay.lease, replay.table, replay.load, batch, NOW, ("msgid",)
-    )
+    result = append(replay.spark, replay.writer, replay.home, replay.table, replay.load, batch, NOW, ("msgid",))
     assert result.stored == 1
     found = table_frame(replay.spark, replay.home, replay.table).selectExpr("msgid", "unix_micros(seen) AS us")
     assert sorted((r.msgid, r.us) for r in found.collect()) == [("a", None), ("b", 1577934245000006)]

@@ -118,10 +118,10 @@ def test_a_query_that_spark_refuses_is_set_aside_and_the_others_go_on(weft: Weft
     weft.install("fine", "SELECT msgid FROM msgs WHERE REGEXP_LIKE(newsgroup, 'rec')")
     done = weft.tick(now=day(5))
     assert rows(done) == {"good": 3, "bad": 0, "fine": 1}
-    failed = weft.catalog.query("bad")
+    failed = weft.catalog.queries.named("bad")
     assert failed.state == "failed" and failed.reason and failed.tau is None
     assert "\n" not in failed.reason and "Exception" not in failed.reason
-    assert (weft.catalog.query("good").tau, weft.catalog.query("fine").tau) == (day(5), day(5))
+    assert (weft.catalog.queries.named("good").tau, weft.catalog.queries.named("fine").tau) == (day(5), day(5))
     load(weft, spark, "msgs", [message("e", 6)])
     assert rows(weft.tick(now=day(7))) == {"good": 1, "fine": 0}
 

@@ -47,7 +47,7 @@ def known_tables(home: Path, at: int) -> Known:
         from weft.catalog import open_catalog
 
         with open_catalog(home, at=at) as catalog:
-            found = {table.name: table.schema for table in catalog.tables()}
+            found = {table.name: table.schema for table in catalog.tables.all()}
     if found:
         return Known(found, None)
     missing = "has no tables yet" if found is not None else "is not a home yet"

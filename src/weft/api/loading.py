@@ -83,18 +83,18 @@ class Loading(Opened):
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
-        return self.catalog.tables()
+        return self.catalog.tables.all()
 
     def describe(self, table: str, samples: int = 3) -> Description:
         """A table with at most ``samples`` rows of its newest file; raises NotFound, StorageError.  Starts no Spark."""
         from weft.storage.samples import sample_rows
 
-        record = self.catalog.table(table)
+        record = self.catalog.tables.named(table)
         return Description(record, tuple(sample_rows(self.home, record, samples)))
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
         """The records that could not be read, the oldest first."""
-        return self.catalog.quarantined()
+        return self.catalog.quarantine.all()
 
     def retry_quarantine(self, ids: Collection[int] | None = None) -> Retried:
         """Reads quarantined records again, all or those named; raises NotFound, StorageError, LeaseBusy."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import TableSchema
-from weft.catalog import Catalog
-from weft.catalog.records import MIN_INSTANT, Lease
+from weft.catalog import Catalog, Writer
+from weft.catalog.records import MIN_INSTANT
 from weft.errors import ClockError, Refused
 from weft.instants import from_datetime, parse_instant
 
@@ -51,7 +51,7 @@ class Opened:
 
     def schemas(self) -> Mapping[str, TableSchema]:
         """The home's tables as queries see them, by name."""
-        return {table.name: table.schema for table in self.catalog.tables()}
+        return {table.name: table.schema for table in self.catalog.tables.all()}
 
     def now(self) -> int:
         """The home's clock: the wall's time, or a replay home's last ``--now``, else its last ts.
@@ -77,11 +77,11 @@ class Opened:
         return max(self.now(), home.last_ts + 1)
 
     @contextmanager
-    def writing(self, purpose: str) -> Iterator[Lease]:
+    def writing(self, purpose: str) -> Iterator[Writer]:
         """Holds the writer's lease, what dead writers left behind being settled; raises LeaseBusy."""
-        with self.catalog.writing(purpose, self.clock, wait_us=LEASE_WAIT_US) as lease:
-            if self.catalog.open_reservations():
+        with self.catalog.writing(purpose, self.clock, wait_us=LEASE_WAIT_US) as writer:
+            if writer.reservations.still_open():
                 from weft.execution.tables import settle
 
-                settle(self.catalog, self.home, lease)
-            yield lease
+                settle(writer, self.home)
+            yield writer

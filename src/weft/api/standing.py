@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.api.explaining import Known, explained
 from weft.api.opened import Instant, Opened, micros
-from weft.catalog.records import FromMode, PlanRecord, QueryRecord, Subscription, TickQuery
+from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
 from weft.errors import Conflict
 from weft.instants import parse_interval
 from weft.planning.explain import Explanation
@@ -43,7 +43,7 @@ class Standing(Opened):
         at = self.now() if now is None else micros(now)
         from weft.execution.ad_hoc import ask
 
-        tables = {table.name: table for table in self.catalog.tables()}
+        tables = {table.name: table for table in self.catalog.tables.all()}
         return ask(self.session(), self.home, tables, compiled.query, at, limit)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
@@ -71,56 +71,54 @@ class Standing(Opened):
 
         every_us = parse_interval(every) if isinstance(every, str) else every
         channels = [canonical(channel, self.home) for channel in to]
-        with self.writing(f"install {name}") as lease:
+        with self.writing(f"install {name}") as writer:
             schemas = self.schemas()
             compiled = plan(sql, schemas, from_now=start == "now")  # refusals name places in the text as it was given
-            return self.catalog.install(
-                lease.token,
-                name,
-                user or _user(),
-                sql.strip(),
-                compiled.signature,
-                body_of(compiled, expanded(sql, schemas)),
-                [stored_parameter(value) for value in compiled.values],
-                columns_of(compiled.query),
-                every_us,
-                start,
-                self.open_instant() if start == "now" else None,
-                [channel for channel in channels if channel != "cursor"],
-                self.clock(),
+            definition = QueryDefinition(
+                name=name,
+                user=user or _user(),
+                sql=sql.strip(),
+                signature=compiled.signature,
+                plan_body=body_of(compiled, expanded(sql, schemas)),
+                parameters=tuple(stored_parameter(value) for value in compiled.values),
+                columns=columns_of(compiled.query),
+                every_us=every_us,
+                from_instant=self.open_instant() if start == "now" else None,
+                channels=tuple(channel for channel in channels if channel != "cursor"),
             )
+            return writer.queries.install(definition, self.clock())
 
     def queries(self) -> tuple[QueryRecord, ...]:
         """The installed queries, in the order of their ids."""
-        return self.catalog.queries()
+        return self.catalog.queries.all()
 
     def show(self, name: str, ticks: int = 5) -> Shown:
         """One query in full; raises NotFound."""
-        query = self.catalog.query(name)
-        same = [other for other in self.catalog.queries() if other.plan_id == query.plan_id]
+        query = self.catalog.queries.named(name)
+        same = [other for other in self.catalog.queries.all() if other.plan_id == query.plan_id]
         return Shown(
             query,
-            self.catalog.plan(query.plan_id),
+            self.catalog.queries.plan(query.plan_id),
             len(same),
-            self.catalog.subscriptions(query.query_id),
-            self.catalog.tick_queries(query.query_id, ticks),
+            self.catalog.subscriptions.all(query.query_id),
+            self.catalog.ticks.of_query(query.query_id, ticks),
         )
 
     def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
         """The query's answers of an ordinal above ``after``, in order, without Spark; raises NotFound, StorageError."""
         from weft.storage.ledger import read_rows
 
-        return read_rows(self.home, self.catalog.query(name), after, limit)
+        return read_rows(self.home, self.catalog.queries.named(name), after, limit)
 
     def pause(self, name: str) -> QueryRecord:
         """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""
-        with self.writing(f"pause {name}") as lease:
-            query = self.catalog.query(name)
+        with self.writing(f"pause {name}") as writer:
+            query = self.catalog.queries.named(name)
             if query.state != "active":
                 raise Conflict(
                     f"{query.name} is {query.state} already", hint=f"`weft resume {query.name}` lets it go on."
                 )
-            return self.catalog.set_state(lease.token, name, "paused")
+            return writer.queries.set_state(name, "paused")
 
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
         """Lets a query that was paused or failed go on, and has its channels that failed tried again at once.
@@ -128,26 +126,26 @@ class Standing(Opened):
         It goes on where it stopped; with ``skip`` at the home's present instant, answers that appeared in between being
         left out.  Raises NotFound, Conflict where nothing of it was stopped.
         """
-        with self.writing(f"resume {name}") as lease:
-            query = self.catalog.query(name)
-            failing = [s for s in self.catalog.subscriptions(query.query_id) if s.last_error is not None]
+        with self.writing(f"resume {name}") as writer:
+            query = self.catalog.queries.named(name)
+            failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
             if query.state == "active" and not failing:
                 raise Conflict(f"{query.name} is active already", hint=f"See `weft show {query.name}`.")
             for subscription in failing:
-                self.catalog.resume_subscription(lease.token, subscription.sub_id)
+                writer.subscriptions.resume(subscription.sub_id)
             if skip and query.state != "active":
-                self.catalog.skip_to(lease.token, name, max(self.open_instant(), query.tau or 0))
-            return self.catalog.set_state(lease.token, name, "active")
+                writer.queries.skip_to(name, max(self.open_instant(), query.tau or 0))
+            return writer.queries.set_state(name, "active")
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
         """Removes a query, its name being free again; with ``purge`` its answers, too.  Raises NotFound."""
-        with self.writing(f"remove {name}") as lease:
-            query = self.catalog.remove(lease.token, name, self.clock(), purge=purge)
-            going = [each.query_id for each in self.catalog.purging()]
+        with self.writing(f"remove {name}") as writer:
+            query = writer.queries.remove(name, self.clock(), purge=purge)
+            going = [each.query_id for each in self.catalog.queries.purging()]
             if going:
                 from weft.storage.purge import purge as take_out
 
-                self.catalog.purged(lease.token, going, take_out(self.home, going))
+                writer.queries.purged(going, take_out(self.home, going))
             return query
 
 

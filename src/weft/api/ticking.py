@@ -58,21 +58,21 @@ class Ticking(Opened):
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
         from weft.delivery.outbox import deliver
 
-        with self.writing("deliver") as lease:
-            return deliver(self.catalog, self.home, self.clock(), token=lease.token, clock=self.clock)
+        with self.writing("deliver") as writer:
+            return deliver(self.catalog, self.home, self.clock(), writer=writer, clock=self.clock)
 
     def time_driven(self, query: QueryRecord) -> bool:
         """Whether time alone can add rows to the query."""
         from weft.execution.groups import compiled
 
-        return compiled(self.catalog.plan(query.plan_id), self.schemas()).time_driven
+        return compiled(self.catalog.queries.plan(query.plan_id), self.schemas()).time_driven
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""
         return doctor(self.home, self.clock())
 
     def _active(self, name: str) -> QueryRecord:
-        query = self.catalog.query(name)
+        query = self.catalog.queries.named(name)
         if query.state != "active":
             raise Conflict(f"{query.name} is {query.state}", hint=f"`weft resume {query.name}` lets it go on.")
         return query

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.bench.netnews import COLUMNS, arrival, messages
 from weft.bench.queries import QUERIES
-from weft.catalog import Catalog, open_catalog
-from weft.catalog.holder import this_process
-from weft.catalog.records import Lease
+from weft.catalog import Catalog, Writer, open_catalog
+from weft.catalog.lease import this_process
+from weft.catalog.records import QueryDefinition
 from weft.execution.groups import body_of, instant
 from weft.execution.reader import Reader
 from weft.execution.tables import append
@@ -95,53 +95,47 @@ class Bench:
         self.home = home
         self.catalog: Catalog = open_catalog(home, create=True, clock="replay", at=now_us())
         self.spark: SparkSession = spark_session(home)
-        self.lease: Lease = self.catalog.acquire("bench", this_process(), now_us(), 24 * _AN_HOUR)
-        self.catalog.create_table("msgs", list(COLUMNS), None, "date")
+        self.writer: Writer = self.catalog.writer("bench", this_process(), now_us(), 24 * _AN_HOUR)
+        self.catalog.tables.create("msgs", list(COLUMNS), None, "date")
         self.count = 0
         self.group = ""
 
     def load(self, count: int) -> None:
         """Appends ``count`` messages through the door that ingest uses."""
-        table = self.catalog.table("msgs")
-        load = self.catalog.begin_load(table.table_id, "generated", "bench", None, now_us())
+        table = self.catalog.tables.named("msgs")
+        load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
         end = self.count + count
         while self.count < end:
             size = min(_BATCH, end - self.count)
             batch = messages(self.count, size)
-            append(self.spark, self.catalog, self.home, self.lease, table, load, batch, now_us(), None)
+            append(self.spark, self.writer, self.home, table, load, batch, now_us(), None)
             self.count += size
 
     def install(self) -> None:
         """Installs the five queries."""
-        schemas = {table.name: table.schema for table in self.catalog.tables()}
+        schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         for name, text in QUERIES.items():
             shape = plan(text, schemas)
-            self.catalog.install(
-                self.lease.token,
-                name,
-                "bench",
-                text,
-                shape.signature,
-                body_of(shape, text),
-                [stored_parameter(value) for value in shape.values],
-                columns_of(shape.query),
-                None,
-                "start",
-                None,
-                [],
-                now_us(),
+            definition = QueryDefinition(
+                name=name,
+                user="bench",
+                sql=text,
+                signature=shape.signature,
+                plan_body=body_of(shape, text),
+                parameters=tuple(stored_parameter(value) for value in shape.values),
+                columns=columns_of(shape.query),
             )
+            self.writer.queries.install(definition, now_us())
 
     def tick(self) -> tuple[float, int, int]:
         """One tick up to the last message: (seconds, Spark jobs, new rows)."""
 
         def run() -> int:
             reports = run_tick(
-                self.catalog,
+                self.writer,
                 self.home,
                 lambda: self.spark,
-                self.lease,
-                queries=self.catalog.queries(),
+                queries=self.catalog.queries.all(),
                 t=arrival(self.count),
                 at=now_us(),
             )
@@ -151,7 +145,7 @@ class Bench:
 
     def full(self) -> dict[str, float]:
         """Each query in full at this instant, as Spark runs it over the same files; seconds."""
-        tables = {table.name: table for table in self.catalog.tables()}
+        tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.home, tables)
         reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
@@ -231,7 +225,7 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
                 size.full.setdefault(name, []).append(each)
             say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows; in full {sum(full.values()):.2f} s")
     size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
-    bench.catalog.release(bench.lease.token)
+    bench.writer.release()
     return size
 
 

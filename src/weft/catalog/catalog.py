@@ -2,24 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from weft.catalog.definitions import Definitions
-from weft.catalog.home import Homes, open_database
-from weft.catalog.loads import Loads
+from weft.catalog.database import Database
+from weft.catalog.home import open_database, read_home
+from weft.catalog.lease import LEASE_TTL_US, Leases
+from weft.catalog.loads import Loads, Quarantine
+from weft.catalog.outbox import Outbox, Subscriptions
 from weft.catalog.queries import Queries
-from weft.catalog.records import Clock
-from weft.catalog.subscriptions import Subscriptions
+from weft.catalog.records import Clock, HomeRecord, Lease
+from weft.catalog.reservations import Reservations
+from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
-from weft.catalog.writing import Writing
 
 
-class Catalog(Homes, Definitions, Loads, Writing, Queries, Ticks, Subscriptions):
-    """A home's catalog: tables, loads, the lease, plans and queries, ticks, subscriptions; see each part's module.
+class CatalogParts:
+    """The parts of the catalog over one database; what each is for is told in its module."""
 
-    A method that takes a ``token`` first writes on behalf of a lease and raises LeaseLost once that is another's.
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.tables = Tables(database)
+        self.loads = Loads(database)
+        self.quarantine = Quarantine(database)
+        self.reservations = Reservations(database)
+        self.queries = Queries(database)
+        self.ticks = Ticks(database)
+        self.subscriptions = Subscriptions(database)
+        self.outbox = Outbox(database)
+
+    @property
+    def path(self) -> Path:
+        """The home's folder."""
+        return self._database.home
+
+    def home(self) -> HomeRecord:
+        """The home's id, clock and how far time has gone."""
+        with self._database.reading() as connection:
+            return read_home(connection)
+
+
+class Writer(CatalogParts):
+    """The catalog in the hands of the one who holds the lease: its parts can be changed.
+
+    Every change looks, in its own transaction, whether the lease is still this one, and raises LeaseLost where not.
     """
+
+    def __init__(self, database: Database, lease: Lease) -> None:
+        super().__init__(database.under(lease.token))
+        self.lease = lease
+        self._leases = Leases(database)
+
+    def check(self) -> None:
+        """Raises LeaseLost unless the lease is still held."""
+        self._leases.check(self.lease.token)
+
+    def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
+        """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
+        self._leases.renew(self.lease.token, at, ttl_us)
+
+    def release(self) -> None:
+        """Gives the lease back; does nothing where it is another's by now."""
+        self._leases.release(self.lease.token)
+
+
+class Catalog(CatalogParts):
+    """A home's catalog as anybody reads it; most changes need ``writing``."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._leases = Leases(database)
+
+    def lease(self) -> Lease | None:
+        """The lease now held (it may have run out), or None."""
+        return self._leases.held()
+
+    def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
+        """Takes the lease, to be given back by ``release``; raises LeaseBusy.  ``at`` is the wall's time."""
+        return Writer(self._database, self._leases.acquire(purpose, holder, at, ttl_us))
+
+    @contextmanager
+    def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
+        """Holds the lease for the block, having waited for it up to ``wait_us``; gives it back in every case.
+
+        ``clock`` tells the wall's time in microseconds.  Raises LeaseBusy.
+        """
+        writer = Writer(self._database, self._leases.acquire_within(wait_us, purpose, clock))
+        try:
+            yield writer
+        finally:
+            writer.release()
+
+    def close(self) -> None:
+        """Lets go of the database's connections."""
+        self._database.close()
 
     def __enter__(self) -> Catalog:
         return self
@@ -37,4 +115,4 @@ def open_catalog(home: Path, *, create: bool = False, clock: Clock = "wall", at:
     home, is damaged, or was written by a newer Weft.
     """
     folder = Path(home)
-    return Catalog(folder, open_database(folder, create=create, clock=clock, at=at))
+    return Catalog(Database(folder, open_database(folder, create=create, clock=clock, at=at)))

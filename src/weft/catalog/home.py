@@ -9,21 +9,12 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, insert, select, text, update
 
 from weft.catalog import layout, schema
+from weft.catalog.database import connect, speaking_plainly
 from weft.catalog.records import MIN_INSTANT, Clock, HomeRecord
-from weft.catalog.store import Store, connect, speaking_plainly
 from weft.errors import CatalogError
 
 _CREATION_OPTIONS: Final = {"weft_writes": True}
 _HAS_HOME: Final = text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'home'")
-
-
-class Homes(Store):
-    """The home's own record."""
-
-    def home(self) -> HomeRecord:
-        """The home's id, clock and how far time has gone."""
-        with self._read() as connection:
-            return read_home(connection)
 
 
 def read_home(connection: Connection) -> HomeRecord:

@@ -10,87 +10,75 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import schema
-from weft.catalog.definitions import record_version
+from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.records import FromMode, Parameter, PlanRecord, QueryRecord, QueryState
-from weft.catalog.store import Store, inserted_id
-from weft.catalog.writing import go_forward
+from weft.catalog.records import PlanRecord, QueryDefinition, QueryRecord, QueryState
+from weft.catalog.reservations import go_forward
+from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound
 
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
 
 
-class Queries(Store):
+class Queries:
     """What is installed; a query's id is never used again."""
 
-    def install(
-        self,
-        token: int,
-        name: str,
-        user: str,
-        sql: str,
-        signature: str,
-        plan_body: str,
-        parameters: Iterable[Parameter],
-        columns: Iterable[tuple[str, DataType]],
-        every_us: int | None,
-        from_mode: FromMode,
-        from_instant: int | None,
-        channels: Sequence[str],
-        at: int,
-    ) -> QueryRecord:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def install(self, query: QueryDefinition, at: int) -> QueryRecord:
         """Installs a query with its subscriptions, under the plan of its signature (made where there is none).
 
         With ``from_instant`` no later row gets a ts before it: what enters the answer from then on is all seen.  Raises
         Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``.
         """
-        with self._write(token) as connection:
-            if from_instant is not None:
-                go_forward(connection, from_instant)
-            _refuse_taken(connection, query_name(name), channels)
+        with self._database.changing_under_lease() as connection:
+            if query.from_instant is not None:
+                go_forward(connection, query.from_instant)
+            _refuse_taken(connection, query_name(query.name), query.channels)
             key = inserted_id(
                 connection,
                 insert(schema.queries).values(
-                    name=name,
-                    folded=folded(name),
-                    user=user,
-                    sql=sql,
-                    plan_id=_plan_of(connection, signature, plan_body),
-                    parameters=json.dumps([list(each) for each in parameters]),
-                    columns=json.dumps([[column, str(type_)] for column, type_ in columns]),
-                    every_us=every_us,
-                    from_mode=from_mode,
-                    from_instant=from_instant,
+                    name=query.name,
+                    folded=folded(query.name),
+                    user=query.user,
+                    sql=query.sql,
+                    plan_id=_plan_of(connection, query.signature, query.plan_body),
+                    parameters=json.dumps([list(each) for each in query.parameters]),
+                    columns=json.dumps([[column, str(type_)] for column, type_ in query.columns]),
+                    every_us=query.every_us,
+                    from_mode="start" if query.from_instant is None else "now",
+                    from_instant=query.from_instant,
                     next_ordinal=1,
                     state="active",
                     installed_at=at,
                 ),
             )
-            _subscribe(connection, key, channels)
+            _subscribe(connection, key, query.channels)
             return read_query(connection, key)
 
-    def queries(self, include_removed: bool = False) -> tuple[QueryRecord, ...]:
+    def all(self, include_removed: bool = False) -> tuple[QueryRecord, ...]:
         """The installed queries in the order of their ids."""
         wanted = select(schema.queries).order_by(schema.queries.c.query_id)
         if not include_removed:
             wanted = wanted.where(schema.queries.c.state != "removed")
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return tuple(_record(row) for row in connection.execute(wanted))
 
-    def query(self, name: str) -> QueryRecord:
+    def named(self, name: str) -> QueryRecord:
         """The live query of that name in any case; raises NotFound with the nearest name."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return _named(connection, name)
 
-    def query_by_id(self, query_id: int) -> QueryRecord:
+    def by_id(self, query_id: int) -> QueryRecord:
         """The query with that id, removed ones too; raises NotFound."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return read_query(connection, query_id)
 
     def plan(self, plan_id: int) -> PlanRecord:
         """The plan with that id; raises NotFound."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(select(schema.plans).where(schema.plans.c.plan_id == plan_id)).first()
         if row is None:
             raise NotFound(f"there is no plan {plan_id}")
@@ -99,47 +87,47 @@ class Queries(Store):
     def plans(self) -> tuple[PlanRecord, ...]:
         """The plans that a live query has, in the order of their ids."""
         live = select(schema.queries.c.plan_id).where(schema.queries.c.state != "removed")
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 select(schema.plans).where(schema.plans.c.plan_id.in_(live)).order_by(schema.plans.c.plan_id)
             )
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for row in rows)
 
-    def set_state(self, token: int, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
+    def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             query = _named(connection, name)
             return _change(connection, query.query_id, state=state, reason=reason)
 
-    def remove(self, token: int, name: str, at: int, *, purge: bool = False) -> QueryRecord:
+    def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
         """Removes a live query: its name is free again, its answers stay until they are purged.
 
         With ``purge`` they are marked to go: ``purging`` names it until ``purged`` is told.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             query = _named(connection, name)
             reason = PURGING if purge else None
             return _change(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """The removed queries whose answers are to go from the ledger, and may be half gone."""
-        return tuple(q for q in self.queries(include_removed=True) if q.state == "removed" and q.reason == PURGING)
+        return tuple(q for q in self.all(include_removed=True) if q.state == "removed" and q.reason == PURGING)
 
-    def purged(self, token: int, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
+    def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
         """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
                 _change(connection, query_id, reason="its answers were purged")
             if stored is not None:
                 record_version(connection, *stored)
 
-    def skip_to(self, token: int, name: str, instant: int) -> QueryRecord:
+    def skip_to(self, name: str, instant: int) -> QueryRecord:
         """Lets the query go on from ``instant``: answers that appeared before are never given.
 
         No later row gets a ts before it.  Raises ClockError for an instant before the query's tau, and as
         ``go_forward``.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             query = _named(connection, name)
             go_forward(connection, instant)
             if query.tau is not None and instant < query.tau:

@@ -156,6 +156,26 @@ class PlanRecord:
 
 
 @dataclass(frozen=True)
+class QueryDefinition:
+    """A query as it is installed: whose it is, its text, its plan and its constants, where its answers go.
+
+    ``signature`` and ``plan_body`` are of its plan; ``every_us`` as in QueryRecord; ``from_instant`` is the instant
+    from which a query ``--from now`` delivers (None: from the start); ``channels`` leave out the cursor.
+    """
+
+    name: str
+    user: str
+    sql: str
+    signature: str
+    plan_body: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, DataType], ...]
+    every_us: int | None = None
+    from_instant: int | None = None
+    channels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class QueryRecord:
     """A standing query.
 

@@ -12,31 +12,36 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from weft.catalog import schema
-from weft.catalog.definitions import record_version
+from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
 from weft.catalog.records import TickQuery, TickRecord
-from weft.catalog.store import Store, inserted_id
-from weft.catalog.writing import read_open_reservations
+from weft.catalog.reservations import read_open_reservations
+from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
 
 Count = tuple[int, "str | None", "int | None"]
 """What a tick did for a query: new rows, the reason where there are none, the next instant due by time alone."""
 
 
-class Ticks(Store):
+class Ticks:
     """Planning, committing and reading ticks."""
 
-    def plan_tick(self, token: int, t: int, queries: Iterable[tuple[int, int | None]], at: int) -> TickRecord:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def plan(self, t: int, queries: Iterable[tuple[int, int | None]], at: int) -> TickRecord:
         """Logs a tick at ``t`` of (query id, its tau) before it is run.
 
         Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
-        time; Conflict while an earlier tick is planned and not committed (finish ``planned_tick()`` first).
+        time; Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
             if _planned(connection) is not None:
                 raise Conflict("an earlier tick is not finished", hint="It is run again before a new one begins.")
-            key = inserted_id(connection, insert(schema.ticks).values(t=t, state="planned", token=token, planned_at=at))
+            key = inserted_id(
+                connection, insert(schema.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at)
+            )
             rows = [{"tick_id": key, "query_id": query_id, "tau": tau} for query_id, tau in queries]
             if rows:
                 connection.execute(insert(schema.tick_queries), rows)
@@ -45,14 +50,13 @@ class Ticks(Store):
                 set_home(connection, t0=t)
             return _read_tick(connection, key)
 
-    def planned_tick(self) -> TickRecord | None:
+    def planned(self) -> TickRecord | None:
         """The tick that was planned and neither committed nor abandoned, or None."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return _planned(connection)
 
-    def commit_tick(
+    def commit(
         self,
-        token: int,
         tick_id: int,
         ledger_version: int | None,
         counts: Mapping[int, Count],
@@ -64,7 +68,7 @@ class Ticks(Store):
         ``counts`` has (rows, reason, next due) by query id; a query of the tick that is not in it keeps its tau.
         ``versions`` are (path, Delta version, rows) of what was read and written.  All in one transaction.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             tick = _read_tick(connection, tick_id)
             if tick.state != "planned":
                 raise CatalogError(f"the tick {tick_id} is {tick.state} already")
@@ -85,36 +89,36 @@ class Ticks(Store):
             home = read_home(connection)
             set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
 
-    def set_aside(self, token: int, tick_id: int, failed: Mapping[int, str]) -> None:
+    def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
         of, kept = schema.tick_queries.c, schema.queries.c
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             for query_id, reason in failed.items():
                 connection.execute(delete(schema.tick_queries).where(of.tick_id == tick_id, of.query_id == query_id))
                 connection.execute(
                     update(schema.queries).where(kept.query_id == query_id).values(state="failed", reason=reason)
                 )
 
-    def abandon_tick(self, token: int, tick_id: int) -> None:
+    def abandon(self, tick_id: int) -> None:
         """Drops a planned tick of which nothing is in the ledger; its t may then be ticked again."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             tick = _read_tick(connection, tick_id)
             if tick.state != "planned":
                 raise CatalogError(f"the tick {tick_id} is {tick.state} already")
             connection.execute(update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="abandoned"))
 
-    def ticks(self, limit: int = 20) -> tuple[TickRecord, ...]:
+    def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
         """The latest ticks, the newest first."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             ids = connection.execute(
                 select(schema.ticks.c.tick_id).order_by(schema.ticks.c.tick_id.desc()).limit(limit)
             ).scalars()
             return tuple(_read_tick(connection, tick_id) for tick_id in ids.all())
 
-    def tick_queries(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
+    def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """What the latest ticks did for one query, the newest first."""
         of, tick = schema.tick_queries.c, schema.ticks.c
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 select(of.tick_id, of.query_id, tick.t, of.tau, tick.state, of.rows, of.reason)
                 .join_from(schema.tick_queries, schema.ticks)
@@ -124,10 +128,10 @@ class Ticks(Store):
             )
             return tuple(TickQuery(**row._mapping) for row in rows)
 
-    def tick_versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
+    def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
         """(path, Delta version, rows) as a tick recorded them."""
         kept = schema.tick_versions.c
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 select(kept.path, kept.version, kept.rows).where(kept.tick_id == tick_id).order_by(kept.path)
             )

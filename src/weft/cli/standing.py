@@ -182,7 +182,7 @@ def results(
     from weft.delivery.rendering import field_names, json_line
 
     with opened(home) as weft:
-        query = weft.catalog.query(name)
+        query = weft.catalog.queries.named(name)
         names = field_names([column for column, _ in query.columns])
         rows = weft.results(name, after=after, limit=limit)
         if json:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
-from weft.catalog import Catalog
+from weft.catalog import Catalog, Writer
 from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
 from weft.delivery.channel import Channel, Message
 from weft.delivery.registry import open_channel
@@ -48,23 +48,23 @@ def deliver(
     home: Path,
     at: int,
     *,
-    token: int | None = None,
+    writer: Writer | None = None,
     queries: Collection[int] | None = None,
     clock: Callable[[], int] | None = None,
 ) -> list[Delivered]:
     """Sends what is due to each subscription of ``queries`` (ids; None: all), and says what came of it.
 
-    ``at`` is the wall's time in microseconds.  Works under the lease of ``token``, else under one of its own (raises
+    ``at`` is the wall's time in microseconds.  Works under the lease of ``writer``, else under one of its own (raises
     LeaseBusy); with ``clock`` the lease is renewed before each message.  A channel's failure is stored and told, never
     raised; subscriptions with nothing to send are left out.
     """
-    lease = catalog.writing("deliver", clock or (lambda: at)) if token is None else nullcontext()
-    with lease as held:
-        run = _Run(catalog, home, at, held.token if held is not None else int(token or 0), clock)
+    own = catalog.writing("deliver", clock or (lambda: at)) if writer is None else nullcontext(writer)
+    with own as held:
+        run = _Run(held, home, at, clock)
         run.recover()
-        by_id = {query.query_id: query for query in catalog.queries()}
+        by_id = {query.query_id: query for query in catalog.queries.all()}
         done = []
-        for subscription in catalog.subscriptions():
+        for subscription in catalog.subscriptions.all():
             query = by_id.get(subscription.query_id)
             if query is None or (queries is not None and query.query_id not in queries):
                 continue
@@ -77,11 +77,10 @@ def deliver(
 class _Run:
     """One run of the outbox, under one lease."""
 
-    def __init__(self, catalog: Catalog, home: Path, at: int, token: int, clock: Callable[[], int] | None) -> None:
-        self._catalog = catalog
+    def __init__(self, writer: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
+        self._writer = writer
         self._home = home
         self._at = at
-        self._token = token
         self._clock = clock
         self._blocked: set[str] = set()
 
@@ -90,8 +89,8 @@ class _Run:
 
         Those of removed queries and parked subscriptions too: their place may be another's soon.
         """
-        subscriptions = {subscription.sub_id: subscription for subscription in self._catalog.subscriptions()}
-        for entry in self._catalog.unsent():
+        subscriptions = {subscription.sub_id: subscription for subscription in self._writer.subscriptions.all()}
+        for entry in self._writer.outbox.unsent():
             if entry.state != "pending":
                 continue
             subscription = subscriptions[entry.sub_id]
@@ -103,7 +102,7 @@ class _Run:
                 continue
             failpoint("delivery.recovered")
             if outcome == "undone":
-                self._catalog.settle_entry(self._token, entry.entry_id, "failed")
+                self._writer.outbox.settle(entry.entry_id, "failed")
             else:
                 self._settle(entry, outcome)
 
@@ -116,13 +115,13 @@ class _Run:
             channel = open_channel(subscription.channel, self._home)
         except Refused as refused:
             channel, error = None, str(refused)
-            self._catalog.note_failure(self._token, subscription.sub_id, error, self._next_attempt(subscription))
+            self._writer.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
         rows = read_rows(self._home, query, before)
         while channel is not None and error is None and current.delivered < query.rows:
             error = self._send_next(channel, current, query, rows)
-            current = self._catalog.subscription(current.sub_id)
+            current = self._writer.subscriptions.by_id(current.sub_id)
         if channel is None and error is None:  # the cursor
             return None
         return Delivered(
@@ -134,14 +133,14 @@ class _Run:
     ) -> str | None:
         """Sends one message; why it did not go, or None."""
         if self._clock is not None:
-            self._catalog.renew(self._token, self._clock())
+            self._writer.renew(self._clock())
         rows = self._next_rows(subscription, answers)
         try:
             position = channel.prepare()
         except DeliveryError as error:
-            self._catalog.note_failure(self._token, subscription.sub_id, str(error), self._next_attempt(subscription))
+            self._writer.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
             return str(error)
-        entry = self._catalog.open_entry(self._token, subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
+        entry = self._writer.outbox.open(subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
         failpoint("delivery.opened")
         try:
             channel.send(Message(entry.idempotency_key, query.name, query.columns, rows), position)
@@ -149,13 +148,13 @@ class _Run:
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        self._catalog.mark_sent(self._token, entry.entry_id, self._at)
+        self._writer.outbox.mark_sent(entry.entry_id, self._at)
         failpoint("delivery.marked")
         return None
 
     def _next_rows(self, subscription: Subscription, answers: Iterator[ResultRow]) -> tuple[ResultRow, ...]:
         """The next message's rows: those of a message that did not go before, else as many as one may hold."""
-        held = next((entry for entry in self._catalog.unsent() if entry.sub_id == subscription.sub_id), None)
+        held = next((entry for entry in self._writer.outbox.unsent() if entry.sub_id == subscription.sub_id), None)
         limit = MESSAGE_ROWS if held is None else held.last_ordinal - held.first_ordinal + 1
         rows: list[ResultRow] = []
         characters = 0
@@ -175,25 +174,25 @@ class _Run:
             return
         if outcome == "undone":
             pause_end = self._next_attempt(subscription)
-            self._catalog.mark_failed(self._token, entry.entry_id, str(error), pause_end)
+            self._writer.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
             self._settle(entry, outcome)
 
     def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown"]) -> None:
         if outcome == "sent":
-            self._catalog.mark_sent(self._token, entry.entry_id, self._at)
+            self._writer.outbox.mark_sent(entry.entry_id, self._at)
             return
         reason = (
             f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: sending was interrupted, "
             "and its place is not as it was left. Resuming sends them again."
         )
-        self._catalog.settle_entry(self._token, entry.entry_id, "unknown")
-        self._catalog.note_failure(self._token, entry.sub_id, reason, None)
+        self._writer.outbox.settle(entry.entry_id, "unknown")
+        self._writer.subscriptions.note_failure(entry.sub_id, reason, None)
 
     def _block(self, subscription: Subscription, error: DeliveryError | Refused) -> None:
         """Nothing may go to a place in which an interrupted message is still to be undone."""
         self._blocked.add(subscription.channel)
-        self._catalog.note_failure(self._token, subscription.sub_id, str(error), self._next_attempt(subscription))
+        self._writer.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
 
     def _is_due(self, subscription: Subscription, query: QueryRecord) -> bool:
         if subscription.state != "active" or subscription.channel in self._blocked:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.catalog import Catalog
-from weft.catalog.records import MIN_INSTANT, HomeRecord, Lease, Reservation, TableRecord
+from weft.catalog import Writer
+from weft.catalog.records import MIN_INSTANT, HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution.reader import empty, spark_schema
 from weft.failpoint import failpoint
@@ -71,9 +71,8 @@ def application(table_id: int) -> str:
 
 def append(
     spark: SparkSession,
-    catalog: Catalog,
+    writer: Writer,
     home: Path,
-    lease: Lease,
     table: TableRecord,
     load_id: int,
     batch: pa.Table,
@@ -91,7 +90,7 @@ def append(
     batch is in the table then), ClockError for rows without own time on a replay home whose clock was never set,
     ExecutionError where Spark fails.
     """
-    settle(catalog, home, lease)
+    settle(writer, home)
     path = home / table.path
     fresh = _first_of_equals(batch, distinct_on)
     if distinct_on and has_commits(path):
@@ -99,43 +98,41 @@ def append(
     if not fresh.num_rows:
         return Appended(0, batch.num_rows, 0, None)
     _make_delta_table(spark, path, table)
-    now = _clock(catalog.home(), at, fresh)
+    now = _clock(writer.home(), at, fresh)
     # Rows without a time of their own get the clock's, so nothing before it needs to be kept open.
     at_least = now if fresh.column(OWN_TIME).null_count == fresh.num_rows else MIN_INSTANT
-    reservation = catalog.reserve(lease.token, table.table_id, load_id, at_least)
+    reservation = writer.reservations.reserve(table.table_id, load_id, at_least)
     failpoint("ingest.reserved")
-    stamped, late = _stamp(fresh, table, reservation.floor, now, wall=catalog.home().clock == "wall")
-    version = _commit(spark, catalog, lease, path, stamped, reservation)
+    stamped, late = _stamp(fresh, table, reservation.floor, now, wall=writer.home().clock == "wall")
+    version = _commit(spark, writer, path, stamped, reservation)
     failpoint("ingest.written")
     bounds = pc.min_max(stamped.column(table.schema.start).cast(pa.int64())).as_py()
     make_durable(path, version)
-    catalog.commit_reservation(
-        lease.token, reservation.reservation_id, version, stamped.num_rows, bounds["min"], bounds["max"]
-    )
+    writer.reservations.commit(reservation.reservation_id, version, stamped.num_rows, bounds["min"], bounds["max"])
     failpoint("ingest.committed")
     return Appended(stamped.num_rows, batch.num_rows - stamped.num_rows, late, version)
 
 
-def settle(catalog: Catalog, home: Path, lease: Lease) -> tuple[Settled, ...]:
+def settle(writer: Writer, home: Path) -> tuple[Settled, ...]:
     """Closes the reservations that dead writers left open, needing no Spark; to be called by whoever took the lease.
 
     One whose commit is in Delta is recorded as committed.  Of any other the number is spent in Delta first, so that its
     writer, should it live, can no longer commit; then it is given up.
     """
-    return tuple(_settle_one(catalog, home, lease, reservation) for reservation in catalog.open_reservations())
+    return tuple(_settle_one(writer, home, reservation) for reservation in writer.reservations.still_open())
 
 
-def _settle_one(catalog: Catalog, home: Path, lease: Lease, reservation: Reservation) -> Settled:
-    table = catalog.table_by_id(reservation.table_id)
+def _settle_one(writer: Writer, home: Path, reservation: Reservation) -> Settled:
+    table = writer.tables.by_id(reservation.table_id)
     path, app, number = home / table.path, application(table.table_id), reservation.reservation_id
     found = find_commit(path, app, number, table.schema.start)
     if found is None and (transaction_version(path, app) or -1) < number:
         spend(path, app, number)
     if found is None or not found.rows:
-        catalog.abandon_reservation(lease.token, number)
+        writer.reservations.abandon(number)
         return Settled(reservation, 0)
     make_durable(path, found.version)
-    catalog.commit_reservation(lease.token, number, found.version, found.rows, found.first_ts, found.last_ts)
+    writer.reservations.commit(number, found.version, found.rows, found.first_ts, found.last_ts)
     return Settled(reservation, found.rows)
 
 
@@ -223,13 +220,11 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int, *, wall: b
     return stamped.select([column.name for column in table.schema.columns]), late
 
 
-def _commit(
-    spark: SparkSession, catalog: Catalog, lease: Lease, path: Path, rows: pa.Table, reservation: Reservation
-) -> int:
+def _commit(spark: SparkSession, writer: Writer, path: Path, rows: pa.Table, reservation: Reservation) -> int:
     """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
     app, number = application(reservation.table_id), reservation.reservation_id
     options = {"txnAppId": app, "txnVersion": str(number), "mergeSchema": "true"}
-    catalog.check(lease.token)
+    writer.check()
     with plain_errors("storing rows"):
         frame = spark.createDataFrame(rows).coalesce(1)
         frame.write.format("delta").mode("append").options(**options).save(str(path))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.catalog import Catalog, layout
-from weft.catalog.records import Lease, QueryRecord, TableRecord, TickRecord
+from weft.catalog import CatalogParts, Writer, layout
+from weft.catalog.records import QueryRecord, TableRecord, TickRecord
 from weft.errors import ClockError, SqlError
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
@@ -63,10 +63,9 @@ class TickReport:
 class _Run:
     """What one tick works with."""
 
-    catalog: Catalog
+    writer: Writer
     home: Path
     session: Callable[[], SparkSession]
-    token: int
     at: int
     tick: TickRecord
     tables: Mapping[str, TableRecord]
@@ -78,20 +77,19 @@ class _Run:
         return self.tick.t
 
 
-def prepare(catalog: Catalog, home: Path, lease: Lease) -> None:
+def prepare(writer: Writer, home: Path) -> None:
     """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
 
     Raises StorageError where it is not.
     """
-    settle(catalog, home, lease)
-    require_whole(catalog, home)
+    settle(writer, home)
+    require_whole(writer, home)
 
 
 def run_tick(
-    catalog: Catalog,
+    writer: Writer,
     home: Path,
     session: Callable[[], SparkSession],
-    lease: Lease,
     *,
     queries: Sequence[QueryRecord],
     t: int | None,
@@ -102,22 +100,22 @@ def run_tick(
     ``at`` is the wall's time.  ``session`` is called only where there is something to compute.  Raises ClockError for a
     t that the clock does not allow, StorageError for a damaged store, ExecutionError where Spark fails.
     """
-    prepare(catalog, home, lease)
+    prepare(writer, home)
     reports = []
-    died = catalog.planned_tick()
+    died = writer.ticks.planned()
     if died is not None:
-        reports.append(_run(catalog, home, session, lease, died, at))
-        alive = {query.query_id: query for query in catalog.queries()}
+        reports.append(_run(writer, home, session, died, at))
+        alive = {query.query_id: query for query in writer.queries.all()}
         queries = [alive[q.query_id] for q in queries if q.query_id in alive]
-    instant = _clock(catalog, t, at)
+    instant = _clock(writer, t, at)
     active = [query for query in queries if query.state == "active"]
-    planned = catalog.plan_tick(lease.token, instant, [(q.query_id, q.tau) for q in active], at)
+    planned = writer.ticks.plan(instant, [(q.query_id, q.tau) for q in active], at)
     failpoint("tick.planned")
-    reports.append(_run(catalog, home, session, lease, planned, at))
+    reports.append(_run(writer, home, session, planned, at))
     return tuple(reports)
 
 
-def _clock(catalog: Catalog, t: int | None, at: int) -> int:
+def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
     home = catalog.home()
     if t is None:
         if home.clock == "wall":
@@ -126,17 +124,15 @@ def _clock(catalog: Catalog, t: int | None, at: int) -> int:
             raise ClockError("this home's clock is replay and has not been set", hint="Say when: weft tick --now T.")
         else:
             t = home.now
-    return min([t, *(reservation.floor for reservation in catalog.open_reservations())])
+    return min([t, *(reservation.floor for reservation in catalog.reservations.still_open())])
 
 
-def _run(
-    catalog: Catalog, home: Path, session: Callable[[], SparkSession], lease: Lease, tick: TickRecord, at: int
-) -> TickReport:
-    tables = {table.name: table for table in catalog.tables()}
-    run = _Run(catalog, home, session, lease.token, at, tick, tables)
+def _run(writer: Writer, home: Path, session: Callable[[], SparkSession], tick: TickRecord, at: int) -> TickReport:
+    tables = {table.name: table for table in writer.tables.all()}
+    run = _Run(writer, home, session, at, tick, tables)
     members = [
         Member(query, tau_of(query, tau))
-        for query, tau in ((catalog.query_by_id(key), tau) for key, tau in tick.queries)
+        for query, tau in ((writer.queries.by_id(key), tau) for key, tau in tick.queries)
         if query.state != "removed"
     ]
     version = ledger.committed(home, tick.tick_id)
@@ -156,7 +152,7 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
         key = member.query.plan_id
         try:
             if key not in run.plans:
-                run.plans[key] = compiled(run.catalog.plan(key), schemas)
+                run.plans[key] = compiled(run.writer.queries.plan(key), schemas)
             fit.append(member)
         except SqlError as error:
             _set_aside(run, {member.query.query_id: str(error)})
@@ -166,7 +162,7 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
 def _set_aside(run: _Run, failed: Mapping[int, str]) -> None:
     """Takes queries out of the tick before anything of it is committed: a tick that is recovered from its commit in the
     ledger must not take them for queries without an answer."""
-    run.catalog.set_aside(run.token, run.tick.tick_id, failed)
+    run.writer.ticks.set_aside(run.tick.tick_id, failed)
     run.failed.update(failed)
 
 
@@ -232,8 +228,7 @@ def _commit(
         reason = None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables, run.t)
         outcomes.append(QueryOutcome(query, member.tau, run.t, rows, reason, nexts.get(query.query_id)))
     failpoint("tick.counting")
-    run.catalog.commit_tick(
-        run.token,
+    run.writer.ticks.commit(
         run.tick.tick_id,
         version,
         {o.query.query_id: (o.rows, o.reason, o.next_due) for o in outcomes},
@@ -242,7 +237,7 @@ def _commit(
     )
     failpoint("tick.committed")
     for query_id, why in run.failed.items():
-        query = run.catalog.query_by_id(query_id)
+        query = run.writer.queries.by_id(query_id)
         outcomes.append(QueryOutcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
     outcomes.sort(key=lambda outcome: outcome.query.query_id)
     return TickReport(run.tick.tick_id, run.t, tuple(outcomes))

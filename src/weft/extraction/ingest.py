@@ -46,7 +46,7 @@ def ingest_mail(
     begin(store)
     record = _mail_table(catalog, table, ts_from)
     source = ", ".join(printable(os.path.abspath(path)) for path in paths)
-    load_id = catalog.begin_load(record.table_id, source, "mail", None, at)
+    load_id = catalog.loads.begin(record.table_id, source, "mail", None, at)
     options: dict[str, object] = {"kind": "mail", "newsgroup": newsgroup, "ts_from": ts_from}
     return store_batches(store, record, load_id, batches_of(items, MAIL_COLUMNS), options, progress=progress)
 
@@ -54,7 +54,7 @@ def ingest_mail(
 def _mail_table(catalog: Catalog, name: str, ts_from: str | None) -> TableRecord:
     found = existing(catalog, name)
     if found is None:
-        return catalog.create_table(name, MAIL_COLUMNS, MAIL_KEY, ts_from)
+        return catalog.tables.create(name, MAIL_COLUMNS, MAIL_KEY, ts_from)
     columns = [(column.name, column.type) for column in found.schema.columns if column.name != found.schema.start]
     if columns != list(MAIL_COLUMNS) or found.keys != MAIL_KEY:
         raise Refused(f"{found.name} is not a table of mail", hint="Choose another name with --table.")
@@ -64,7 +64,7 @@ def _mail_table(catalog: Catalog, name: str, ts_from: str | None) -> TableRecord
 def existing(catalog: Catalog, name: str) -> TableRecord | None:
     """The table of that name, or None."""
     try:
-        return catalog.table(name)
+        return catalog.tables.named(name)
     except NotFound:
         return None
 
@@ -92,15 +92,15 @@ def ingest_file(
     store = Store(home, catalog, spark, clock or (lambda: at))
     sha256 = digest(path)
     found = existing(catalog, table)
-    before = () if found is None else catalog.loads_of(found.table_id, sha256)
+    before = () if found is None else catalog.loads.of_source(found.table_id, sha256)
     done = next((load for load in before if load.finished_at is not None), None)
     if found is not None and done is not None:
         return Summary(found.name, known=done.stored + done.known, already_loaded=True)
     source = open_file(path, None if found is None else found.schema, ts_from=ts_from, evolve=evolve)
     begin(store)
     record = _file_table(catalog, table, found, source, ts_from, keys)
-    load_id = before[0].load_id if before else catalog.begin_load(record.table_id, source.name, "file", sha256, at)
-    skip = None if record.keys else catalog.stored_by(load_id)
+    load_id = before[0].load_id if before else catalog.loads.begin(record.table_id, source.name, "file", sha256, at)
+    skip = None if record.keys else catalog.loads.stored_by(load_id)
     return store_batches(
         store, record, load_id, source.batches(), source.options(ts_from), skip=skip, progress=progress
     )
@@ -117,8 +117,8 @@ def _file_table(
     if found is None:
         stored = {column.lower() for column, _ in source.columns}
         kept = ts_from if ts_from is not None and ts_from.lower() in stored else None
-        return catalog.create_table(name, source.columns, keys, kept)
+        return catalog.tables.create(name, source.columns, keys, kept)
     if keys is not None and [key.lower() for key in keys] != [key.lower() for key in found.keys]:
         has = ", ".join(found.keys) or "none"
         raise Refused(f"the keys of {found.name} are fixed: {has}", hint="Leave --key out, or choose another table.")
-    return catalog.evolve(name, source.matched.added) if source.matched.added else found
+    return catalog.tables.evolve(name, source.matched.added) if source.matched.added else found

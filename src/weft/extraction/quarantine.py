@@ -38,7 +38,7 @@ def quarantine(
     failpoint("ingest.quarantined")
     new = 0
     for record, sha256 in zip(rejected, digests, strict=True):
-        kept = catalog.quarantine(
+        kept = catalog.quarantine.add(
             load_id,
             table_id,
             record.source,

@@ -48,7 +48,7 @@ def retry(
     open there, StorageError for bytes that are gone.
     """
     store = Store(home, catalog, spark, clock or (lambda: at))
-    open_records = {record.quarantine_id: record for record in catalog.quarantined()}
+    open_records = {record.quarantine_id: record for record in catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
         raise NotFound(f"there is no open record {missing[0]} in quarantine", hint="`weft quarantine list` names them.")
@@ -61,22 +61,22 @@ def retry(
 
 
 def _retry_one(store: Store, record: QuarantineRecord, at: int, total: Retried) -> Retried:
-    table = store.catalog.table_by_id(record.table_id)
+    table = store.catalog.tables.by_id(record.table_id)
     batch = _read(quarantined_bytes(store.home, record), record, table, at)
     if batch.rejected or not batch.rows.num_rows:
         reason = batch.rejected[0].reason if batch.rejected else record.reason
         if reason != record.reason:
-            store.catalog.settle_quarantine(record.quarantine_id, "open", reason=reason)
+            store.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
         return Retried(total.read, total.kept + 1, total.stored, total.known)
     # Its own digest makes a retry that died go on where it was, as a file's load does.
     digest = f"quarantine-{record.quarantine_id}"
-    before = store.catalog.loads_of(table.table_id, digest)
+    before = store.catalog.loads.of_source(table.table_id, digest)
     load_id = (
-        before[0].load_id if before else store.catalog.begin_load(table.table_id, record.source, "retry", digest, at)
+        before[0].load_id if before else store.catalog.loads.begin(table.table_id, record.source, "retry", digest, at)
     )
-    skip = None if table.keys else store.catalog.stored_by(load_id)
+    skip = None if table.keys else store.catalog.loads.stored_by(load_id)
     done = store_batches(store, table, load_id, [batch], {}, skip=skip)
-    store.catalog.settle_quarantine(record.quarantine_id, "retried")
+    store.catalog.quarantine.settle(record.quarantine_id, "retried")
     return Retried(total.read + 1, total.kept, total.stored + done.stored, total.known + done.known)
 
 

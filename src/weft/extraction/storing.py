@@ -50,9 +50,9 @@ class Store:
 
 def begin(store: Store) -> None:
     """Settles what a dead writer left, then looks whether the store is whole; raises StorageError, LeaseBusy."""
-    if store.catalog.open_reservations():
-        with store.catalog.writing("settle", store.clock, wait_us=LEASE_WAIT_US) as lease:
-            settle(store.catalog, store.home, lease)
+    if store.catalog.reservations.still_open():
+        with store.catalog.writing("settle", store.clock, wait_us=LEASE_WAIT_US) as writer:
+            settle(writer, store.home)
     require_whole(store.catalog, store.home)
 
 
@@ -84,7 +84,7 @@ def store_batches(
         if progress is not None:
             progress(read)
     total = total if skip is None else replace(total, known=total.known + skip)
-    store.catalog.finish_load(load_id, total.stored, total.known, total.quarantined, total.late, store.clock())
+    store.catalog.loads.finish(load_id, total.stored, total.known, total.quarantined, total.late, store.clock())
     return total
 
 
@@ -100,14 +100,14 @@ def _append(store: Store, table: TableRecord, load_id: int, batch: Batch, expect
     """One batch under the lease: how many rows were stored, known, late."""
     catalog = store.catalog
     spark = store.spark()
-    with catalog.writing(f"ingest into {table.name}", store.clock, wait_us=LEASE_WAIT_US) as lease:
-        if catalog.open_reservations():
-            settle(catalog, store.home, lease)
-        if expected is not None and catalog.stored_by(load_id) != expected:
+    with catalog.writing(f"ingest into {table.name}", store.clock, wait_us=LEASE_WAIT_US) as writer:
+        if writer.reservations.still_open():
+            settle(writer, store.home)
+        if expected is not None and writer.loads.stored_by(load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
         now = store.clock()
-        current = catalog.table_by_id(table.table_id)
-        done = append(spark, catalog, store.home, lease, current, load_id, batch.rows, now, table.keys or None)
+        current = writer.tables.by_id(table.table_id)
+        done = append(spark, writer, store.home, current, load_id, batch.rows, now, table.keys or None)
     return done.stored, done.known, done.late
 
 

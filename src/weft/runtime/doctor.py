@@ -86,7 +86,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         return
     try:
         findings = verify(catalog, home)
-        tables = len(catalog.tables())
+        tables = len(catalog.tables.all())
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return

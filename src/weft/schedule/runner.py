@@ -90,7 +90,7 @@ class Runner:
     def _step(self) -> int:
         """Does what is due now; how long to wait then, in microseconds."""
         at = self.clock()
-        queries = self.catalog.queries()
+        queries = self.catalog.queries.all()
         wake = next_wake(queries, at, self.pace_us)
         if wake is None or wake > at:
             self._deliver_late(at)
@@ -121,10 +121,10 @@ class Runner:
 
     def _deliver_late(self, at: int) -> None:
         """Gives a channel that failed its next attempt, between ticks."""
-        rows = {query.query_id: query.rows for query in self.catalog.queries()}
+        rows = {query.query_id: query.rows for query in self.catalog.queries.all()}
         waiting = [
             one
-            for one in self.catalog.subscriptions()
+            for one in self.catalog.subscriptions.all()
             if one.state == "active"
             and one.channel != "cursor"
             and one.delivered < rows.get(one.query_id, 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from weft.catalog import Catalog
+from weft.catalog import Catalog, Writer
 from weft.catalog.records import QueryRecord
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import CatalogError, LeaseLost, SqlError
@@ -46,14 +46,14 @@ def tick(
 
     Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
     """
-    with catalog.writing("tick", clock, wait_us=wait_us) as lease, kept(catalog, lease.token, clock):
+    with catalog.writing("tick", clock, wait_us=wait_us) as writer, kept(writer, clock):
         with plain_errors("ticking"):
-            reports = run_tick(catalog, home, session, lease, queries=choose(catalog.queries()), t=t, at=clock())
-        return Ticked(reports, tuple(deliver(catalog, home, clock(), token=lease.token, clock=clock)))
+            reports = run_tick(writer, home, session, queries=choose(writer.queries.all()), t=t, at=clock())
+        return Ticked(reports, tuple(deliver(catalog, home, clock(), writer=writer, clock=clock)))
 
 
 @contextmanager
-def kept(catalog: Catalog, token: int, clock: Callable[[], int]) -> Iterator[None]:
+def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
     """Renews the lease every minute while the block runs: a tick may take longer than a lease lasts."""
     over = threading.Event()
 
@@ -61,7 +61,7 @@ def kept(catalog: Catalog, token: int, clock: Callable[[], int]) -> Iterator[Non
         while not over.wait(_RENEW_SECONDS):
             # A lease that was lost is noticed by the next transaction, where something can be done about it.
             with suppress(LeaseLost, CatalogError):
-                catalog.renew(token, clock())
+                writer.renew(clock())
 
     thread = threading.Thread(target=renew, name="weft-lease", daemon=True)
     thread.start()
@@ -74,11 +74,11 @@ def kept(catalog: Catalog, token: int, clock: Callable[[], int]) -> Iterator[Non
 
 def all_quiet(catalog: Catalog, queries: Sequence[QueryRecord], t: int) -> bool:
     """Whether a tick of the queries at ``t`` would find nothing: nothing arrived, no instant of theirs is reached."""
-    if catalog.planned_tick() is not None:
+    if catalog.ticks.planned() is not None:
         return False
-    tables = {table.name: table for table in catalog.tables()}
+    tables = {table.name: table for table in catalog.tables.all()}
     schemas = {name: table.schema for name, table in tables.items()}
-    plans = {record.plan_id: record for record in catalog.plans()}
+    plans = {record.plan_id: record for record in catalog.queries.plans()}
     for query in queries:
         try:
             shape = compiled(plans[query.plan_id], schemas)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.catalog import Catalog, layout
+from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
 from weft.errors import StorageError
 from weft.storage.delta_log import (
@@ -29,16 +29,16 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
-def verify(catalog: Catalog, home: Path) -> list[Finding]:
+def verify(catalog: CatalogParts, home: Path) -> list[Finding]:
     """What is wrong with the Delta tables of a home; empty where all is well.
 
     A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
     settled by the next writer.
     """
-    recorded = {stored.path: stored for stored in catalog.recorded_versions()}
-    tables = {table.table_id: table.path for table in catalog.tables()}
-    unsettled = {tables[reservation.table_id] for reservation in catalog.open_reservations()}
-    if catalog.planned_tick() is not None or catalog.purging():
+    recorded = {stored.path: stored for stored in catalog.tables.versions()}
+    tables = {table.table_id: table.path for table in catalog.tables.all()}
+    unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
+    if catalog.ticks.planned() is not None or catalog.queries.purging():
         unsettled.add(layout.LEDGER)
     paths = dict.fromkeys([*tables.values(), layout.LEDGER, *recorded])
     return [
@@ -48,7 +48,7 @@ def verify(catalog: Catalog, home: Path) -> list[Finding]:
     ]
 
 
-def require_whole(catalog: Catalog, home: Path) -> None:
+def require_whole(catalog: CatalogParts, home: Path) -> None:
     """Raises StorageError with everything that ``verify`` finds; what a writer calls before it begins."""
     findings = verify(catalog, home)
     if findings:

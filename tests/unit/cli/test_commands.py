@@ -31,7 +31,7 @@ def made(weft: Weft, home: Path) -> Path:
 
     assert weft("init", "--clock", "replay").code == 0
     with Home.open(home) as opened:
-        opened.catalog.create_table("msgs", MAIL_COLUMNS, MAIL_KEY, "date")
+        opened.catalog.tables.create("msgs", MAIL_COLUMNS, MAIL_KEY, "date")
     return home
 
 
@@ -261,12 +261,12 @@ def test_a_channel_that_failed_is_resumed_before_it_is_parked(weft: Weft, made: 
 
     assert weft("install", "q", "SELECT msgid FROM msgs", "--to", "file:q.jsonl").code == 0
     assert weft("resume", "q").code == 2
-    with Home.open(made) as opened, opened.writing("test") as lease:
-        [subscription] = opened.catalog.subscriptions()
-        opened.catalog.note_failure(lease.token, subscription.sub_id, "the disk is full", 10**18)
+    with Home.open(made) as opened, opened.writing("test") as writer:
+        [subscription] = opened.catalog.subscriptions.all()
+        writer.subscriptions.note_failure(subscription.sub_id, "the disk is full", 10**18)
     assert weft("resume", "q").code == 0
     with Home.open(made) as opened:
-        [subscription] = opened.catalog.subscriptions()
+        [subscription] = opened.catalog.subscriptions.all()
     assert (subscription.next_attempt_at, subscription.last_error, subscription.attempts) == (None, None, 0)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from definitions import definition
 from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
-from weft.catalog import Catalog, open_catalog
+from weft.catalog import Catalog, Writer, open_catalog
 
 
 @dataclass
@@ -17,23 +18,23 @@ class Site:
 
     home: Path
     catalog: Catalog
-    token: int
+    writer: Writer
 
     def install(self, name: str, *channels: str) -> int:
-        return self.catalog.install(
-            self.token, name, "u", "", "shape", "", [], [("n", BIGINT), ("s", STRING)], None, "start", None, channels, 0
+        return self.writer.queries.install(
+            definition(name, columns=(("n", BIGINT), ("s", STRING)), channels=channels), 0
         ).query_id
 
     def tick(self, query_id: int, rows: int) -> None:
-        query = self.catalog.query_by_id(query_id)
-        tick = self.catalog.plan_tick(self.token, (query.tau or 0) + 10, [(query_id, query.tau)], 0)
+        query = self.catalog.queries.by_id(query_id)
+        tick = self.writer.ticks.plan((query.tau or 0) + 10, [(query_id, query.tau)], 0)
         first = query.next_ordinal
         write_ledger(
             self.home / "ledger",
             tick.tick_id,
             [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
         )
-        self.catalog.commit_tick(self.token, tick.tick_id, None, {query_id: (rows, None, None)}, [], 0)
+        self.writer.ticks.commit(tick.tick_id, None, {query_id: (rows, None, None)}, [], 0)
 
     def file(self, name: str) -> Path:
         return self.home / "files" / name
@@ -46,4 +47,4 @@ class Site:
 def site(tmp_path: Path) -> Site:
     home = tmp_path / "home"
     catalog = open_catalog(home, create=True, clock="replay", at=0)
-    return Site(home, catalog, catalog.acquire("test", "test", 0).token)
+    return Site(home, catalog, catalog.writer("test", "test", 0))

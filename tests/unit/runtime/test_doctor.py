@@ -45,8 +45,8 @@ def test_a_folder_that_is_no_home_is_said_to_be_none(tmp_path: Path) -> None:
 
 def test_a_table_that_is_gone_is_reported(tmp_path: Path) -> None:
     with open_catalog(tmp_path / "home", create=True, at=AT) as catalog:
-        lease = catalog.acquire("test", "me", AT)
-        catalog.record_versions(lease.token, [("ledger", 3, 10)])
+        writer = catalog.writer("test", "me", AT)
+        writer.tables.record_versions([("ledger", 3, 10)])
     check = _by_name(tmp_path / "home")["home"]
     assert not check.ok
     assert "10 rows were recorded" in check.seen

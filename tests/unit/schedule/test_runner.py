@@ -41,7 +41,7 @@ def clock() -> Clock:
 @pytest.fixture
 def weft(tmp_path: Path, clock: Clock) -> Iterator[Weft]:
     with Weft.open(tmp_path / "home", wall=clock) as opened:
-        opened.catalog.create_table("msgs", MAIL_COLUMNS, MAIL_KEY)
+        opened.catalog.tables.create("msgs", MAIL_COLUMNS, MAIL_KEY)
         yield opened
 
 
@@ -77,23 +77,26 @@ def test_nothing_to_do_is_not_ticked(weft: Weft, clock: Clock) -> None:
     weft.install("q", QUERY)
     ticks, troubles = _run(weft, Waiting(clock, 4))
     assert ticks == troubles == []
-    assert weft.catalog.ticks() == ()
+    assert weft.catalog.ticks.latest() == ()
 
 
 def test_a_tick_that_died_is_finished_even_where_nothing_arrived(weft: Weft, clock: Clock) -> None:
     query = weft.install("q", QUERY)
-    with weft.writing("tick") as lease:
-        weft.catalog.plan_tick(lease.token, clock(), [(query.query_id, None)], clock())
+    with weft.writing("tick") as writer:
+        writer.ticks.plan(clock(), [(query.query_id, None)], clock())
     ticks, _ = _run(weft, Waiting(clock, 2))
     assert [len(each.reports) for each in ticks] == [2]
-    assert weft.catalog.query("q").tau == clock.now - 2 * runner._REST_US or weft.catalog.query("q").tau is not None
+    assert (
+        weft.catalog.queries.named("q").tau == clock.now - 2 * runner._REST_US
+        or weft.catalog.queries.named("q").tau is not None
+    )
 
 
 def test_a_busy_home_is_waited_for(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_LEASE_WAIT_US", 0)
     monkeypatch.setattr(runner, "all_quiet", lambda *_: False)
     weft.install("q", QUERY)
-    weft.catalog.acquire("load", "elsewhere:1:1", clock())
+    weft.catalog.writer("load", "elsewhere:1:1", clock())
     ticks, troubles = _run(weft, Waiting(clock, 2))
     assert ticks == []
     assert "another writer is at work" in troubles[0].message

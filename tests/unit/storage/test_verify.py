@@ -7,33 +7,35 @@ from pathlib import Path
 
 import pytest
 
+from definitions import definition
 from delta_tables import commit_file, newest_data_file, write_ledger, write_table
 from weft.algebra.schema import BIGINT
-from weft.catalog import Catalog, open_catalog
+from weft.catalog import Writer, open_catalog
 from weft.errors import StorageError
 from weft.storage.samples import sample_rows
 from weft.storage.verify import require_whole, verify
 
 
-def ingest(catalog: Catalog, home: Path, token: int, instants: list[int]) -> None:
-    reservation = catalog.reserve(token, 1, 1)
+def ingest(writer: Writer, home: Path, instants: list[int]) -> None:
+    reservation = writer.reservations.reserve(1, 1)
     write_table(home / "tables/1-t", instants, number=reservation.reservation_id)
     version = reservation.reservation_id - 1
-    catalog.commit_reservation(token, reservation.reservation_id, version, len(instants), instants[0], instants[-1])
+    writer.reservations.commit(reservation.reservation_id, version, len(instants), instants[0], instants[-1])
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     with open_catalog(tmp_path, create=True, clock="replay", at=0) as catalog:
-        token = catalog.acquire("test", "test", 0).token
-        catalog.create_table("t", [("a", BIGINT)])
-        catalog.begin_load(1, "s", "file", None, 0)
-        ingest(catalog, tmp_path, token, [1, 2, 3])
-        ingest(catalog, tmp_path, token, [4, 5])
-        query = catalog.install(token, "q", "u", "", "s", "b", [], [("n", BIGINT)], None, "start", None, [], 0)
-        tick = catalog.plan_tick(token, 10, [(query.query_id, None)], 0)
+        writer = catalog.writer("test", "test", 0)
+        catalog.tables.create("t", [("a", BIGINT)])
+        catalog.loads.begin(1, "s", "file", None, 0)
+        ingest(writer, tmp_path, [1, 2, 3])
+        ingest(writer, tmp_path, [4, 5])
+        query = writer.queries.install(definition(), 0)
+        tick = writer.ticks.plan(10, [(query.query_id, None)], 0)
         write_ledger(tmp_path / "ledger", tick.tick_id, [(1, 1, 5, ["1"])])
-        catalog.commit_tick(token, tick.tick_id, 0, {1: (1, None, None)}, [("ledger", 0, 1)], 0)
+        writer.ticks.commit(tick.tick_id, 0, {1: (1, None, None)}, [("ledger", 0, 1)], 0)
+        writer.release()
     return tmp_path
 
 
@@ -45,7 +47,7 @@ def test_a_whole_store_has_no_findings(home: Path) -> None:
 
 def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
     with open_catalog(tmp_path, create=True, at=0) as catalog:
-        catalog.create_table("t", [("a", BIGINT)])
+        catalog.tables.create("t", [("a", BIGINT)])
         assert verify(catalog, tmp_path) == []
 
 
@@ -80,21 +82,21 @@ def test_each_damage_is_found_with_a_remedy(home: Path, damage: str) -> None:
 
 def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        token = catalog.acquire("test", "test", 0).token
-        reservation = catalog.reserve(token, 1, 1)
+        writer = catalog.writer("test", "test", 0)
+        reservation = writer.reservations.reserve(1, 1)
         write_table(home / T, [20], number=reservation.reservation_id)
         assert verify(catalog, home) == []
-        catalog.abandon_reservation(token, reservation.reservation_id)
+        writer.reservations.abandon(reservation.reservation_id)
         assert len(verify(catalog, home)) == 1
 
 
 def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        token = catalog.acquire("test", "test", 0).token
-        tick = catalog.plan_tick(token, 20, [(1, 10)], 0)
+        writer = catalog.writer("test", "test", 0)
+        tick = writer.ticks.plan(20, [(1, 10)], 0)
         write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
         assert verify(catalog, home) == []
-        catalog.abandon_tick(token, tick.tick_id)
+        writer.ticks.abandon(tick.tick_id)
         assert [each.path for each in verify(catalog, home)] == ["ledger"]
 
 
@@ -111,8 +113,8 @@ def test_a_torn_commit_that_was_never_recorded_may_go(home: Path) -> None:
 
 def test_samples(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        catalog.evolve("t", [("b", BIGINT)])
-        table = catalog.table("t")
+        catalog.tables.evolve("t", [("b", BIGINT)])
+        table = catalog.tables.named("t")
         rows = sample_rows(home, table, 1)
         assert len(rows) == 1
         assert rows[0][0] == 0
@@ -121,5 +123,5 @@ def test_samples(home: Path) -> None:
             file.unlink()
         with pytest.raises(StorageError):
             sample_rows(home, table)
-        catalog.create_table("empty", [("a", BIGINT)])
-        assert sample_rows(home, catalog.table("empty")) == []
+        catalog.tables.create("empty", [("a", BIGINT)])
+        assert sample_rows(home, catalog.tables.named("empty")) == []

@@ -44,28 +44,49 @@ def connect(database: Path) -> Engine:
     return engine
 
 
-class Store:
-    """A home's folder and its database; the parts of the catalog are built on it."""
+class Database:
+    """A home's folder and its database; every part of the catalog is built over one.
 
-    def __init__(self, path: Path, engine: Engine) -> None:
-        self.path = path
+    With ``token`` it is the database as the holder of that lease may change it.
+    """
+
+    def __init__(self, home: Path, engine: Engine, token: int | None = None) -> None:
+        self.home = home
         self._engine = engine
+        self._token = token
+
+    def under(self, token: int) -> Database:
+        """The same database as the holder of the lease with this token changes it."""
+        return Database(self.home, self._engine, token)
+
+    @property
+    def token(self) -> int | None:
+        """The token of the lease under which it is changed; None: under none."""
+        return self._token
 
     @contextmanager
-    def _read(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         """A transaction that sees one consistent state and writes nothing."""
-        with speaking_plainly(self.path), self._engine.connect() as connection, connection.begin():
+        with speaking_plainly(self.home), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def _write(self, token: int | None = None) -> Iterator[Connection]:
-        """A transaction that excludes every other writer; raises LeaseLost where ``token`` is not the home's."""
-        with speaking_plainly(self.path), self._engine.connect() as plain:
+    def changing(self) -> Iterator[Connection]:
+        """A transaction that excludes every other writer; raises LeaseLost where the lease is another's by now."""
+        with speaking_plainly(self.home), self._engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
             with connection.begin():
-                if token is not None:
-                    require_token(connection, token)
+                if self._token is not None:
+                    require_token(connection, self._token)
                 yield connection
+
+    @contextmanager
+    def changing_under_lease(self) -> Iterator[Connection]:
+        """As ``changing``, for changes that need the lease; raises CatalogError where none is held."""
+        if self._token is None:
+            raise CatalogError("this change needs the writer's lease", hint="Make it within catalog.writing(…).")
+        with self.changing() as connection:
+            yield connection
 
     def close(self) -> None:
         """Lets go of the database's connections."""

@@ -9,25 +9,29 @@ from sqlalchemy import Connection, insert, select, update
 
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import schema
+from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import StoredVersion, TableRecord
-from weft.catalog.store import Store, inserted_id
 from weft.errors import Conflict, Refused
 
 TS = "ts"
 
 
-class Definitions(Store):
-    """What tables there are; column ids are never used again within a table, table ids never at all."""
+class Tables:
+    """What tables there are, and what was last seen of each in Delta.
 
-    def create_table(
+    A column's id is never used again within its table, a table's id never at all.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
         self,
         name: str,
         columns: Sequence[tuple[str, DataType]],
         keys: Sequence[str] | None = None,
         ts_from: str | None = None,
-        *,
-        token: int | None = None,
     ) -> TableRecord:
         """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
 
@@ -43,7 +47,7 @@ class Definitions(Store):
             raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
         if ts_from is not None:
             ts_from = _own_name(name, ts_from, named)
-        with self._write(token) as connection:
+        with self._database.changing() as connection:
             taken = connection.execute(
                 select(schema.tables.c.name).where(schema.tables.c.folded == folded(table_name(name)))
             ).scalar_one_or_none()
@@ -66,25 +70,25 @@ class Definitions(Store):
             _add_columns(connection, table_id, 1, named)
             return read_table(connection, table_id)
 
-    def tables(self) -> tuple[TableRecord, ...]:
+    def all(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return _read_tables(connection, None)
 
-    def table(self, name: str) -> TableRecord:
+    def named(self, name: str) -> TableRecord:
         """The table of that name in any case; raises NotFound with the nearest name."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return _named(connection, name)
 
-    def table_by_id(self, table_id: int) -> TableRecord:
+    def by_id(self, table_id: int) -> TableRecord:
         """The table with that id; raises NotFound."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return read_table(connection, table_id)
 
-    def evolve(self, name: str, columns: Sequence[tuple[str, DataType]], *, token: int | None = None) -> TableRecord:
+    def evolve(self, name: str, columns: Sequence[tuple[str, DataType]]) -> TableRecord:
         """Adds nullable columns after those that are there; raises Conflict where one exists already."""
         _check_columns(columns)
-        with self._write(token) as connection:
+        with self._database.changing() as connection:
             table = _named(connection, name)
             for each, _ in columns:
                 if table.schema.column(each) is not None:
@@ -93,15 +97,15 @@ class Definitions(Store):
             _add_columns(connection, table.table_id, last + 1, columns)
             return read_table(connection, table.table_id)
 
-    def recorded_versions(self) -> tuple[StoredVersion, ...]:
+    def versions(self) -> tuple[StoredVersion, ...]:
         """What was last recorded of each Delta table (user tables and the ledger), by path."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(select(schema.stored_versions).order_by(schema.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
-    def record_versions(self, token: int, versions: Iterable[tuple[str, int, int]]) -> None:
+    def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
         """Records (path, version, rows) after a change that is neither a load nor a tick, as after a purge."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
                 record_version(connection, path, version, rows)
 

@@ -7,17 +7,20 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, insert, select, update
 
 from weft.catalog import schema
+from weft.catalog.database import Database, inserted_id
 from weft.catalog.records import OutboxEntry, Subscription
-from weft.catalog.store import Store, inserted_id
 from weft.errors import CatalogError, Conflict, NotFound
 
 
-class Subscriptions(Store):
-    """What goes where; each subscription has at most one message that is not sent."""
+class Subscriptions:
+    """What goes where, and how far each has come."""
 
-    def subscribe(self, token: int, query_id: int, channel: str, delivered: int = 0) -> Subscription:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, query_id: int, channel: str, delivered: int = 0) -> Subscription:
         """Adds a channel to a query, from the answer after ``delivered`` on; raises Conflict where it has it."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             same = connection.execute(
                 select(schema.subscriptions.c.sub_id).where(
                     schema.subscriptions.c.query_id == query_id, schema.subscriptions.c.channel == channel
@@ -33,30 +36,48 @@ class Subscriptions(Store):
             )
             return _read(connection, key)
 
-    def subscriptions(self, query_id: int | None = None) -> tuple[Subscription, ...]:
+    def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
         """The subscriptions of one query, or of all, in the order of their ids; those of removed queries too."""
         wanted = select(schema.subscriptions).order_by(schema.subscriptions.c.sub_id)
         if query_id is not None:
             wanted = wanted.where(schema.subscriptions.c.query_id == query_id)
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
-    def subscription(self, sub_id: int) -> Subscription:
+    def by_id(self, sub_id: int) -> Subscription:
         """The subscription with that id; raises NotFound."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             return _read(connection, sub_id)
+
+    def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+        """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
+        with self._database.changing_under_lease() as connection:
+            return _fail(connection, sub_id, error, next_attempt_at)
+
+    def resume(self, sub_id: int) -> Subscription:
+        """Lets a parked subscription be tried again at once, a message whose outcome is unknown too."""
+        with self._database.changing_under_lease() as connection:
+            _change(connection, sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
+            return _read(connection, sub_id)
+
+
+class Outbox:
+    """The messages that are under way: each subscription has at most one that is not sent."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def unsent(self) -> tuple[OutboxEntry, ...]:
         """The messages that were begun and are not known to be sent, the oldest first."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 select(schema.outbox).where(schema.outbox.c.state != "sent").order_by(schema.outbox.c.entry_id)
             )
             return tuple(_entry(row) for row in rows)
 
-    def entries(self, sub_id: int, limit: int = 20) -> tuple[OutboxEntry, ...]:
+    def of_subscription(self, sub_id: int, limit: int = 20) -> tuple[OutboxEntry, ...]:
         """The latest messages of a subscription, the newest first."""
-        with self._read() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 select(schema.outbox)
                 .where(schema.outbox.c.sub_id == sub_id)
@@ -65,13 +86,13 @@ class Subscriptions(Store):
             )
             return tuple(_entry(row) for row in rows)
 
-    def open_entry(self, token: int, sub_id: int, first: int, last: int, position: str | None) -> OutboxEntry:
+    def open(self, sub_id: int, first: int, last: int, position: str | None) -> OutboxEntry:
         """Logs, before it is tried, that the answers ``first`` to ``last`` are being sent from ``position`` on.
 
         A message that failed before is opened again under its own id: its range must be the same.  Raises
         CatalogError where the range does not follow what was delivered, or another message is under way.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             subscription = _read(connection, sub_id)
             if not subscription.delivered + 1 == first <= last:
                 raise CatalogError(f"{first} to {last} does not follow the delivered {subscription.delivered}")
@@ -95,9 +116,9 @@ class Subscriptions(Store):
             _change_entry(connection, row.entry_id, state="pending", position=position)
             return _read_entry(connection, row.entry_id)
 
-    def mark_sent(self, token: int, entry_id: int, at: int) -> None:
+    def mark_sent(self, entry_id: int, at: int) -> None:
         """Notes that a message has gone, and moves its subscription on, in one transaction."""
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None)
             _change(
@@ -109,35 +130,24 @@ class Subscriptions(Store):
                 last_error=None,
             )
 
-    def mark_failed(self, token: int, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+    def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
         """Notes that a message is known not to have gone, and when to try it again.
 
-        Where ``next_attempt_at`` is None the subscription is parked until ``resume_subscription``.
+        Where ``next_attempt_at`` is None the subscription is parked until it is resumed.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="failed", attempts=entry.attempts + 1, last_error=error)
             return _fail(connection, entry.sub_id, error, next_attempt_at)
 
-    def note_failure(self, token: int, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
-        with self._write(token) as connection:
-            return _fail(connection, sub_id, error, next_attempt_at)
-
-    def settle_entry(self, token: int, entry_id: int, state: Literal["failed", "unknown"]) -> None:
+    def settle(self, entry_id: int, state: Literal["failed", "unknown"]) -> None:
         """Says what became of a message that was ``pending``, and forgets its position.
 
         A channel undoes what a message left behind once only: later its place may be another's.
         """
-        with self._write(token) as connection:
+        with self._database.changing_under_lease() as connection:
             _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state=state, position=None)
-
-    def resume_subscription(self, token: int, sub_id: int) -> Subscription:
-        """Lets a parked subscription be tried again at once, a message whose outcome is unknown too."""
-        with self._write(token) as connection:
-            _change(connection, sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
-            return _read(connection, sub_id)
 
 
 def _fail(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:

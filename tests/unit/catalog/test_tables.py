@@ -73,7 +73,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_gets_ids_a_path_and_a_last_column_ts(catalog: Catalog) -> None:
-    made = catalog.create_table("msgs", [("msgid", STRING), ("n", DataType("DECIMAL", 10, 2))], ["MSGID"], None)
+    made = catalog.tables.create("msgs", [("msgid", STRING), ("n", DataType("DECIMAL", 10, 2))], ["MSGID"], None)
     assert made.path == "tables/1-msgs"
     assert [(c.id, c.name, str(c.type), c.nullable) for c in made.schema.columns] == [
         (1, "msgid", "STRING", True),
@@ -81,12 +81,12 @@ def test_a_table_gets_ids_a_path_and_a_last_column_ts(catalog: Catalog) -> None:
         (3, "ts", "TIMESTAMP", False),
     ]
     assert (made.rows, made.version, made.first_ts, made.last_ts) == (0, -1, None, None)
-    assert catalog.table("MSGS") == made == catalog.table_by_id(1)
-    assert catalog.tables() == (made,)
+    assert catalog.tables.named("MSGS") == made == catalog.tables.by_id(1)
+    assert catalog.tables.all() == (made,)
 
 
 def test_a_given_ts_keeps_its_place(catalog: Catalog) -> None:
-    made = catalog.create_table("t", [("ts", TIMESTAMP), ("a", BIGINT)])
+    made = catalog.tables.create("t", [("ts", TIMESTAMP), ("a", BIGINT)])
     assert [c.name for c in made.schema.columns] == ["ts", "a"]
 
 
@@ -104,79 +104,79 @@ def test_a_given_ts_keeps_its_place(catalog: Catalog) -> None:
 )
 def test_names_and_columns_that_cannot_be(catalog: Catalog, name: str, columns: list[tuple[str, DataType]]) -> None:
     with pytest.raises(Refused):
-        catalog.create_table(name, columns)
-    assert catalog.tables() == ()
+        catalog.tables.create(name, columns)
+    assert catalog.tables.all() == ()
 
 
 def test_keys_and_ts_from_name_columns(catalog: Catalog) -> None:
     with pytest.raises(Refused, match="no column 'b'"):
-        catalog.create_table("t", [("a", BIGINT)], ["b"], None)
+        catalog.tables.create("t", [("a", BIGINT)], ["b"], None)
     with pytest.raises(Refused, match="no column 'when'"):
-        catalog.create_table("t", [("a", BIGINT)], None, "when")
+        catalog.tables.create("t", [("a", BIGINT)], None, "when")
 
 
 def test_keys_are_the_columns_own_names_once_and_never_ts(catalog: Catalog) -> None:
-    made = catalog.create_table("t", [("Id", BIGINT), ("When", TIMESTAMP)], ["ID", "id"], "when")
+    made = catalog.tables.create("t", [("Id", BIGINT), ("When", TIMESTAMP)], ["ID", "id"], "when")
     assert (made.keys, made.ts_from) == (("Id",), "When")
     with pytest.raises(Refused, match="ts cannot be a key"):
-        catalog.create_table("u", [("a", BIGINT)], ["a", "TS"])
-    assert [table.name for table in catalog.tables()] == ["t"]
+        catalog.tables.create("u", [("a", BIGINT)], ["a", "TS"])
+    assert [table.name for table in catalog.tables.all()] == ["t"]
 
 
 def test_a_name_is_taken_in_any_case(catalog: Catalog) -> None:
-    catalog.create_table("t", [("a", BIGINT)])
+    catalog.tables.create("t", [("a", BIGINT)])
     with pytest.raises(Conflict):
-        catalog.create_table("T", [("a", BIGINT)])
+        catalog.tables.create("T", [("a", BIGINT)])
 
 
 def test_a_misspelt_table_gets_the_nearest(catalog: Catalog) -> None:
     with pytest.raises(NotFound, match="no table yet"):
-        catalog.table("mesages")
-    catalog.create_table("messages", [("a", BIGINT)])
+        catalog.tables.named("mesages")
+    catalog.tables.create("messages", [("a", BIGINT)])
     with pytest.raises(NotFound, match="Did you mean messages"):
-        catalog.table("Mesages")
+        catalog.tables.named("Mesages")
     with pytest.raises(NotFound, match="There is: messages"):
-        catalog.table("zzz")
+        catalog.tables.named("zzz")
 
 
 def test_evolving_adds_nullable_columns_under_new_ids(catalog: Catalog) -> None:
-    catalog.create_table("t", [("a", BIGINT)])
-    evolved = catalog.evolve("t", [("b", STRING)])
+    catalog.tables.create("t", [("a", BIGINT)])
+    evolved = catalog.tables.evolve("t", [("b", STRING)])
     assert [(c.id, c.name, c.nullable) for c in evolved.schema.columns] == [
         (1, "a", True),
         (2, "ts", False),
         (3, "b", True),
     ]
     with pytest.raises(Conflict):
-        catalog.evolve("t", [("B", STRING)])
+        catalog.tables.evolve("t", [("B", STRING)])
 
 
 def test_loads_are_known_by_digest_once_they_are_finished(catalog: Catalog) -> None:
-    table = catalog.create_table("t", [("a", BIGINT)]).table_id
-    load = catalog.begin_load(table, "a.csv", "file", "abc", 20)
-    assert not catalog.loaded(table, "abc")
-    catalog.finish_load(load, 5, 4, 3, 2, 30)
-    assert catalog.loaded(table, "abc")
-    assert not catalog.loaded(table, "abd")
-    (record,) = catalog.loads()
+    table = catalog.tables.create("t", [("a", BIGINT)]).table_id
+    load = catalog.loads.begin(table, "a.csv", "file", "abc", 20)
+    assert not catalog.loads.loaded(table, "abc")
+    catalog.loads.finish(load, 5, 4, 3, 2, 30)
+    assert catalog.loads.loaded(table, "abc")
+    assert not catalog.loads.loaded(table, "abd")
+    (record,) = catalog.loads.latest()
     assert (record.stored, record.known, record.quarantined, record.late, record.finished_at) == (5, 4, 3, 2, 30)
     with pytest.raises(CatalogError):
-        catalog.finish_load(99, 0, 0, 0, 0, 0)
+        catalog.loads.finish(99, 0, 0, 0, 0, 0)
     with pytest.raises(CatalogError, match="does not fit"):
-        catalog.begin_load(99, "b", "file", None, 0)
+        catalog.loads.begin(99, "b", "file", None, 0)
 
 
 def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
-    table = catalog.create_table("t", [("a", BIGINT)]).table_id
-    load = catalog.begin_load(table, "box", "mail", None, 20)
-    kept = catalog.quarantine(load, table, "box", "12", "no Message-ID", "ff", 100, "{}", 21)
+    table = catalog.tables.create("t", [("a", BIGINT)]).table_id
+    load = catalog.loads.begin(table, "box", "mail", None, 20)
+    kept = catalog.quarantine.add(load, table, "box", "12", "no Message-ID", "ff", 100, "{}", 21)
     assert kept is not None
-    again = catalog.begin_load(table, "box", "mail", None, 30)
-    assert catalog.quarantine(again, table, "box", "12", "no Message-ID", "ff", 100, "{}", 31) is None
-    assert catalog.quarantine(again, table, "box", "13", "no Message-ID", "ff", 100, "{}", 31) is not None
-    assert [each.position for each in catalog.quarantined()] == ["12", "13"]
-    catalog.settle_quarantine(kept, "retried")
-    assert [each.position for each in catalog.quarantined()] == ["13"]
-    assert [each.state for each in catalog.quarantined(None)] == ["retried", "open"]
+    again = catalog.loads.begin(table, "box", "mail", None, 30)
+    assert catalog.quarantine.add(again, table, "box", "12", "no Message-ID", "ff", 100, "{}", 31) is None
+    assert catalog.quarantine.add(again, table, "box", "13", "no Message-ID", "ff", 100, "{}", 31) is not None
+    assert [each.position for each in catalog.quarantine.all()] == ["12", "13"]
+    catalog.quarantine.settle(kept, "retried")
+    assert [each.position for each in catalog.quarantine.all()] == ["13"]
+    assert [each.state for each in catalog.quarantine.all(None)] == ["retried", "open"]
     with pytest.raises(NotFound):
-        catalog.settle_quarantine(99, "retried")
+        catalog.quarantine.settle(99, "retried")

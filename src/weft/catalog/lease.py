@@ -1,0 +1,134 @@
+"""The writer's lease (design section 6).
+
+One writer works on a home at a time.  Its token is the fence: it rises with each acquisition and is checked inside
+every writing transaction, so that a writer that was thought dead and wakes up again changes nothing.  The lease's
+time is the wall clock's, on a replay home too.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select, update
+
+from weft.catalog import schema
+from weft.catalog.database import Database, require_token
+from weft.catalog.records import Lease
+from weft.errors import LeaseBusy
+
+LEASE_TTL_US: Final = 10 * 60 * 1_000_000
+"""How long a lease is good without being renewed, in microseconds."""
+
+_POLL_SECONDS: Final = 0.2
+
+
+class Leases:
+    """Taking the lease, keeping it, and giving it back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
+        """Takes the lease, under a token greater than every one before.
+
+        Raises LeaseBusy while it is held and has not run out, by another thread of this process too, unless the holder
+        is known to be dead.
+        """
+        with self._database.changing() as connection:
+            held = connection.execute(select(schema.lease)).one()
+            if held.holder is not None and held.expires_at > at and not is_gone(held.holder):
+                raise LeaseBusy(
+                    f"another writer is at work: {held.purpose} ({held.holder})",
+                    hint="Wait until it is done; its lease runs out by itself if it is dead.",
+                )
+            lease = Lease(held.token + 1, purpose, holder, at, at + ttl_us)
+            connection.execute(
+                update(schema.lease).values(
+                    token=lease.token,
+                    purpose=purpose,
+                    holder=holder,
+                    acquired_at=at,
+                    expires_at=lease.expires_at,
+                )
+            )
+            return lease
+
+    def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
+        """Takes the lease for this process, having waited for it up to ``wait_us``; raises LeaseBusy."""
+        until = clock() + wait_us
+        while True:
+            try:
+                return self.acquire(purpose, this_process(), clock())
+            except LeaseBusy:
+                if clock() >= until:
+                    raise
+                time.sleep(_POLL_SECONDS)
+
+    def renew(self, token: int, at: int, ttl_us: int = LEASE_TTL_US) -> None:
+        """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
+        with self._database.changing() as connection:
+            require_token(connection, token)
+            connection.execute(update(schema.lease).values(expires_at=at + ttl_us))
+
+    def release(self, token: int) -> None:
+        """Gives the lease back; does nothing where it is another's by now."""
+        with self._database.changing() as connection:
+            connection.execute(
+                update(schema.lease)
+                .where(schema.lease.c.token == token)
+                .values(purpose=None, holder=None, acquired_at=None, expires_at=None)
+            )
+
+    def check(self, token: int) -> None:
+        """Raises LeaseLost unless the token is that of the lease now held."""
+        with self._database.reading() as connection:
+            require_token(connection, token)
+
+    def held(self) -> Lease | None:
+        """The lease now held (it may have run out), or None."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(schema.lease)).one()
+        if row.holder is None:
+            return None
+        return Lease(row.token, row.purpose, row.holder, row.acquired_at, row.expires_at)
+
+
+def this_process() -> str:
+    """``host:pid:start``; the start tells a process from a later one that was given the same number."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}:{pid}:{_started(pid)}"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether the holder was a process of this machine that no longer runs.
+
+    False where that cannot be known: another machine, or a name of another form.  Its lease must then run out.
+    """
+    host, _, rest = holder.rpartition(":")
+    host, _, number = host.rpartition(":")
+    if host != socket.gethostname() or not number.isdigit():
+        return False
+    pid = int(number)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it runs, as another user
+        return False
+    return _started(pid) != rest
+
+
+def _started(pid: int) -> str:
+    """When the process started, in the kernel's ticks since boot; empty where the system does not tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The command's name is in brackets and may itself hold blanks and brackets.
+    fields = stat.rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 else ""

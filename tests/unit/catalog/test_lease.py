@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from definitions import definition
+from weft.algebra.schema import BIGINT
+from weft.catalog import open_catalog
+from weft.catalog.lease import is_gone, this_process
+from weft.catalog.records import MIN_INSTANT
+from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
+
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    with open_catalog(tmp_path, create=True, clock="replay", at=0) as catalog:
+        catalog.tables.create("t", [("a", BIGINT)])
+        catalog.loads.begin(1, "s", "file", None, 0)
+    return tmp_path
+
+
+def run(home: Path, body: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = f"""
+from pathlib import Path
+from weft.catalog import open_catalog
+from weft.catalog.lease import this_process
+from weft.errors import *
+catalog = open_catalog(Path({str(home)!r}), at=0)
+{textwrap.dedent(body)}
+"""
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+
+
+def test_one_holder_at_a_time_and_a_token_that_rises(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        first = catalog.writer("tick", "a", 0, 10)
+        with pytest.raises(LeaseBusy, match="tick"):
+            catalog.writer("load", "b", 9, 10)
+        first.check()
+        second = catalog.writer("load", "b", 10, 10)
+        assert second.lease.token > first.lease.token
+        with pytest.raises(LeaseLost):
+            first.check()
+        first.release()  # a stale release does not take it from its holder
+        assert catalog.lease() == second.lease
+        second.release()
+        assert catalog.lease() is None
+        with pytest.raises(LeaseLost, match="given back"):
+            second.check()
+        assert catalog.writer("load", "a", 11, 10).lease.token > second.lease.token
+
+
+def test_a_lease_that_ran_out_but_was_not_taken_is_still_good(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        writer = catalog.writer("tick", "a", 0, 10)
+        writer.reservations.reserve(1, 1)
+        writer.renew(100, 10)
+        with pytest.raises(LeaseBusy):
+            catalog.writer("tick", "b", 105, 10)
+
+
+def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        mine = catalog.writer("tick", this_process(), 0, 10 * SECOND)
+        other = run(
+            home,
+            """
+            try:
+                catalog.writer("load", this_process(), 5_000_000)
+            except LeaseBusy:
+                print("busy")
+            writer = catalog.writer("load", "elsewhere:1:", 11_000_000)
+            writer.reservations.reserve(1, 1)
+            print("took", writer.lease.token)
+            """,
+        )
+        assert other.stdout.split() == ["busy", "took", str(mine.lease.token + 1)], other.stderr
+        before = catalog.reservations.still_open()
+        for write in (
+            lambda: mine.reservations.reserve(1, 1),
+            lambda: mine.reservations.commit(1, 0, 1, 5, 5),
+            lambda: mine.reservations.abandon(1),
+            lambda: mine.ticks.plan(5, [], 5),
+            lambda: mine.ticks.commit(1, None, {}, [], 5),
+            lambda: mine.renew(5),
+            lambda: mine.queries.install(definition(), 5),
+            lambda: mine.queries.set_state("q", "paused"),
+            lambda: mine.outbox.open(1, 1, 1, None),
+            lambda: mine.outbox.mark_sent(1, 5),
+            lambda: mine.outbox.mark_failed(1, "", None),
+            lambda: mine.tables.record_versions([("ledger", 1, 1)]),
+            lambda: mine.tables.create("u", [("a", BIGINT)]),
+        ):
+            with pytest.raises(LeaseLost):
+                write()
+        assert catalog.reservations.still_open() == before
+        assert catalog.tables.named("t").rows == 0
+        assert catalog.queries.all() == ()
+        assert catalog.tables.versions() == ()
+
+
+def test_a_process_that_was_killed_gives_its_lease_up(home: Path) -> None:
+    killed = run(
+        home,
+        """
+        import os, signal
+        catalog.writer("tick", this_process(), 0, 10**15)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    assert killed.returncode == -9
+    with open_catalog(home, at=0) as catalog:
+        held = catalog.lease()
+        assert held is not None
+        assert is_gone(held.holder)
+        assert catalog.writer("tick", this_process(), 1).lease.token == held.token + 1
+
+
+def test_who_is_known_to_be_gone() -> None:
+    host, pid, started = this_process().rsplit(":", 2)
+    assert not is_gone(this_process())
+    assert is_gone(f"{host}:{pid}:1{started}")  # the number was given to another process
+    assert not is_gone(f"another{host}:{pid}:1{started}")
+    assert not is_gone("someone")
+
+
+def test_threads_of_one_process_exclude_each_other(home: Path) -> None:
+    with (
+        open_catalog(home, at=0) as catalog,
+        catalog.writing("tick", lambda: 5),
+        pytest.raises(LeaseBusy, match="tick"),
+    ):
+        catalog.writer("load", this_process(), 5)
+
+
+def test_a_change_that_needs_the_lease_is_refused_without_it(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog, pytest.raises(CatalogError, match="needs the writer's lease"):
+        catalog.queries.install(definition(), 5)
+
+
+def test_the_lease_is_given_back_after_an_error(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        with pytest.raises(ValueError, match="oops"), catalog.writing("tick", lambda: 5):
+            raise ValueError("oops")
+        assert catalog.lease() is None
+        catalog.writer("tick", "other", 0, 100)
+        with pytest.raises(LeaseBusy), catalog.writing("tick", lambda: 5):
+            pytest.fail("the lease is another's")
+
+
+def test_writers_in_two_processes_never_lose_a_change(home: Path) -> None:
+    program = f"""
+from pathlib import Path
+from weft.catalog import open_catalog
+catalog = open_catalog(Path({str(home)!r}), at=0)
+for _ in range(20):
+    catalog.loads.begin(1, "s", "file", None, 0)
+"""
+    both = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    assert [each.wait(60) for each in both] == [0, 0]
+    with open_catalog(home, at=0) as catalog:
+        assert len(catalog.loads.latest(100)) == 41
+
+
+def test_a_reservation_begins_at_the_earliest_open_instant(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        writer = catalog.writer("load", "a", 0)
+        first = writer.reservations.reserve(1, 1)
+        assert first.floor == MIN_INSTANT
+        assert catalog.reservations.still_open() == (first,)
+        writer.reservations.commit(first.reservation_id, 0, 3, 100, 200)
+        table = catalog.tables.named("t")
+        assert (table.rows, table.version, table.first_ts, table.last_ts) == (3, 0, 100, 200)
+        assert (catalog.home().last_ts, catalog.home().t0) == (200, 100)
+        second = writer.reservations.reserve(1, 1)
+        assert second.floor == 200
+        assert second.reservation_id > first.reservation_id
+        with pytest.raises(ClockError):
+            writer.reservations.commit(second.reservation_id, 1, 1, 199, 300)
+        writer.reservations.commit(second.reservation_id, 1, 1, 200, 300)
+        assert writer.reservations.reserve(1, 1, at_least=1000).floor == 1000
+        (recorded,) = catalog.tables.versions()
+        assert (recorded.path, recorded.version, recorded.rows) == ("tables/1-t", 1, 4)
+
+
+def test_a_reservation_is_settled_once(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        writer = catalog.writer("load", "a", 0)
+        first = writer.reservations.reserve(1, 1)
+        writer.reservations.abandon(first.reservation_id)
+        assert catalog.reservations.still_open() == ()
+        with pytest.raises(CatalogError, match="not open"):
+            writer.reservations.commit(first.reservation_id, 0, 1, 5, 5)
+        with pytest.raises(CatalogError, match="not open"):
+            writer.reservations.abandon(first.reservation_id)
+        assert catalog.tables.named("t").rows == 0
+
+
+def test_a_batch_reserved_for_several_tables_shares_the_instant(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        catalog.tables.create("u", [("a", BIGINT)])
+        writer = catalog.writer("load", "a", 0)
+        both = [writer.reservations.reserve(table, 1, at_least=50) for table in (1, 2)]
+        for each in both:
+            writer.reservations.commit(each.reservation_id, 0, 1, 50, 50)
+        assert [table.last_ts for table in catalog.tables.all()] == [50, 50]
+
+
+def test_unknown_tables_are_refused(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        writer = catalog.writer("load", "a", 0)
+        with pytest.raises(CatalogError):
+            writer.reservations.reserve(77, 1)
+        with pytest.raises(NotFound):
+            catalog.tables.by_id(77)

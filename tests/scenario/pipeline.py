@@ -15,8 +15,9 @@ from pathlib import Path
 
 from weft.api import Weft
 from weft.errors import NotFound
-from weft.extraction import file_casting, ingest
-from weft.extraction.batches import batches_of
+from weft.extraction import ingest
+from weft.extraction.files import rows
+from weft.extraction.records import batches_of
 
 START = 733_968_000_000_000
 DAY = 86_400_000_000
@@ -95,7 +96,7 @@ def run(home: Path, sources: Path, *steps: str) -> None:
 def small_batches() -> None:
     """Batches of a few rows, in this process."""
     ingest.batches_of = partial(batches_of, max_rows=8)  # type: ignore[attr-defined]
-    file_casting.MAX_ROWS = 5  # type: ignore[misc]
+    rows.MAX_ROWS = 5  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ import pytest
 from scenario import pipeline
 from scenario.killed import Contents, contents, require_laws, run_process, write_sources
 from weft.api import Weft
-from weft.extraction import file_casting, ingest
+from weft.extraction import ingest
+from weft.extraction.files import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ def small_batches() -> Iterator[None]:
     """The pipeline makes its batches small for good; here that ends with the module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "batches_of", ingest.batches_of)
-        patch.setattr(file_casting, "MAX_ROWS", file_casting.MAX_ROWS)
+        patch.setattr(rows, "MAX_ROWS", rows.MAX_ROWS)
         yield
 
 

@@ -129,7 +129,7 @@ def test_with_a_key_rows_are_known_in_another_file_too(spark: SparkSession, cata
 def test_a_load_that_died_goes_on_where_it_was(
     spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.extraction.file_casting.MAX_ROWS", 2)
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
     path = tmp_path / "x.csv"
     path.write_text("a,at\n" + "".join(f"{n},1993-04-0{n}\n" for n in range(1, 6)))
 
@@ -150,10 +150,10 @@ def test_a_load_that_died_goes_on_where_it_was(
     path.write_text(path.read_text() + "6,1993-04-06\n")
 
     def overtake(_read: int) -> None:
-        monkeypatch.setattr("weft.extraction.file_casting.MAX_ROWS", 100)
+        monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 100)
         load(path)
 
-    monkeypatch.setattr("weft.extraction.file_casting.MAX_ROWS", 4)
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 4)
     with pytest.raises(Conflict, match="another process"):
         load(path, progress=overtake)
     assert catalog.tables.named("t").rows == 5 + 6

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
-"""The columns of ``extraction.mail`` (a test holds the two together): reading mail is not loaded to explain a query."""
+"""The columns of ``extraction.mail`` (a test holds the two together): explaining a query loads nothing of it."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from weft.api.opened import Opened
 from weft.catalog.records import QuarantineRecord, TableRecord
 
 if TYPE_CHECKING:
-    from weft.extraction.record import Progress
+    from weft.extraction.records import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
 

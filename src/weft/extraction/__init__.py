@@ -1,1 +1,1 @@
-"""Sources to tables: mail (mbox, articles, archives) and files (CSV, JSON lines, Parquet); see ``ingest``."""
+"""Sources to tables: ``mail`` and ``files`` read them, ``ingest`` stores what they give."""

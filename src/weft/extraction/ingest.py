@@ -14,12 +14,11 @@ from typing import Any
 from weft.catalog import Catalog
 from weft.catalog.records import TableRecord
 from weft.errors import NotFound, Refused
-from weft.extraction.batches import batches_of
-from weft.extraction.files import FileSource, digest, open_file
-from weft.extraction.mail import MAIL_COLUMNS, MAIL_KEY
-from weft.extraction.mail_reading import read_mail
-from weft.extraction.record import Progress, printable
-from weft.extraction.storing import Store, Summary, begin, store_batches
+from weft.extraction.files.source import FileSource, digest, open_file
+from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
+from weft.extraction.mail.reading import read_mail
+from weft.extraction.records import Progress, batches_of, printable
+from weft.extraction.storing import Destination, Summary, begin, store_batches
 
 
 def ingest_mail(
@@ -35,20 +34,20 @@ def ingest_mail(
     *,
     clock: Callable[[], int] | None = None,
 ) -> Summary:
-    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail_reading.read_mail`.
+    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.reading.read_mail`.
 
     ``spark`` gives the session and is called only when there is a row to store.  ``at`` is the wall's time in µs UTC;
     ``clock`` tells it during a long load (without it, it is ``at`` throughout).  Raises ExtractionError for a path that
     cannot be read, Refused for a table that is not one of mail, LeaseBusy, StorageError.
     """
-    store = Store(home, catalog, spark, clock or (lambda: at))
+    to = Destination(home, catalog, spark, clock or (lambda: at))
     items = read_mail(paths, newsgroup=newsgroup, ts_from=ts_from, at=at)
-    begin(store)
+    begin(to)
     record = _mail_table(catalog, table, ts_from)
     source = ", ".join(printable(os.path.abspath(path)) for path in paths)
     load_id = catalog.loads.begin(record.table_id, source, "mail", None, at)
     options: dict[str, object] = {"kind": "mail", "newsgroup": newsgroup, "ts_from": ts_from}
-    return store_batches(store, record, load_id, batches_of(items, MAIL_COLUMNS), options, progress=progress)
+    return store_batches(to, record, load_id, batches_of(items, MAIL_COLUMNS), options, progress=progress)
 
 
 def _mail_table(catalog: Catalog, name: str, ts_from: str | None) -> TableRecord:
@@ -89,7 +88,7 @@ def ingest_file(
     file's new columns to the table.  ``at``, ``clock``, ``spark`` as in :func:`ingest_mail`.  Raises ExtractionError,
     Refused for other columns or other keys, Conflict, LeaseBusy, StorageError.
     """
-    store = Store(home, catalog, spark, clock or (lambda: at))
+    to = Destination(home, catalog, spark, clock or (lambda: at))
     sha256 = digest(path)
     found = existing(catalog, table)
     before = () if found is None else catalog.loads.of_source(found.table_id, sha256)
@@ -97,13 +96,11 @@ def ingest_file(
     if found is not None and done is not None:
         return Summary(found.name, known=done.stored + done.known, already_loaded=True)
     source = open_file(path, None if found is None else found.schema, ts_from=ts_from, evolve=evolve)
-    begin(store)
+    begin(to)
     record = _file_table(catalog, table, found, source, ts_from, keys)
     load_id = before[0].load_id if before else catalog.loads.begin(record.table_id, source.name, "file", sha256, at)
     skip = None if record.keys else catalog.loads.stored_by(load_id)
-    return store_batches(
-        store, record, load_id, source.batches(), source.options(ts_from), skip=skip, progress=progress
-    )
+    return store_batches(to, record, load_id, source.batches(), source.options(ts_from), skip=skip, progress=progress)
 
 
 def _file_table(

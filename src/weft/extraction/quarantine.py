@@ -11,7 +11,7 @@ from pathlib import Path
 from weft.catalog import Catalog, layout
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
-from weft.extraction.record import Rejected
+from weft.extraction.records import Rejected
 from weft.failpoint import failpoint
 
 

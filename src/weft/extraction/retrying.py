@@ -12,14 +12,13 @@ from typing import Any
 from weft.catalog import Catalog
 from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound
-from weft.extraction.batches import Batch, arrow_schema, batches_of
-from weft.extraction.casting import connect
-from weft.extraction.file_casting import Caster, Layout
-from weft.extraction.mail import MailOptions, read_message
+from weft.extraction.files.casting import connect
+from weft.extraction.files.rows import Caster, Layout
+from weft.extraction.files.text_records import Dialect, csv_records, json_records
+from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import quarantined_bytes
-from weft.extraction.record import RawRecord, Rejected, Row
-from weft.extraction.storing import Store, begin, store_batches
-from weft.extraction.text_records import Dialect, csv_records, json_records
+from weft.extraction.records import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
+from weft.extraction.storing import Destination, begin, store_batches
 
 
 @dataclass(frozen=True)
@@ -47,36 +46,36 @@ def retry(
     today. Run again after a crash, it stores nothing twice.  ``at`` is µs UTC.  Raises NotFound for an id that is not
     open there, StorageError for bytes that are gone.
     """
-    store = Store(home, catalog, spark, clock or (lambda: at))
+    to = Destination(home, catalog, spark, clock or (lambda: at))
     open_records = {record.quarantine_id: record for record in catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
         raise NotFound(f"there is no open record {missing[0]} in quarantine", hint="`weft quarantine list` names them.")
-    begin(store)
+    begin(to)
     total = Retried(0, 0, 0, 0)
     for number, record in open_records.items():
         if ids is None or number in ids:
-            total = _retry_one(store, record, at, total)
+            total = _retry_one(to, record, at, total)
     return total
 
 
-def _retry_one(store: Store, record: QuarantineRecord, at: int, total: Retried) -> Retried:
-    table = store.catalog.tables.by_id(record.table_id)
-    batch = _read(quarantined_bytes(store.home, record), record, table, at)
+def _retry_one(to: Destination, record: QuarantineRecord, at: int, total: Retried) -> Retried:
+    table = to.catalog.tables.by_id(record.table_id)
+    batch = _read(quarantined_bytes(to.home, record), record, table, at)
     if batch.rejected or not batch.rows.num_rows:
         reason = batch.rejected[0].reason if batch.rejected else record.reason
         if reason != record.reason:
-            store.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
+            to.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
         return Retried(total.read, total.kept + 1, total.stored, total.known)
     # Its own digest makes a retry that died go on where it was, as a file's load does.
     digest = f"quarantine-{record.quarantine_id}"
-    before = store.catalog.loads.of_source(table.table_id, digest)
+    before = to.catalog.loads.of_source(table.table_id, digest)
     load_id = (
-        before[0].load_id if before else store.catalog.loads.begin(table.table_id, record.source, "retry", digest, at)
+        before[0].load_id if before else to.catalog.loads.begin(table.table_id, record.source, "retry", digest, at)
     )
-    skip = None if table.keys else store.catalog.loads.stored_by(load_id)
-    done = store_batches(store, table, load_id, [batch], {}, skip=skip)
-    store.catalog.quarantine.settle(record.quarantine_id, "retried")
+    skip = None if table.keys else to.catalog.loads.stored_by(load_id)
+    done = store_batches(to, table, load_id, [batch], {}, skip=skip)
+    to.catalog.quarantine.settle(record.quarantine_id, "retried")
     return Retried(total.read + 1, total.kept, total.stored + done.stored, total.known + done.known)
 
 

@@ -11,9 +11,8 @@ from weft.catalog import Catalog
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.tables import append, settle
-from weft.extraction.batches import Batch
 from weft.extraction.quarantine import quarantine
-from weft.extraction.record import Progress
+from weft.extraction.records import Batch, Progress
 from weft.storage.verify import require_whole
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
@@ -37,7 +36,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Store:
+class Destination:
     """Where a load goes: the home, its catalog, a way to a Spark session (called when a row is to be stored, not
     before) and the wall's clock (µs UTC).
     """
@@ -48,16 +47,16 @@ class Store:
     clock: Callable[[], int]
 
 
-def begin(store: Store) -> None:
+def begin(to: Destination) -> None:
     """Settles what a dead writer left, then looks whether the store is whole; raises StorageError, LeaseBusy."""
-    if store.catalog.reservations.still_open():
-        with store.catalog.writing("settle", store.clock, wait_us=LEASE_WAIT_US) as writer:
-            settle(writer, store.home)
-    require_whole(store.catalog, store.home)
+    if to.catalog.reservations.still_open():
+        with to.catalog.writing("settle", to.clock, wait_us=LEASE_WAIT_US) as writer:
+            settle(writer, to.home)
+    require_whole(to.catalog, to.home)
 
 
 def store_batches(
-    store: Store,
+    to: Destination,
     table: TableRecord,
     load_id: int,
     batches: Iterable[Batch],
@@ -75,39 +74,41 @@ def store_batches(
     read = 0
     expected = skip
     for batch in batches if skip is None else _without_first(batches, skip):
-        total = _quarantine(store, table, load_id, batch, options, total)
+        total = _quarantine(to, table, load_id, batch, options, total)
         if batch.rows.num_rows:
-            stored, known, late = _append(store, table, load_id, batch, expected)
+            stored, known, late = _append(to, table, load_id, batch, expected)
             expected = None if expected is None else expected + stored
             total = replace(total, stored=total.stored + stored, known=total.known + known, late=total.late + late)
         read += batch.read
         if progress is not None:
             progress(read)
     total = total if skip is None else replace(total, known=total.known + skip)
-    store.catalog.loads.finish(load_id, total.stored, total.known, total.quarantined, total.late, store.clock())
+    to.catalog.loads.finish(load_id, total.stored, total.known, total.quarantined, total.late, to.clock())
     return total
 
 
 def _quarantine(
-    store: Store, table: TableRecord, load_id: int, batch: Batch, options: dict[str, object], total: Summary
+    to: Destination, table: TableRecord, load_id: int, batch: Batch, options: dict[str, object], total: Summary
 ) -> Summary:
-    new = quarantine(store.home, store.catalog, load_id, table.table_id, batch.rejected, options, store.clock())
+    new = quarantine(to.home, to.catalog, load_id, table.table_id, batch.rejected, options, to.clock())
     known = len(batch.rejected) - new
     return replace(total, quarantined=total.quarantined + new, known=total.known + known)
 
 
-def _append(store: Store, table: TableRecord, load_id: int, batch: Batch, expected: int | None) -> tuple[int, int, int]:
+def _append(
+    to: Destination, table: TableRecord, load_id: int, batch: Batch, expected: int | None
+) -> tuple[int, int, int]:
     """One batch under the lease: how many rows were stored, known, late."""
-    catalog = store.catalog
-    spark = store.spark()
-    with catalog.writing(f"ingest into {table.name}", store.clock, wait_us=LEASE_WAIT_US) as writer:
+    catalog = to.catalog
+    spark = to.spark()
+    with catalog.writing(f"ingest into {table.name}", to.clock, wait_us=LEASE_WAIT_US) as writer:
         if writer.reservations.still_open():
-            settle(writer, store.home)
+            settle(writer, to.home)
         if expected is not None and writer.loads.stored_by(load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
-        now = store.clock()
+        now = to.clock()
         current = writer.tables.by_id(table.table_id)
-        done = append(spark, writer, store.home, current, load_id, batch.rows, now, table.keys or None)
+        done = append(spark, writer, to.home, current, load_id, batch.rows, now, table.keys or None)
     return done.stored, done.known, done.late
 
 

@@ -27,7 +27,7 @@ UNANSWERED = (
 def made(weft: Weft, home: Path) -> Path:
     """A replay home with the table of mail, empty."""
     from weft.api.home import Weft as Home
-    from weft.extraction.mail import MAIL_COLUMNS, MAIL_KEY
+    from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 
     assert weft("init", "--clock", "replay").code == 0
     with Home.open(home) as opened:

@@ -15,9 +15,8 @@ import pytest
 
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import Batch, arrow_type
-from weft.extraction.files import FileSource, digest, open_file
-from weft.extraction.record import MAX_LINE, Rejected
+from weft.extraction.files.source import FileSource, digest, open_file
+from weft.extraction.records import MAX_LINE, Batch, Rejected, arrow_type
 
 
 def schema(**types: str) -> TableSchema:
@@ -208,7 +207,7 @@ def test_a_parquet_value_that_does_not_fit_is_kept_as_its_json(tmp_path: Path) -
 
 
 def test_the_own_time_is_the_running_maximum_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.extraction.file_casting.MAX_ROWS", 2)
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
     days = ["", "03", "01", "", "05", "02", "04"]
     text = "a,at\n" + "".join(f"{n},{day and f'2020-01-{day}'}\n" for n, day in enumerate(days))
     source = open_file(written(tmp_path / "x.csv", text), None, ts_from="AT")

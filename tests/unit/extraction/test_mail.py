@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from letters import APRIL_5, AT, letter, read, row
-from weft.extraction.mail import MailOptions
-from weft.extraction.record import MAX_LINE, RawRecord
+from weft.extraction.mail.message import MailOptions
+from weft.extraction.records import MAX_LINE, RawRecord
 
 DAY = 86_400_000_000
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_read_says_why(raw: bytes, reason: str) -> None:
 
 
 def test_a_problem_of_the_source_is_the_reason() -> None:
-    from weft.extraction.mail import read_message
+    from weft.extraction.mail.message import read_message
 
     assert read_message(RawRecord("p", letter(), "cut short"), "s", MailOptions(None, AT)) == "cut short"
 

@@ -16,8 +16,8 @@ import pytest
 
 from letters import AT, letter, spool
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.mail_reading import read_mail
-from weft.extraction.record import MAX_LINE, Rejected, Row
+from weft.extraction.mail.reading import read_mail
+from weft.extraction.records import MAX_LINE, Rejected, Row
 
 ENVELOPE = b"From a@b Mon Apr  5 00:00:00 1993\n"
 
@@ -150,7 +150,7 @@ def test_a_line_of_many_megabytes_is_rejected_and_the_next_message_read(tmp_path
 
 
 def test_a_record_too_large_to_hold_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("mbox", "byte_streams"):
+    for module in ("mail.mbox", "byte_streams"):
         monkeypatch.setattr(f"weft.extraction.{module}.MAX_RECORD", 1_000)
     large = letter("0123456789\n" * 300)
     (tmp_path / "box").write_bytes(mbox([large, letter(Message_ID="<2@x>")]))

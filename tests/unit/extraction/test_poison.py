@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from letters import AT, letter, read
-from weft.extraction.mbox import split_mbox
-from weft.extraction.text_records import Dialect, csv_records, json_records
+from weft.extraction.files.text_records import Dialect, csv_records, json_records
+from weft.extraction.mail.mbox import split_mbox
 
 PIECES = st.lists(
     st.sampled_from(

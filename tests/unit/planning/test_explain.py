@@ -8,7 +8,7 @@ from weft.algebra.schema import TableSchema
 from weft.api.explaining import mail_schema
 from weft.catalog.records import QueryRecord
 from weft.execution.groups import Group, Member, instant
-from weft.extraction.mail import MAIL_COLUMNS
+from weft.extraction.mail.message import MAIL_COLUMNS
 from weft.planning.explain import explain
 from weft.planning.plan import columns_of, plan, stored_parameter
 from weft.sql import render

@@ -14,7 +14,7 @@ import pytest
 
 from weft.api.home import Weft
 from weft.errors import ExecutionError, Refused, WeftError
-from weft.extraction.mail import MAIL_COLUMNS, MAIL_KEY
+from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.schedule import runner
 from weft.schedule.runner import Runner, Stop
 from weft.schedule.ticking import Ticked

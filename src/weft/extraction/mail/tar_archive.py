@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
-from weft.extraction.entries import Entry
-from weft.extraction.record import MAX_RECORD, RawRecord, printable
+from weft.extraction.mail.entries import Entry
+from weft.extraction.records import MAX_RECORD, RawRecord, printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from typing import Final
 
 from weft.algebra.schema import STRING, DataType, TableSchema
 from weft.errors import Refused
+from weft.execution.tables import OWN_TIME, SEQ
 
 TS: Final = "ts"
-OWN_TIME: Final = "_own_time"
-SEQ: Final = "_seq"
 MAX_COLUMNS: Final = 2_000
 _RESERVED: Final = frozenset({OWN_TIME, SEQ, "_ordinal", "_first_at", "_tick"})
 _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from weft.extraction.byte_streams import DAMAGE, kind_of, stem, whole_record
-from weft.extraction.mbox import split_mbox
-from weft.extraction.record import RawRecord
+from weft.extraction.mail.mbox import split_mbox
+from weft.extraction.records import RawRecord
 
 Records = Generator[RawRecord, None, None]
 Opening = Callable[[], AbstractContextManager[io.BufferedReader]]

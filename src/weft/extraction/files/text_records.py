@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.extraction.byte_streams import damage, long_line
-from weft.extraction.record import MAX_LINE, MAX_RECORD
+from weft.extraction.records import MAX_LINE, MAX_RECORD
 
 Cells = list[str | None]
 

@@ -1,8 +1,9 @@
 """One message's bytes to rows of ``msgs``, one a newsgroup, or the reason why it cannot be read.
 
 What is refused (and goes to quarantine whole): NUL bytes; no header, no Message-ID; an impossible or missing Date
-(:func:`weft.extraction.headers.instant_of`); MIME that does not hold together (a multipart without its boundary, base64
-that is not); a body that its declared charset cannot decode; a line over :data:`~weft.extraction.record.MAX_LINE`.
+(:func:`weft.extraction.mail.headers.instant_of`); MIME that does not hold together (a multipart without its boundary,
+base64 that is not); a body that its declared charset cannot decode; a line over
+:data:`~weft.extraction.records.MAX_LINE`.
 Read nonetheless: raw 8-bit text without a declared charset, a multipart whose last boundary is missing, headers in any
 case.
 """
@@ -17,7 +18,7 @@ from email.parser import BytesHeaderParser, BytesParser
 from typing import Final
 
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
-from weft.extraction.headers import (
+from weft.extraction.mail.headers import (
     AS_WRITTEN,
     decode_bytes,
     instant_of,
@@ -29,7 +30,7 @@ from weft.extraction.headers import (
     text_of,
     undeclared,
 )
-from weft.extraction.record import RawRecord
+from weft.extraction.records import RawRecord
 
 MAIL_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("msgid", STRING),

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.casting import Inference
-from weft.extraction.columns import check_names, narrowed
-from weft.extraction.text_records import Dialect, TextRecord, csv_records
+from weft.extraction.files.casting import Inference
+from weft.extraction.files.columns import check_names, narrowed
+from weft.extraction.files.text_records import Dialect, TextRecord, csv_records
 
 _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000

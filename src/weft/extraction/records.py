@@ -1,24 +1,35 @@
-"""Rows in bounded pieces of Arrow, as the append takes them.
+"""What reading a source gives: rows, and records that could not be read.
 
-A batch's table has the columns of the Weft table but ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL where the load
-gives none) and ``_seq`` (BIGINT, the place in the load, from 0).
+Reading never raises for content: whatever a source holds comes out either as a :class:`Row` or, with all its bytes
+and the reason, as :class:`Rejected` (design section 1; the ingest puts those in quarantine).  Both go on in batches,
+bounded pieces of Arrow: the columns of the Weft table but ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL where the
+load gives none) and ``_seq`` (BIGINT, the place in the load, from 0).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from weft.algebra.schema import DataType
-from weft.extraction.columns import OWN_TIME, SEQ
-from weft.extraction.record import Rejected, Row
+from weft.execution.tables import OWN_TIME, SEQ
+
+MAX_LINE: Final = 1 << 20
+"""Longest line of a message, in bytes.  RFC 5322 allows 998; a longer one than this is damage or an attack."""
+
+MAX_RECORD: Final = 64 << 20
+"""Most bytes held for one record.  A larger one is rejected in pieces of this size, so that memory stays bounded."""
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
 """Most rows, and most bytes of text, of one batch."""
+
+Progress = Callable[[int], None]
+"""Called now and then with the number of records read so far."""
 
 _ARROW: Final = {
     "STRING": pa.string(),
@@ -33,6 +44,51 @@ _ARROW: Final = {
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
     "BINARY": pa.binary(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """The bytes of one message as they lie in their source; ``problem`` says why they cannot be parsed at all."""
+
+    position: str
+    raw: bytes
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that cannot be read: its whole bytes, where it lay and why it was refused.
+
+    ``source`` is the absolute path of what the user named (or found in it), ``position`` the place in it.
+    ``stem`` is the name that the source would have lent to a message without a group, kept for a later retry.
+    """
+
+    source: str
+    position: str
+    reason: str
+    raw: bytes
+    stem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row to be stored: values by column name, instants as microseconds UTC.
+
+    ``own_time`` is the running maximum of the row's own time in its source's order of arrival (design section 1),
+    or None where the load gives no own time.
+    """
+
+    values: dict[str, object]
+    own_time: int | None
+
+
+def printable(name: str) -> str:
+    """A file's name as text that any store takes: bytes that are not UTF-8 are written ``\\xNN``.
+
+    >>> printable("caf\\udce9")
+    'caf\\\\xe9'
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)

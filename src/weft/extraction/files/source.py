@@ -1,8 +1,8 @@
 """CSV, JSON lines and Parquet as batches of a table's rows.
 
-Every format comes down to a table of foreign columns that DuckDB casts (:mod:`weft.extraction.casting`), a batch at a
-time.  A record that is not of the table's types is rejected with the names of the columns at fault.  In CSV an empty
-cell is NULL, in JSON lines a name that is not there; a Parquet record in quarantine is kept as its JSON.
+Every format comes down to a table of foreign columns that DuckDB casts (see ``casting``), a batch at a time.  A record
+that is not of the table's types is rejected with the names of the columns at fault.  In CSV an empty cell is NULL, in
+JSON lines a name that is not there; a Parquet record in quarantine is kept as its JSON.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ import pyarrow.parquet as pq
 
 from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, WeftError
-from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch
 from weft.extraction.byte_streams import DAMAGE, plain
-from weft.extraction.casting import connect, weft_type
-from weft.extraction.columns import FileColumns, check_names, match_columns
-from weft.extraction.file_casting import Caster, Format, Layout
-from weft.extraction.inspection import csv_layout, infer_csv, infer_json
-from weft.extraction.record import printable
-from weft.extraction.text_records import TextRecord, csv_records, json_records
+from weft.extraction.files.casting import connect, weft_type
+from weft.extraction.files.columns import FileColumns, check_names, match_columns
+from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
+from weft.extraction.files.rows import Caster, Format, Layout
+from weft.extraction.files.text_records import TextRecord, csv_records, json_records
+from weft.extraction.records import MAX_BYTES, MAX_ROWS, Batch, printable
 
 _SUFFIXES: Final[dict[str, Format]] = {
     ".csv": "csv",
@@ -106,7 +105,7 @@ def open_file(
 
     ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
     ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
-    :func:`weft.extraction.columns.match_columns`).
+    :func:`weft.extraction.files.columns.match_columns`).
     """
     file = Path(os.path.abspath(path))
     name = printable(str(file))

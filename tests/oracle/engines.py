@@ -93,6 +93,7 @@ class DuckDb:
             text = re.sub(rf":{name}\b", f"TIMESTAMP '{EPOCH + timedelta(microseconds=value)}'", text)
         text = (
             text.replace("<=>", "IS NOT DISTINCT FROM")
+            .replace("`", '"')
             .replace("STARTSWITH(", "STARTS_WITH(")
             .replace("ENDSWITH(", "ENDS_WITH(")
         )

@@ -34,6 +34,7 @@ from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param
 from weft.algebra.schema import INTERVAL, DataType
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
+from weft.sql.identifiers import quoted
 
 _INFIX: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
@@ -50,80 +51,7 @@ _UNITS: Final = (
 Views = Mapping[str, str]
 """Range variable -> the view it reads."""
 
-
-def name(text: str) -> str:
-    """An identifier, quoted where it is not plain."""
-    plain = text.isascii() and text.isidentifier() and text.upper() not in _RESERVED
-    return text if plain else "`" + text.replace("`", "``") + "`"
-
-
-_RESERVED: Final = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "IS",
-        "NULL",
-        "AS",
-        "ON",
-        "JOIN",
-        "USING",
-        "DISTINCT",
-        "EXISTS",
-        "BETWEEN",
-        "LIKE",
-        "CASE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "END",
-        "TRUE",
-        "FALSE",
-        "UNION",
-        "ORDER",
-        "GROUP",
-        "BY",
-        "HAVING",
-        "LIMIT",
-        "ALL",
-        "ANY",
-        "INTERVAL",
-        "CAST",
-        "TABLE",
-        "WITH",
-        "CROSS",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "OUTER",
-        "NATURAL",
-        "ANTI",
-        "SEMI",
-        "LATERAL",
-        "END",
-        "START",
-        "TO",
-        "SET",
-        "VALUES",
-        "USER",
-        "CURRENT_DATE",
-        "CURRENT_TIMESTAMP",
-        "COLUMN",
-        "CHECK",
-        "PRIMARY",
-        "FOREIGN",
-        "DESC",
-        "ASC",
-        "OFFSET",
-        "FOR",
-        "FETCH",
-    ]
-)
+name: Final = quoted
 
 
 def literal(value: Literal) -> str:

@@ -70,11 +70,11 @@ def test_drivers_in_words() -> None:
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("NOW() > date - INTERVAL 1 DAY", "less than 1 day is left until msgs.date (NOW passes msgs.date - 1 day)"),
-        ("NOW() >= date - INTERVAL 1 DAY", "it is 1 day before msgs.date (NOW reaches msgs.date - 1 day)"),
-        ("NOW() > GREATEST(ts, date)", "NOW passes GREATEST(msgs.ts, msgs.date)"),
-        ("NOW() >= GREATEST(ts, date)", "NOW reaches GREATEST(msgs.ts, msgs.date)"),
-        ("NOW() > date", "NOW passes msgs.date"),
+        ("NOW() > date - INTERVAL 1 DAY", "less than 1 day is left until msgs.`date` (NOW passes msgs.`date` - 1 day)"),
+        ("NOW() >= date - INTERVAL 1 DAY", "it is 1 day before msgs.`date` (NOW reaches msgs.`date` - 1 day)"),
+        ("NOW() > GREATEST(ts, date)", "NOW passes GREATEST(msgs.ts, msgs.`date`)"),
+        ("NOW() >= GREATEST(ts, date)", "NOW reaches GREATEST(msgs.ts, msgs.`date`)"),
+        ("NOW() > date", "NOW passes msgs.`date`"),
     ],
 )
 def test_thresholds_in_words(condition: str, words: str) -> None:

@@ -51,7 +51,7 @@ MEANT = {
         "NOW() - n * INTERVAL 1 DAY >= ts",
         "NOW() >= TRY_ADD(odd.ts, TRY_MULTIPLY(INTERVAL '1' DAY, odd.n))",
     ),
-    "a negative decimal is a constant": ("dec > -1.5", "odd.dec > CAST('-1.5' AS DECIMAL(2,1))"),
+    "a negative decimal is a constant": ("dec > -1.5", "odd.`dec` > CAST('-1.5' AS DECIMAL(2,1))"),
     "many ORs in an expression": (
         f"CASE WHEN {' OR '.join(['n = 1'] * 300)} THEN b ELSE b END",
         f"CASE WHEN {' OR '.join(['(odd.n = 1)'] * 300)} THEN odd.b ELSE odd.b END",

@@ -40,8 +40,8 @@ def test_a_row_of_an_append_only_table_arrives_and_never_departs() -> None:
 
 
 def test_a_row_that_can_end_departs_at_its_end() -> None:
-    assert drivers(ends(S)) == ["departure s.until"]
-    assert render.predicate(ends(S)[0].condition, {}) == "s.until IS NOT NULL"
+    assert drivers(ends(S)) == ["departure s.`until`"]
+    assert render.predicate(ends(S)[0].condition, {}) == "s.`until` IS NOT NULL"
 
 
 def test_a_product_has_an_event_an_input_and_the_others_are_judged_at_its_instant() -> None:
@@ -53,10 +53,10 @@ def test_a_product_has_an_event_an_input_and_the_others_are_judged_at_its_instan
 def test_an_end_is_judged_just_before() -> None:
     other = Scan(STAFF, "o")
     first, second = ends(Product((S, other)))
-    assert drivers((first, second)) == ["departure s.until", "departure o.until"]
+    assert drivers((first, second)) == ["departure s.`until`", "departure o.`until`"]
     text = render.predicate(first.condition, {})
-    assert "o.ts < s.until" in text
-    assert "s.until <= o.until" in text
+    assert "o.ts < s.`until`" in text
+    assert "s.`until` <= o.`until`" in text
 
 
 def test_a_plain_condition_drives_nothing() -> None:
@@ -66,8 +66,8 @@ def test_a_plain_condition_drives_nothing() -> None:
 @pytest.mark.parametrize(
     ("predicate", "start", "end"),
     [
-        (NowFrom(M.ref("date")), ["now_from m.date"], []),
-        (NowBefore(M.ref("date")), [], ["now_before m.date"]),
+        (NowFrom(M.ref("date")), ["now_from m.`date`"], []),
+        (NowBefore(M.ref("date")), [], ["now_before m.`date`"]),
     ],
 )
 def test_thresholds_begin_or_end(predicate: NowFrom | NowBefore, start: list[str], end: list[str]) -> None:
@@ -89,7 +89,7 @@ def test_not_exists_on_an_append_only_table_never_begins_by_itself() -> None:
 def test_not_exists_begins_where_its_last_row_ends() -> None:
     body = Filter(S, Plain(call("=", S.ref("name"), M.ref("sender"))))
     events = starts(Filter(M, NotExists(body)))
-    assert drivers(events) == ["arrival m.ts", "departure s_was.until"]
+    assert drivers(events) == ["arrival m.ts", "departure s_was.`until`"]
     assert events[1].driver.inside == ("NOT EXISTS",)
     assert "NOT EXISTS" in render.predicate(events[1].condition, {})
 
@@ -97,7 +97,7 @@ def test_not_exists_begins_where_its_last_row_ends() -> None:
 def test_not_exists_begins_where_a_threshold_of_its_body_ends() -> None:
     until = NowBefore(R.ref("date"))
     events = starts(Filter(M, NotExists(Filter(R, conjunction(TIED, until)))))
-    assert drivers(events) == ["arrival m.ts", "now_before r_was.date"]
+    assert drivers(events) == ["arrival m.ts", "now_before r_was.`date`"]
 
 
 def test_starts_and_ends_change_places_at_every_not_exists() -> None:
@@ -110,15 +110,15 @@ def test_starts_and_ends_change_places_at_every_not_exists() -> None:
 
 def test_or_has_the_events_of_both_sides_and_asks_nothing_of_the_other() -> None:
     events = of_predicate(Or((NowFrom(M.ref("date")), Exists(Filter(R, TIED)))), Edge.START)
-    assert drivers(events) == ["now_from m.date", "arrival r.ts"]
+    assert drivers(events) == ["now_from m.`date`", "arrival r.ts"]
     assert render.predicate(events[0].condition, {}) == "TRUE"
 
 
 def test_and_judges_the_others_at_the_event() -> None:
     later = plus(M.ref("date"), call("x", type=TIMESTAMP))
     events = of_predicate(conjunction(NowFrom(M.ref("date")), NowBefore(later)), Edge.START)
-    assert drivers(events) == ["now_from m.date"]
-    assert render.predicate(events[0].condition, {}) == "m.date < (m.date + X())"
+    assert drivers(events) == ["now_from m.`date`"]
+    assert render.predicate(events[0].condition, {}) == "m.`date` < (m.`date` + X())"
 
 
 def test_a_witness_has_names_of_its_own_and_keeps_what_is_outside() -> None:

@@ -58,8 +58,7 @@ class Ticking(Opened):
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
         from weft.delivery.outbox import deliver
 
-        with self.writing("deliver") as writer:
-            return deliver(self.catalog, self.home, self.clock(), writer=writer, clock=self.clock)
+        return deliver(self.catalog, self.home, self.clock(), clock=self.clock, wait_us=LEASE_WAIT_US)
 
     def time_driven(self, query: QueryRecord) -> bool:
         """Whether time alone can add rows to the query."""

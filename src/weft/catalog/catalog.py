@@ -13,7 +13,7 @@ from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import Loads, Quarantine
 from weft.catalog.outbox import Outbox, Subscriptions
 from weft.catalog.queries import Queries
-from weft.catalog.records import Clock, HomeRecord, Lease
+from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.reservations import Reservations
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
@@ -45,51 +45,62 @@ class CatalogParts:
 
 
 class Writer(CatalogParts):
-    """The catalog in the hands of the one who holds the lease: its parts can be changed.
+    """The catalog in the hands of the one who holds a lease: its parts can be changed.
 
     Every change looks, in its own transaction, whether the lease is still this one, and raises LeaseLost where not.
     """
 
     def __init__(self, database: Database, lease: Lease) -> None:
-        super().__init__(database.under(lease.token))
+        super().__init__(database.under(lease))
         self.lease = lease
-        self._leases = Leases(database)
+        self._leases = Leases(database, lease.name)
 
     def check(self) -> None:
         """Raises LeaseLost unless the lease is still held."""
-        self._leases.check(self.lease.token)
+        self._leases.check(self.lease)
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
-        self._leases.renew(self.lease.token, at, ttl_us)
+        self._leases.renew(self.lease, at, ttl_us)
 
     def release(self) -> None:
         """Gives the lease back; does nothing where it is another's by now."""
-        self._leases.release(self.lease.token)
+        self._leases.release(self.lease)
 
 
 class Catalog(CatalogParts):
     """A home's catalog as anybody reads it; most changes need ``writing``."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._leases = Leases(database)
-
-    def lease(self) -> Lease | None:
-        """The lease now held (it may have run out), or None."""
-        return self._leases.held()
+    def lease(self, name: LeaseName = "write") -> Lease | None:
+        """The lease now held under that name (it may have run out), or None."""
+        return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Takes the lease, to be given back by ``release``; raises LeaseBusy.  ``at`` is the wall's time."""
-        return Writer(self._database, self._leases.acquire(purpose, holder, at, ttl_us))
+        """Takes the lease to write, to be given back by ``release``; raises LeaseBusy.  ``at`` is the wall's time."""
+        return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
+
+    def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
+        """As ``writer``, for the lease under which answers go to channels."""
+        return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Holds the lease for the block, having waited for it up to ``wait_us``; gives it back in every case.
+        """Holds the lease to write for the block, waiting for it up to ``wait_us``; gives it back in every case.
 
         ``clock`` tells the wall's time in microseconds.  Raises LeaseBusy.
         """
-        writer = Writer(self._database, self._leases.acquire_within(wait_us, purpose, clock))
+        with self._holding("write", purpose, clock, wait_us) as writer:
+            yield writer
+
+    @contextmanager
+    def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
+        """As ``writing``, for the lease under which answers go to channels; the two exclude others, not each other."""
+        with self._holding("deliver", "deliver", clock, wait_us) as writer:
+            yield writer
+
+    @contextmanager
+    def _holding(self, name: LeaseName, purpose: str, clock: Callable[[], int], wait_us: int) -> Iterator[Writer]:
+        writer = Writer(self._database, Leases(self._database, name).acquire_within(wait_us, purpose, clock))
         try:
             yield writer
         finally:
@@ -108,11 +119,14 @@ class Catalog(CatalogParts):
         self.close()
 
 
-def open_catalog(home: Path, *, create: bool = False, clock: Clock = "wall", at: int) -> Catalog:
+def open_catalog(
+    home: Path, *, create: bool = False, clock: Clock = "wall", at: int, database: str | None = None
+) -> Catalog:
     """Opens the catalog of the folder ``home``; ``create`` makes the home where there is none.
 
-    ``clock`` counts only then; ``at`` is the wall's time in microseconds UTC.  Raises CatalogError for what is not a
-    home, is damaged, or was written by a newer Weft.
+    ``clock`` counts only then; ``at`` is the wall's time in microseconds UTC; ``database`` is the URL of a PostgreSQL
+    database that holds the catalog (None: a SQLite file in the home).  A home of an older format is brought up to this
+    one.  Raises CatalogError for what is not a home, is damaged, or was written by a newer Weft.
     """
     folder = Path(home)
-    return Catalog(Database(folder, open_database(folder, create=create, clock=clock, at=at)))
+    return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))

@@ -1,7 +1,7 @@
 """The catalog's database: connections, and transactions that read or write.
 
-A writing transaction begins with BEGIN IMMEDIATE, so that what it read is still so when it commits, and checks the
-writer's fencing token inside (design section 6).
+A writing transaction excludes every other one from its beginning, so that what it read is still so when it commits, and
+checks the writer's fencing token inside (design section 6).
 """
 
 from __future__ import annotations
@@ -9,60 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Insert, create_engine, event, select
+from sqlalchemy import Connection, Engine, Insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from weft.catalog import schema
+from weft.catalog.dialects import to_write
+from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, LeaseLost
-
-_BUSY_TIMEOUT_MS: Final = 30_000
-_WRITES: Final = "weft_writes"
-
-
-def connect(database: Path) -> Engine:
-    """An engine on a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on."""
-    engine = create_engine(f"sqlite:///{database}")
-
-    @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: Any) -> None:
-        # The driver must not begin transactions by itself: it would begin them deferred, and only at the first write.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get(_WRITES, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
 
 
 class Database:
     """A home's folder and its database; every part of the catalog is built over one.
 
-    With ``token`` it is the database as the holder of that lease may change it.
+    With ``lease`` it is the database as the holder of that lease may change it.
     """
 
-    def __init__(self, home: Path, engine: Engine, token: int | None = None) -> None:
+    def __init__(self, home: Path, engine: Engine, lease: Lease | None = None) -> None:
         self.home = home
         self._engine = engine
-        self._token = token
+        self._lease = lease
 
-    def under(self, token: int) -> Database:
-        """The same database as the holder of the lease with this token changes it."""
-        return Database(self.home, self._engine, token)
+    def under(self, lease: Lease) -> Database:
+        """The same database as the holder of the lease changes it."""
+        return Database(self.home, self._engine, lease)
 
     @property
     def token(self) -> int | None:
         """The token of the lease under which it is changed; None: under none."""
-        return self._token
+        return None if self._lease is None else self._lease.token
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -74,17 +49,20 @@ class Database:
     def changing(self) -> Iterator[Connection]:
         """A transaction that excludes every other writer; raises LeaseLost where the lease is another's by now."""
         with speaking_plainly(self.home), self._engine.connect() as plain:
-            connection = plain.execution_options(**{_WRITES: True})
+            connection = to_write(plain)
             with connection.begin():
-                if self._token is not None:
-                    require_token(connection, self._token)
+                if self._lease is not None:
+                    require_held(connection, self._lease)
                 yield connection
 
     @contextmanager
-    def changing_under_lease(self) -> Iterator[Connection]:
-        """As ``changing``, for changes that need the lease; raises CatalogError where none is held."""
-        if self._token is None:
-            raise CatalogError("this change needs the writer's lease", hint="Make it within catalog.writing(…).")
+    def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
+        """As ``changing``, for changes that need the lease of that name (None: any); raises CatalogError without it."""
+        if self._lease is None or name not in (None, self._lease.name):
+            raise CatalogError(
+                f"this change needs the lease to {name or 'write'}",
+                hint="Make it within catalog.writing(…) or catalog.delivering(…).",
+            )
         with self.changing() as connection:
             yield connection
 
@@ -101,18 +79,19 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
     return int(key[0])
 
 
-def require_token(connection: Connection, token: int) -> None:
-    """Raises LeaseLost unless ``token`` is that of the lease now held.
+def require_held(connection: Connection, lease: Lease) -> None:
+    """Raises LeaseLost unless the lease is the one now held under its name.
 
     A lease that ran out but that nobody took is still good: no other writer can have come between.
     """
-    current = connection.execute(select(schema.lease.c.token, schema.lease.c.holder)).one()
-    if current.token == token and current.holder is not None:
+    kept = schema.leases.c
+    current = connection.execute(select(kept.token, kept.holder).where(kept.name == lease.name)).one()
+    if current.token == lease.token and current.holder is not None:
         return
-    if current.token == token:
-        raise LeaseLost(f"the lease with token {token} was given back already", hint="Acquire the lease again.")
+    if current.token == lease.token:
+        raise LeaseLost(f"the lease with token {lease.token} was given back already", hint="Acquire the lease again.")
     raise LeaseLost(
-        f"another writer took this home over (its token is {current.token}, this one's {token})",
+        f"another writer took this home over (its token is {current.token}, this one's {lease.token})",
         hint="Nothing more was written. Run the command again: it goes on from what was committed.",
     )
 

@@ -11,8 +11,8 @@ from weft.catalog import layout
 
 _TABLES = "SELECT table_id, name FROM tables ORDER BY table_id"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
-READS_FORMAT = 1
-"""The newest layout that is read here; of any other the catalog itself must be asked."""
+READS_FORMATS = (1, 2)
+"""The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 
 def table_schemas(home: Path) -> dict[str, TableSchema] | None:
@@ -24,7 +24,7 @@ def table_schemas(home: Path) -> dict[str, TableSchema] | None:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
             connection.execute("BEGIN")
             found = connection.execute("SELECT format FROM home").fetchone()
-            if found is None or found[0] != READS_FORMAT:
+            if found is None or found[0] not in READS_FORMATS:
                 return None
             columns: dict[int, list[Column]] = {}
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):

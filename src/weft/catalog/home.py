@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, get_args
 
-from sqlalchemy import Connection, Engine, insert, select, text, update
+from sqlalchemy import Connection, Engine, insert, inspect, select, update
 
 from weft.catalog import layout, schema
-from weft.catalog.database import connect, speaking_plainly
-from weft.catalog.records import MIN_INSTANT, Clock, HomeRecord
+from weft.catalog.database import speaking_plainly
+from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
+from weft.catalog.migrations import migrate
+from weft.catalog.records import MIN_INSTANT, Clock, HomeRecord, LeaseName
 from weft.errors import CatalogError
-
-_CREATION_OPTIONS: Final = {"weft_writes": True}
-_HAS_HOME: Final = text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'home'")
 
 
 def read_home(connection: Connection) -> HomeRecord:
@@ -37,21 +36,22 @@ def set_home(connection: Connection, **values: Any) -> None:
     connection.execute(update(schema.home).values(**values))
 
 
-def open_database(home: Path, *, create: bool, clock: Clock, at: int) -> Engine:
+def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
     """The database of a home, made (with its folders) where ``create`` is true and there is none.
 
     ``clock`` counts only when the home is made.  Raises CatalogError for a folder that is no home, for a home whose
     catalog is gone while its data is there (never taken for an empty one), and for one of a newer format.
     """
     file = layout.catalog_file(home)
-    if not file.exists() or file.stat().st_size == 0:
+    if url is None and (not file.exists() or file.stat().st_size == 0):
         _refuse_orphan(home)
         if not create:
             raise CatalogError(
                 f"{home} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
             )
+    if create:
         _make_folders(home)
-    engine = connect(file)
+    engine = sqlite_engine(file) if url is None else postgresql_engine(url)
     try:
         with speaking_plainly(home):
             _check_format(engine, home, create=create, clock=clock, at=at)
@@ -63,8 +63,8 @@ def open_database(home: Path, *, create: bool, clock: Clock, at: int) -> Engine:
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
-        made = connection.execute(_HAS_HOME).first()
-    if made is None:
+        made = inspect(connection).has_table(schema.home.name)
+    if not made:
         _refuse_orphan(home)
         if not create:
             raise CatalogError(
@@ -83,13 +83,17 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
             f"the home {home} has format {version}, this Weft reads up to {schema.FORMAT}",
             hint="Use the newer Weft that wrote it.",
         )
+    if version < schema.FORMAT:
+        with engine.connect() as plain, (connection := to_write(plain)).begin():
+            # Another process may have been quicker.
+            migrate(connection, connection.execute(select(schema.home.c.format)).scalar_one())
 
 
 def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
     with engine.connect() as plain:
-        connection = plain.execution_options(**_CREATION_OPTIONS)
+        connection = to_write(plain)
         with connection.begin():
-            if connection.execute(_HAS_HOME).first() is not None:  # another process was quicker
+            if inspect(connection).has_table(schema.home.name):  # another process was quicker
                 return
             schema.metadata.create_all(connection)
             connection.execute(
@@ -104,7 +108,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
                     t0=at if clock == "wall" else None,
                 )
             )
-            connection.execute(insert(schema.lease).values(only=1, token=0))
+            connection.execute(insert(schema.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
 
 
 def _make_folders(home: Path) -> None:

@@ -1,8 +1,8 @@
-"""The writer's lease (design section 6).
+"""The leases of a home: to write, and to deliver (design section 6).
 
-One writer works on a home at a time.  Its token is the fence: it rises with each acquisition and is checked inside
-every writing transaction, so that a writer that was thought dead and wakes up again changes nothing.  The lease's
-time is the wall clock's, on a replay home too.
+One writer works on a home at a time, and beside it one who delivers, so that a channel that stalls stops deliveries
+only.  A lease's token is the fence: it rises with each acquisition and is checked inside every writing transaction, so
+that a writer that was thought dead and wakes up again changes nothing.  Its time is the wall clock's.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 from sqlalchemy import select, update
 
 from weft.catalog import schema
-from weft.catalog.database import Database, require_token
-from weft.catalog.records import Lease
+from weft.catalog.database import Database, require_held
+from weft.catalog.records import Lease, LeaseName
 from weft.errors import LeaseBusy
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
@@ -28,10 +28,12 @@ _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """Taking the lease, keeping it, and giving it back."""
+    """Taking the lease of one name, keeping it, and giving it back."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
+        self._name = name
+        self._own = schema.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
         """Takes the lease, under a token greater than every one before.
@@ -40,15 +42,17 @@ class Leases:
         is known to be dead.
         """
         with self._database.changing() as connection:
-            held = connection.execute(select(schema.lease)).one()
+            held = connection.execute(select(schema.leases).where(self._own)).one()
             if held.holder is not None and held.expires_at > at and not is_gone(held.holder):
                 raise LeaseBusy(
                     f"another writer is at work: {held.purpose} ({held.holder})",
                     hint="Wait until it is done; its lease runs out by itself if it is dead.",
                 )
-            lease = Lease(held.token + 1, purpose, holder, at, at + ttl_us)
+            lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
             connection.execute(
-                update(schema.lease).values(
+                update(schema.leases)
+                .where(self._own)
+                .values(
                     token=lease.token,
                     purpose=purpose,
                     holder=holder,
@@ -69,33 +73,33 @@ class Leases:
                     raise
                 time.sleep(_POLL_SECONDS)
 
-    def renew(self, token: int, at: int, ttl_us: int = LEASE_TTL_US) -> None:
+    def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
         with self._database.changing() as connection:
-            require_token(connection, token)
-            connection.execute(update(schema.lease).values(expires_at=at + ttl_us))
+            require_held(connection, lease)
+            connection.execute(update(schema.leases).where(self._own).values(expires_at=at + ttl_us))
 
-    def release(self, token: int) -> None:
+    def release(self, lease: Lease) -> None:
         """Gives the lease back; does nothing where it is another's by now."""
         with self._database.changing() as connection:
             connection.execute(
-                update(schema.lease)
-                .where(schema.lease.c.token == token)
+                update(schema.leases)
+                .where(self._own, schema.leases.c.token == lease.token)
                 .values(purpose=None, holder=None, acquired_at=None, expires_at=None)
             )
 
-    def check(self, token: int) -> None:
-        """Raises LeaseLost unless the token is that of the lease now held."""
+    def check(self, lease: Lease) -> None:
+        """Raises LeaseLost unless it is the lease now held."""
         with self._database.reading() as connection:
-            require_token(connection, token)
+            require_held(connection, lease)
 
     def held(self) -> Lease | None:
         """The lease now held (it may have run out), or None."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.lease)).one()
+            row = connection.execute(select(schema.leases).where(self._own)).one()
         if row.holder is None:
             return None
-        return Lease(row.token, row.purpose, row.holder, row.acquired_at, row.expires_at)
+        return Lease(self._name, row.token, row.purpose, row.holder, row.acquired_at, row.expires_at)
 
 
 def this_process() -> str:

@@ -51,7 +51,7 @@ class Subscriptions:
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
         """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
-        with self._database.changing_under_lease() as connection:
+        with self._database.changing_under_lease("deliver") as connection:
             return _fail(connection, sub_id, error, next_attempt_at)
 
     def resume(self, sub_id: int) -> Subscription:
@@ -92,7 +92,7 @@ class Outbox:
         A message that failed before is opened again under its own id: its range must be the same.  Raises
         CatalogError where the range does not follow what was delivered, or another message is under way.
         """
-        with self._database.changing_under_lease() as connection:
+        with self._database.changing_under_lease("deliver") as connection:
             subscription = _read(connection, sub_id)
             if not subscription.delivered + 1 == first <= last:
                 raise CatalogError(f"{first} to {last} does not follow the delivered {subscription.delivered}")
@@ -118,7 +118,7 @@ class Outbox:
 
     def mark_sent(self, entry_id: int, at: int) -> None:
         """Notes that a message has gone, and moves its subscription on, in one transaction."""
-        with self._database.changing_under_lease() as connection:
+        with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None)
             _change(
@@ -135,7 +135,7 @@ class Outbox:
 
         Where ``next_attempt_at`` is None the subscription is parked until it is resumed.
         """
-        with self._database.changing_under_lease() as connection:
+        with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="failed", attempts=entry.attempts + 1, last_error=error)
             return _fail(connection, entry.sub_id, error, next_attempt_at)
@@ -145,7 +145,7 @@ class Outbox:
 
         A channel undoes what a message left behind once only: later its place may be another's.
         """
-        with self._database.changing_under_lease() as connection:
+        with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state=state, position=None)
 

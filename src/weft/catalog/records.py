@@ -14,6 +14,7 @@ from weft.algebra.schema import DataType, TableSchema
 MIN_INSTANT: Final = -(2**62)
 
 Clock = Literal["wall", "replay"]
+LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
 FromMode = Literal["start", "now"]
 TickState = Literal["planned", "committed", "abandoned"]
@@ -116,8 +117,12 @@ class QuarantineRecord:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write, until ``expires_at`` or until someone else takes it over; ``token`` is the fence."""
+    """The right to write, or to deliver, until ``expires_at`` or until someone else takes it over.
 
+    ``token`` is the fence: it rises with each acquisition under the same ``name``.
+    """
+
+    name: LeaseName
     token: int
     purpose: str
     holder: str

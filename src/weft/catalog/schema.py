@@ -1,7 +1,7 @@
 """The catalog's tables.
 
-Ids are AUTOINCREMENT: SQLite then never gives one out again, even after its row is gone.  Instants are BIGINT
-microseconds UTC.
+They are written for SQLite and for PostgreSQL.  An id is never given out again, even after its row is gone: in SQLite
+by AUTOINCREMENT, in PostgreSQL by its sequences.  Instants are BIGINT microseconds UTC.
 """
 
 from __future__ import annotations
@@ -22,15 +22,21 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 1
-"""The version of this layout; a home of a newer one is refused."""
+FORMAT: Final = 2
+"""The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
+
+
+def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
+    """An index over some of the rows, as both databases have it."""
+    return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
 
 home: Final = Table(
     "home",
     metadata,
-    Column("only", Integer, CheckConstraint("only = 1"), primary_key=True),
+    Column("only", Integer, CheckConstraint('"only" = 1'), primary_key=True, autoincrement=False),
     Column("home_id", Text, nullable=False),
     Column("format", Integer, nullable=False),
     Column("clock", Text, nullable=False),
@@ -41,10 +47,10 @@ home: Final = Table(
     Column("t0", BigInteger),
 )
 
-lease: Final = Table(
-    "lease",
+leases: Final = Table(
+    "leases",
     metadata,
-    Column("only", Integer, CheckConstraint("only = 1"), primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("token", BigInteger, nullable=False),
     Column("purpose", Text),
     Column("holder", Text),
@@ -128,7 +134,7 @@ reservations: Final = Table(
     Column("rows", BigInteger),
     Column("first_ts", BigInteger),
     Column("last_ts", BigInteger),
-    Index("reservations_open", "state", sqlite_where=text("state = 'open'")),
+    _partial("reservations_open", "state", where="state = 'open'"),
     sqlite_autoincrement=True,
 )
 
@@ -170,8 +176,12 @@ queries: Final = Table(
     Column("installed_at", BigInteger, nullable=False),
     Column("removed_at", BigInteger),
     Column("next_due", BigInteger),
+    Column("next_run", BigInteger),
     # A name is free again once its query is removed; the query's id is not.
-    Index("queries_live_name", "folded", unique=True, sqlite_where=text("state <> 'removed'")),
+    _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
+    Index("queries_by_plan", "plan_id", "state"),
+    # All that a runner asks for at each poll, so that it reads no query's row.
+    Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
 
@@ -185,7 +195,7 @@ ticks: Final = Table(
     Column("planned_at", BigInteger, nullable=False),
     Column("committed_at", BigInteger),
     Column("ledger_version", BigInteger),
-    Index("ticks_planned", "state", unique=True, sqlite_where=text("state = 'planned'")),
+    _partial("ticks_planned", "state", where="state = 'planned'", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -237,7 +247,7 @@ outbox: Final = Table(
     Column("last_error", Text),
     Column("sent_at", BigInteger),
     # One message of a subscription at a time: the next begins where the last one ended.
-    Index("outbox_unsent", "sub_id", unique=True, sqlite_where=text("state <> 'sent'")),
+    _partial("outbox_unsent", "sub_id", where="state <> 'sent'", unique=True),
     UniqueConstraint("sub_id", "first_ordinal"),
     sqlite_autoincrement=True,
 )

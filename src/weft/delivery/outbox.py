@@ -48,17 +48,18 @@ def deliver(
     home: Path,
     at: int,
     *,
-    writer: Writer | None = None,
+    sender: Writer | None = None,
     queries: Collection[int] | None = None,
     clock: Callable[[], int] | None = None,
+    wait_us: int = 0,
 ) -> list[Delivered]:
     """Sends what is due to each subscription of ``queries`` (ids; None: all), and says what came of it.
 
-    ``at`` is the wall's time in microseconds.  Works under the lease of ``writer``, else under one of its own (raises
-    LeaseBusy); with ``clock`` the lease is renewed before each message.  A channel's failure is stored and told, never
-    raised; subscriptions with nothing to send are left out.
+    ``at`` is the wall's time in microseconds.  Works under the lease of ``sender``, else under one of its own
+    (LeaseBusy, having waited ``wait_us`` for it); with ``clock`` it is renewed before each message.  A failure
+    of a channel is stored and told, never raised; subscriptions with nothing to send are left out.
     """
-    own = catalog.writing("deliver", clock or (lambda: at)) if writer is None else nullcontext(writer)
+    own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as held:
         run = _Run(held, home, at, clock)
         run.recover()
@@ -77,8 +78,8 @@ def deliver(
 class _Run:
     """One run of the outbox, under one lease."""
 
-    def __init__(self, writer: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
-        self._writer = writer
+    def __init__(self, sender: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
+        self._sender = sender
         self._home = home
         self._at = at
         self._clock = clock
@@ -89,8 +90,8 @@ class _Run:
 
         Those of removed queries and parked subscriptions too: their place may be another's soon.
         """
-        subscriptions = {subscription.sub_id: subscription for subscription in self._writer.subscriptions.all()}
-        for entry in self._writer.outbox.unsent():
+        subscriptions = {subscription.sub_id: subscription for subscription in self._sender.subscriptions.all()}
+        for entry in self._sender.outbox.unsent():
             if entry.state != "pending":
                 continue
             subscription = subscriptions[entry.sub_id]
@@ -102,7 +103,7 @@ class _Run:
                 continue
             failpoint("delivery.recovered")
             if outcome == "undone":
-                self._writer.outbox.settle(entry.entry_id, "failed")
+                self._sender.outbox.settle(entry.entry_id, "failed")
             else:
                 self._settle(entry, outcome)
 
@@ -115,13 +116,13 @@ class _Run:
             channel = open_channel(subscription.channel, self._home)
         except Refused as refused:
             channel, error = None, str(refused)
-            self._writer.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
+            self._sender.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
         rows = read_rows(self._home, query, before)
         while channel is not None and error is None and current.delivered < query.rows:
             error = self._send_next(channel, current, query, rows)
-            current = self._writer.subscriptions.by_id(current.sub_id)
+            current = self._sender.subscriptions.by_id(current.sub_id)
         if channel is None and error is None:  # the cursor
             return None
         return Delivered(
@@ -133,14 +134,14 @@ class _Run:
     ) -> str | None:
         """Sends one message; why it did not go, or None."""
         if self._clock is not None:
-            self._writer.renew(self._clock())
+            self._sender.renew(self._clock())
         rows = self._next_rows(subscription, answers)
         try:
             position = channel.prepare()
         except DeliveryError as error:
-            self._writer.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
+            self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
             return str(error)
-        entry = self._writer.outbox.open(subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
+        entry = self._sender.outbox.open(subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
         failpoint("delivery.opened")
         try:
             channel.send(Message(entry.idempotency_key, query.name, query.columns, rows), position)
@@ -148,13 +149,13 @@ class _Run:
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        self._writer.outbox.mark_sent(entry.entry_id, self._at)
+        self._sender.outbox.mark_sent(entry.entry_id, self._at)
         failpoint("delivery.marked")
         return None
 
     def _next_rows(self, subscription: Subscription, answers: Iterator[ResultRow]) -> tuple[ResultRow, ...]:
         """The next message's rows: those of a message that did not go before, else as many as one may hold."""
-        held = next((entry for entry in self._writer.outbox.unsent() if entry.sub_id == subscription.sub_id), None)
+        held = next((entry for entry in self._sender.outbox.unsent() if entry.sub_id == subscription.sub_id), None)
         limit = MESSAGE_ROWS if held is None else held.last_ordinal - held.first_ordinal + 1
         rows: list[ResultRow] = []
         characters = 0
@@ -174,25 +175,25 @@ class _Run:
             return
         if outcome == "undone":
             pause_end = self._next_attempt(subscription)
-            self._writer.outbox.mark_failed(entry.entry_id, str(error), pause_end)
+            self._sender.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
             self._settle(entry, outcome)
 
     def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown"]) -> None:
         if outcome == "sent":
-            self._writer.outbox.mark_sent(entry.entry_id, self._at)
+            self._sender.outbox.mark_sent(entry.entry_id, self._at)
             return
         reason = (
             f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: sending was interrupted, "
             "and its place is not as it was left. Resuming sends them again."
         )
-        self._writer.outbox.settle(entry.entry_id, "unknown")
-        self._writer.subscriptions.note_failure(entry.sub_id, reason, None)
+        self._sender.outbox.settle(entry.entry_id, "unknown")
+        self._sender.subscriptions.note_failure(entry.sub_id, reason, None)
 
     def _block(self, subscription: Subscription, error: DeliveryError | Refused) -> None:
         """Nothing may go to a place in which an interrupted message is still to be undone."""
         self._blocked.add(subscription.channel)
-        self._writer.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
+        self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
 
     def _is_due(self, subscription: Subscription, query: QueryRecord) -> bool:
         if subscription.state != "active" or subscription.channel in self._blocked:

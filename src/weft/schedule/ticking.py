@@ -46,10 +46,9 @@ def tick(
 
     Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
     """
-    with catalog.writing("tick", clock, wait_us=wait_us) as writer, kept(writer, clock):
-        with plain_errors("ticking"):
-            reports = run_tick(writer, home, session, queries=choose(writer.queries.all()), t=t, at=clock())
-        return Ticked(reports, tuple(deliver(catalog, home, clock(), writer=writer, clock=clock)))
+    with catalog.writing("tick", clock, wait_us=wait_us) as writer, kept(writer, clock), plain_errors("ticking"):
+        reports = run_tick(writer, home, session, queries=choose(writer.queries.all()), t=t, at=clock())
+    return Ticked(reports, tuple(deliver(catalog, home, clock(), clock=clock, wait_us=wait_us)))
 
 
 @contextmanager

@@ -1,47 +1,47 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from definitions import definition
 from weft.algebra.schema import BIGINT
-from weft.catalog import open_catalog
+from weft.catalog import Catalog
 from weft.catalog.lease import is_gone, this_process
 from weft.catalog.records import MIN_INSTANT
 from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
 
 SECOND = 1_000_000
 
+Opened = Callable[..., Catalog]
+
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    with open_catalog(tmp_path, create=True, clock="replay", at=0) as catalog:
+def home(tmp_path: Path, opened: Opened) -> Path:
+    with opened(tmp_path, create=True, clock="replay", at=0) as catalog:
         catalog.tables.create("t", [("a", BIGINT)])
         catalog.loads.begin(1, "s", "file", None, 0)
     return tmp_path
 
 
-def run(home: Path, body: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, database: str | None, body: str) -> subprocess.CompletedProcess[str]:
     program = f"""
 from pathlib import Path
 from weft.catalog import open_catalog
 from weft.catalog.lease import this_process
 from weft.errors import *
-catalog = open_catalog(Path({str(home)!r}), at=0)
+catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
 {textwrap.dedent(body)}
 """
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
-    )
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
 
 
-def test_one_holder_at_a_time_and_a_token_that_rises(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_one_holder_at_a_time_and_a_token_that_rises(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         first = catalog.writer("tick", "a", 0, 10)
         with pytest.raises(LeaseBusy, match="tick"):
             catalog.writer("load", "b", 9, 10)
@@ -59,8 +59,8 @@ def test_one_holder_at_a_time_and_a_token_that_rises(home: Path) -> None:
         assert catalog.writer("load", "a", 11, 10).lease.token > second.lease.token
 
 
-def test_a_lease_that_ran_out_but_was_not_taken_is_still_good(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_a_lease_that_ran_out_but_was_not_taken_is_still_good(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         writer = catalog.writer("tick", "a", 0, 10)
         writer.reservations.reserve(1, 1)
         writer.renew(100, 10)
@@ -68,11 +68,14 @@ def test_a_lease_that_ran_out_but_was_not_taken_is_still_good(home: Path) -> Non
             catalog.writer("tick", "b", 105, 10)
 
 
-def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(
+    home: Path, database: str | None, opened: Opened
+) -> None:
+    with opened(home, at=0) as catalog:
         mine = catalog.writer("tick", this_process(), 0, 10 * SECOND)
         other = run(
             home,
+            database,
             """
             try:
                 catalog.writer("load", this_process(), 5_000_000)
@@ -94,9 +97,6 @@ def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(home:
             lambda: mine.renew(5),
             lambda: mine.queries.install(definition(), 5),
             lambda: mine.queries.set_state("q", "paused"),
-            lambda: mine.outbox.open(1, 1, 1, None),
-            lambda: mine.outbox.mark_sent(1, 5),
-            lambda: mine.outbox.mark_failed(1, "", None),
             lambda: mine.tables.record_versions([("ledger", 1, 1)]),
             lambda: mine.tables.create("u", [("a", BIGINT)]),
         ):
@@ -108,9 +108,10 @@ def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(home:
         assert catalog.tables.versions() == ()
 
 
-def test_a_process_that_was_killed_gives_its_lease_up(home: Path) -> None:
+def test_a_process_that_was_killed_gives_its_lease_up(home: Path, database: str | None, opened: Opened) -> None:
     killed = run(
         home,
+        database,
         """
         import os, signal
         catalog.writer("tick", this_process(), 0, 10**15)
@@ -118,7 +119,7 @@ def test_a_process_that_was_killed_gives_its_lease_up(home: Path) -> None:
         """,
     )
     assert killed.returncode == -9
-    with open_catalog(home, at=0) as catalog:
+    with opened(home, at=0) as catalog:
         held = catalog.lease()
         assert held is not None
         assert is_gone(held.holder)
@@ -133,22 +134,45 @@ def test_who_is_known_to_be_gone() -> None:
     assert not is_gone("someone")
 
 
-def test_threads_of_one_process_exclude_each_other(home: Path) -> None:
+def test_threads_of_one_process_exclude_each_other(home: Path, opened: Opened) -> None:
     with (
-        open_catalog(home, at=0) as catalog,
+        opened(home, at=0) as catalog,
         catalog.writing("tick", lambda: 5),
         pytest.raises(LeaseBusy, match="tick"),
     ):
         catalog.writer("load", this_process(), 5)
 
 
-def test_a_change_that_needs_the_lease_is_refused_without_it(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog, pytest.raises(CatalogError, match="needs the writer's lease"):
+def test_who_writes_and_who_delivers_do_not_exclude_each_other(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog, catalog.writing("tick", lambda: 5) as writer:
+        stale = catalog.sender("a", 5, 10)
+        with pytest.raises(LeaseBusy, match="deliver"):
+            catalog.sender("b", 6)
+        sender = catalog.sender("b", 15)
+        for send in (
+            lambda: stale.outbox.open(1, 1, 1, None),
+            lambda: stale.outbox.mark_sent(1, 15),
+            lambda: stale.outbox.mark_failed(1, "", None),
+            lambda: stale.subscriptions.note_failure(1, "", None),
+        ):
+            with pytest.raises(LeaseLost):
+                send()
+        with pytest.raises(CatalogError, match="needs the lease to deliver"):
+            writer.outbox.mark_sent(1, 15)
+        with pytest.raises(CatalogError, match="needs the lease to write"):
+            sender.ticks.plan(5, [], 5)
+        assert writer.queries.install(definition(), 5).query_id == 1
+        sender.check()
+        writer.check()
+
+
+def test_a_change_that_needs_the_lease_is_refused_without_it(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog, pytest.raises(CatalogError, match="needs the lease to write"):
         catalog.queries.install(definition(), 5)
 
 
-def test_the_lease_is_given_back_after_an_error(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_the_lease_is_given_back_after_an_error(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         with pytest.raises(ValueError, match="oops"), catalog.writing("tick", lambda: 5):
             raise ValueError("oops")
         assert catalog.lease() is None
@@ -157,22 +181,22 @@ def test_the_lease_is_given_back_after_an_error(home: Path) -> None:
             pytest.fail("the lease is another's")
 
 
-def test_writers_in_two_processes_never_lose_a_change(home: Path) -> None:
+def test_writers_in_two_processes_never_lose_a_change(home: Path, database: str | None, opened: Opened) -> None:
     program = f"""
 from pathlib import Path
 from weft.catalog import open_catalog
-catalog = open_catalog(Path({str(home)!r}), at=0)
+catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
 for _ in range(20):
     catalog.loads.begin(1, "s", "file", None, 0)
 """
     both = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
     assert [each.wait(60) for each in both] == [0, 0]
-    with open_catalog(home, at=0) as catalog:
+    with opened(home, at=0) as catalog:
         assert len(catalog.loads.latest(100)) == 41
 
 
-def test_a_reservation_begins_at_the_earliest_open_instant(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_a_reservation_begins_at_the_earliest_open_instant(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         writer = catalog.writer("load", "a", 0)
         first = writer.reservations.reserve(1, 1)
         assert first.floor == MIN_INSTANT
@@ -192,8 +216,8 @@ def test_a_reservation_begins_at_the_earliest_open_instant(home: Path) -> None:
         assert (recorded.path, recorded.version, recorded.rows) == ("tables/1-t", 1, 4)
 
 
-def test_a_reservation_is_settled_once(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_a_reservation_is_settled_once(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         writer = catalog.writer("load", "a", 0)
         first = writer.reservations.reserve(1, 1)
         writer.reservations.abandon(first.reservation_id)
@@ -205,8 +229,8 @@ def test_a_reservation_is_settled_once(home: Path) -> None:
         assert catalog.tables.named("t").rows == 0
 
 
-def test_a_batch_reserved_for_several_tables_shares_the_instant(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_a_batch_reserved_for_several_tables_shares_the_instant(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         catalog.tables.create("u", [("a", BIGINT)])
         writer = catalog.writer("load", "a", 0)
         both = [writer.reservations.reserve(table, 1, at_least=50) for table in (1, 2)]
@@ -215,8 +239,8 @@ def test_a_batch_reserved_for_several_tables_shares_the_instant(home: Path) -> N
         assert [table.last_ts for table in catalog.tables.all()] == [50, 50]
 
 
-def test_unknown_tables_are_refused(home: Path) -> None:
-    with open_catalog(home, at=0) as catalog:
+def test_unknown_tables_are_refused(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
         writer = catalog.writer("load", "a", 0)
         with pytest.raises(CatalogError):
             writer.reservations.reserve(77, 1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,18 @@ from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import MIN_INSTANT
 from weft.errors import CatalogError, Conflict, NotFound, Refused
 
+Opened = Callable[..., Catalog]
+
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return open_catalog(tmp_path / "home", create=True, clock="replay", at=10)
+def catalog(tmp_path: Path, opened: Opened) -> Catalog:
+    return opened(tmp_path / "home", create=True, clock="replay", at=10)
 
 
-def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path) -> None:
-    with open_catalog(tmp_path, create=True, clock="replay", at=10) as made:
+def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path, opened: Opened) -> None:
+    with opened(tmp_path, create=True, clock="replay", at=10) as made:
         first = made.home()
-    with open_catalog(tmp_path, create=True, clock="wall", at=99) as again:
+    with opened(tmp_path, create=True, clock="wall", at=99) as again:
         assert again.home() == first
     assert first.clock == "replay"
     assert first.created_at == 10
@@ -28,8 +31,8 @@ def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path) -> None:
     assert first.t0 is None
 
 
-def test_time_begins_on_a_wall_home_when_it_is_made(tmp_path: Path) -> None:
-    with open_catalog(tmp_path, create=True, at=10) as made:
+def test_time_begins_on_a_wall_home_when_it_is_made(tmp_path: Path, opened: Opened) -> None:
+    with opened(tmp_path, create=True, at=10) as made:
         assert made.home().t0 == 10
 
 

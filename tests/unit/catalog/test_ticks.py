@@ -1,22 +1,30 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from definitions import definition
 from weft.algebra.schema import BIGINT, STRING, DataType
-from weft.catalog import Writer, open_catalog
+from weft.catalog import Catalog, Writer
 from weft.catalog.records import QueryRecord
 from weft.errors import CatalogError, ClockError, Conflict, NotFound, Refused
 
+Opened = Callable[..., Catalog]
+
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Writer:
-    made = open_catalog(tmp_path, create=True, clock="replay", at=0)
+def catalog(tmp_path: Path, opened: Opened) -> Catalog:
+    made = opened(tmp_path, create=True, clock="replay", at=0)
     made.tables.create("t", [("a", BIGINT)])
     made.loads.begin(1, "s", "file", None, 0)
-    return made.writer("tests", "tests", 0)
+    return made
+
+
+@pytest.fixture
+def writer(catalog: Catalog) -> Writer:
+    return catalog.writer("tests", "tests", 0)
 
 
 def install(writer: Writer, name: str = "q", signature: str = "shape", channels: tuple[str, ...] = ()) -> QueryRecord:
@@ -118,10 +126,10 @@ def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
         writer.ticks.commit(tick.tick_id, 4, {}, [], 9)
 
 
-def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path) -> None:
+def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path, opened: Opened) -> None:
     a = install(writer, "a").query_id
     tick = writer.ticks.plan(100, [(a, 50)], 7)
-    with open_catalog(tmp_path, at=0) as other:
+    with opened(tmp_path, at=0) as other:
         later = other.writer("tick", "later", 10**12)
         assert later.ticks.planned() == tick
         assert later.ticks.planned() is not None
@@ -166,8 +174,8 @@ def test_clocks_never_go_back(writer: Writer) -> None:
     assert writer.ticks.plan(100, [], 8).t == 100
 
 
-def test_a_wall_home_is_not_ticked_in_the_future(tmp_path: Path) -> None:
-    with open_catalog(tmp_path / "wall", create=True, at=0) as catalog:
+def test_a_wall_home_is_not_ticked_in_the_future(tmp_path: Path, opened: Opened) -> None:
+    with opened(tmp_path / "wall", create=True, at=0) as catalog:
         writer = catalog.writer("tick", "a", 0)
         with pytest.raises(ClockError, match="future"):
             writer.ticks.plan(101, [], 100)
@@ -183,31 +191,32 @@ def test_many_queries_are_ticked_in_one_transaction(writer: Writer) -> None:
     assert {query.tau for query in writer.queries.all()} == {100}
 
 
-def test_the_outbox_moves_a_subscription_on(writer: Writer) -> None:
+def test_the_outbox_moves_a_subscription_on(writer: Writer, catalog: Catalog) -> None:
     query = install(writer, channels=("file:a.jsonl",))
     (sub,) = writer.subscriptions.all(query.query_id)
+    sender = catalog.sender("tests", 0)
     with pytest.raises(CatalogError, match="does not follow"):
-        writer.outbox.open(sub.sub_id, 2, 5, None)
-    entry = writer.outbox.open(sub.sub_id, 1, 5, '{"offset": 0}')
-    assert writer.outbox.unsent() == (entry,)
+        sender.outbox.open(sub.sub_id, 2, 5, None)
+    entry = sender.outbox.open(sub.sub_id, 1, 5, '{"offset": 0}')
+    assert sender.outbox.unsent() == (entry,)
     with pytest.raises(CatalogError, match="still under way"):
-        writer.outbox.open(sub.sub_id, 1, 6, None)
-    failed = writer.outbox.mark_failed(entry.entry_id, "disk full", 50)
+        sender.outbox.open(sub.sub_id, 1, 6, None)
+    failed = sender.outbox.mark_failed(entry.entry_id, "disk full", 50)
     assert (failed.state, failed.attempts, failed.next_attempt_at, failed.last_error) == ("active", 1, 50, "disk full")
-    again = writer.outbox.open(sub.sub_id, 1, 5, '{"offset": 9}')
+    again = sender.outbox.open(sub.sub_id, 1, 5, '{"offset": 9}')
     assert (again.entry_id, again.state, again.position) == (entry.entry_id, "pending", '{"offset": 9}')
     assert again.idempotency_key == entry.idempotency_key
-    parked = writer.outbox.mark_failed(entry.entry_id, "disk full", None)
+    parked = sender.outbox.mark_failed(entry.entry_id, "disk full", None)
     assert (parked.state, parked.attempts) == ("parked", 2)
     writer.subscriptions.resume(sub.sub_id)
-    writer.outbox.open(sub.sub_id, 1, 5, None)
-    writer.outbox.mark_sent(entry.entry_id, 60)
+    sender.outbox.open(sub.sub_id, 1, 5, None)
+    sender.outbox.mark_sent(entry.entry_id, 60)
     (moved,) = writer.subscriptions.all(query.query_id)
     assert (moved.delivered, moved.state, moved.attempts, moved.last_error) == (5, "active", 0, None)
-    assert writer.outbox.unsent() == ()
+    assert sender.outbox.unsent() == ()
     with pytest.raises(CatalogError, match="sent already"):
-        writer.outbox.mark_sent(entry.entry_id, 60)
-    (sent,) = writer.outbox.of_subscription(sub.sub_id)
+        sender.outbox.mark_sent(entry.entry_id, 60)
+    (sent,) = sender.outbox.of_subscription(sub.sub_id)
     assert (sent.state, sent.sent_at) == ("sent", 60)
 
 

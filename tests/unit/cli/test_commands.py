@@ -261,9 +261,9 @@ def test_a_channel_that_failed_is_resumed_before_it_is_parked(weft: Weft, made: 
 
     assert weft("install", "q", "SELECT msgid FROM msgs", "--to", "file:q.jsonl").code == 0
     assert weft("resume", "q").code == 2
-    with Home.open(made) as opened, opened.writing("test") as writer:
+    with Home.open(made) as opened, opened.catalog.delivering(opened.clock) as sender:
         [subscription] = opened.catalog.subscriptions.all()
-        writer.subscriptions.note_failure(subscription.sub_id, "the disk is full", 10**18)
+        sender.subscriptions.note_failure(subscription.sub_id, "the disk is full", 10**18)
     assert weft("resume", "q").code == 0
     with Home.open(made) as opened:
         [subscription] = opened.catalog.subscriptions.all()

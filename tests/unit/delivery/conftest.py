@@ -19,6 +19,7 @@ class Site:
     home: Path
     catalog: Catalog
     writer: Writer
+    sender: Writer
 
     def install(self, name: str, *channels: str) -> int:
         return self.writer.queries.install(
@@ -47,4 +48,4 @@ class Site:
 def site(tmp_path: Path) -> Site:
     home = tmp_path / "home"
     catalog = open_catalog(home, create=True, clock="replay", at=0)
-    return Site(home, catalog, catalog.writer("test", "test", 0))
+    return Site(home, catalog, catalog.writer("test", "test", 0), catalog.sender("test", 0))

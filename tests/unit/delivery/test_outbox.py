@@ -28,8 +28,8 @@ outbox.MESSAGE_ROWS = 4
 home = Path({str(site.home)!r})
 catalog = open_catalog(home, at=0)
 from weft.catalog import Writer
-writer = Writer(catalog._database, catalog.lease())
-outbox.deliver(catalog, home, 0, writer=writer)
+sender = Writer(catalog._database, catalog.lease('deliver'))
+outbox.deliver(catalog, home, 0, sender=sender)
 """
     environment = {**os.environ, "WEFT_FAILPOINT": point}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
@@ -39,14 +39,14 @@ outbox.deliver(catalog, home, 0, writer=writer)
 def test_each_answer_goes_to_each_channel_once(site: Any) -> None:
     query = site.install("q", "file:a.jsonl", "file:b.csv", "cursor")
     site.tick(query, 3)
-    first = deliver(site.catalog, site.home, 0, writer=site.writer)
+    first = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert [(each.channel, each.rows, each.last_ordinal) for each in first] == [
         ("file:a.jsonl", 3, 3),
         ("file:b.csv", 3, 3),
     ]
-    assert deliver(site.catalog, site.home, 0, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 0, sender=site.sender) == []
     site.tick(query, 2)
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5]
     assert len(site.file("b.csv").read_text().splitlines()) == 6
 
@@ -55,7 +55,7 @@ def test_many_answers_go_in_several_messages(site: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(outbox, "MESSAGE_ROWS", 4)
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 10)
-    (done,) = deliver(site.catalog, site.home, 0, writer=site.writer)
+    (done,) = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert done.rows == 10
     assert site.ordinals("a.jsonl") == list(range(1, 11))
     entries = site.catalog.outbox.of_subscription(1)
@@ -66,7 +66,7 @@ def test_large_answers_go_in_smaller_messages(site: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(outbox, "_MESSAGE_CHARACTERS", 10)
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 5)
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5]
     assert len(site.catalog.outbox.of_subscription(1)) == 3
 
@@ -83,7 +83,7 @@ def test_a_kill_at_any_step_loses_nothing_and_doubles_nothing(site: Any, suffix:
     site.tick(query, 10)
     killed_at(site, point)
     site.tick(query, 3)
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     lines = site.file(f"a.{suffix}").read_text().splitlines()
     if suffix == "csv":
         assert [line.split(",")[0] for line in lines] == ["_ordinal", *(str(n) for n in range(1, 14))]
@@ -98,7 +98,7 @@ def test_a_kill_while_recovering_is_recovered(site: Any) -> None:
     killed_at(site, "delivery.torn:2")
     killed_at(site, "delivery.recovered")
     killed_at(site, "delivery.torn")
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5, 6]
 
 
@@ -110,7 +110,7 @@ def test_what_a_removed_query_left_is_undone_once_and_never_later(site: Any) -> 
     second = site.install("b", "file:x.jsonl")
     site.tick(second, 2)
     for _ in range(3):
-        deliver(site.catalog, site.home, 0, writer=site.writer)
+        deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("x.jsonl") == [1, 2, 3, 4, 1, 2]
 
 
@@ -119,14 +119,14 @@ def test_a_file_that_went_away_in_the_middle_is_unknown_until_resumed(site: Any)
     site.tick(query, 3)
     killed_at(site, "delivery.written")
     site.file("a.jsonl").rename(site.file("taken.jsonl"))
-    assert deliver(site.catalog, site.home, 0, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 0, sender=site.sender) == []
     (parked,) = site.catalog.subscriptions.all()
     assert parked.state == "parked"
     assert "may have gone or not" in (parked.last_error or "")
     assert [each.state for each in site.catalog.outbox.unsent()] == ["unknown"]
-    assert deliver(site.catalog, site.home, 10**12, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 10**12, sender=site.sender) == []
     site.writer.subscriptions.resume(parked.sub_id)
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3]
 
 
@@ -134,22 +134,22 @@ def test_a_failing_channel_is_tried_again_later_then_parked(site: Any) -> None:
     query = site.install("q", "file:folder/a.jsonl", "file:good.jsonl")
     site.tick(query, 2)
     site.file("folder").write_text("in the way")
-    first, good = deliver(site.catalog, site.home, 0, writer=site.writer)
+    first, good = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert (good.rows, good.error) == (2, None)
     assert (first.rows, first.parked) == (0, False)
     assert "no folder" in (first.error or "")
-    assert deliver(site.catalog, site.home, 10 * SECOND - 1, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 10 * SECOND - 1, sender=site.sender) == []
     at = 0
     for attempt in range(2, ATTEMPTS + 1):
         (waiting,) = (each for each in site.catalog.subscriptions.all() if each.next_attempt_at is not None)
         assert waiting.next_attempt_at > at
         at = waiting.next_attempt_at
-        (again,) = deliver(site.catalog, site.home, at, writer=site.writer)
+        (again,) = deliver(site.catalog, site.home, at, sender=site.sender)
         assert again.parked == (attempt == ATTEMPTS)
-    assert deliver(site.catalog, site.home, 10**15, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 10**15, sender=site.sender) == []
     site.file("folder").unlink()
     site.writer.subscriptions.resume(1)
-    (done,) = deliver(site.catalog, site.home, at, writer=site.writer)
+    (done,) = deliver(site.catalog, site.home, at, sender=site.sender)
     assert (done.rows, done.error) == (2, None)
     assert site.ordinals("folder/a.jsonl") == [1, 2]
 
@@ -157,7 +157,7 @@ def test_a_failing_channel_is_tried_again_later_then_parked(site: Any) -> None:
 def test_a_disk_that_fills_up_in_the_middle_leaves_no_half_message(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 2)
-    deliver(site.catalog, site.home, 0, writer=site.writer)
+    deliver(site.catalog, site.home, 0, sender=site.sender)
     site.tick(query, 2)
 
     def half(_channel: FileChannel, _message: object, _position: str | None) -> None:
@@ -167,12 +167,12 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_no_half_message(site: Any, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(FileChannel, "send", half)
-        (failed,) = deliver(site.catalog, site.home, 0, writer=site.writer)
+        (failed,) = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert failed.error == "the disk is full"
     assert site.ordinals("a.jsonl") == [1, 2]
     assert [(each.state, each.attempts) for each in site.catalog.outbox.unsent()] == [("failed", 1)]
     site.tick(query, 2)  # the message that failed keeps its range
-    deliver(site.catalog, site.home, 3600 * SECOND, writer=site.writer)
+    deliver(site.catalog, site.home, 3600 * SECOND, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5, 6]
     assert [(each.first_ordinal, each.last_ordinal) for each in site.catalog.outbox.of_subscription(1)] == [
         (5, 6),
@@ -188,13 +188,13 @@ def test_nothing_goes_where_an_interrupted_message_cannot_be_undone(site: Any) -
     shutil.move(site.file("folder"), site.file("real"))
     site.file("folder").symlink_to(site.file("real"))
     before = site.file("real/a.jsonl").read_bytes()
-    assert deliver(site.catalog, site.home, 0, writer=site.writer) == []
+    assert deliver(site.catalog, site.home, 0, sender=site.sender) == []
     assert site.file("real/a.jsonl").read_bytes() == before
     (waiting,) = site.catalog.subscriptions.all()
     assert "symbolic link" in (waiting.last_error or "")
     site.file("folder").unlink()
     shutil.move(site.file("real"), site.file("folder"))
-    deliver(site.catalog, site.home, 10**12, writer=site.writer)
+    deliver(site.catalog, site.home, 10**12, sender=site.sender)
     assert site.ordinals("folder/a.jsonl") == [1, 2]
 
 
@@ -202,7 +202,7 @@ def test_only_the_wanted_queries(site: Any) -> None:
     first, second = site.install("a", "file:a.jsonl"), site.install("b", "file:b.jsonl")
     site.tick(first, 1)
     site.tick(second, 1)
-    assert [each.query_name for each in deliver(site.catalog, site.home, 0, writer=site.writer, queries=[second])] == [
+    assert [each.query_name for each in deliver(site.catalog, site.home, 0, sender=site.sender, queries=[second])] == [
         "b"
     ]
     assert not site.file("a.jsonl").exists()
@@ -212,7 +212,7 @@ def test_a_paused_querys_answers_still_go(site: Any) -> None:
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 1)
     site.writer.queries.set_state("q", "paused")
-    assert [each.rows for each in deliver(site.catalog, site.home, 0, writer=site.writer)] == [1]
+    assert [each.rows for each in deliver(site.catalog, site.home, 0, sender=site.sender)] == [1]
 
 
 def test_delivery_takes_the_lease_and_gives_it_back(site: Any) -> None:
@@ -220,17 +220,17 @@ def test_delivery_takes_the_lease_and_gives_it_back(site: Any) -> None:
     site.tick(query, 1)
     with pytest.raises(LeaseBusy):
         deliver(site.catalog, site.home, 0)
-    site.writer.release()
+    site.sender.release()
     (done,) = deliver(site.catalog, site.home, 0, clock=lambda: 5)
     assert done.rows == 1
-    assert site.catalog.lease() is None
+    assert site.catalog.lease("deliver") is None
 
 
 def test_a_writer_that_was_superseded_marks_nothing(site: Any) -> None:
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 1)
     with open_catalog(site.home, at=0) as other:
-        other.writer("tick", "other", 10**15)
+        other.sender("other", 10**15)
     with pytest.raises(LeaseLost):
-        deliver(site.catalog, site.home, 0, writer=site.writer)
+        deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.catalog.subscriptions.all()[0].delivered == 0

@@ -1,0 +1,97 @@
+"""What SQLite and PostgreSQL do each in its own way: connecting, and a transaction that excludes other writers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event
+
+WRITES: Final = "weft_writes"
+"""The execution option of a connection whose transactions write."""
+
+_BUSY_TIMEOUT_MS: Final = 30_000
+_WRITERS_LOCK: Final = 0x77656674
+"""The advisory lock of PostgreSQL that every writing transaction takes."""
+
+
+def sqlite_engine(file: Path) -> Engine:
+    """An engine on a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
+
+    Where the file or its folder cannot be written, it is opened to be read only.
+    """
+    if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        return _read_only(file)
+    engine = create_engine(f"sqlite:///{file}")
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        _own_transactions(connection, "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def postgresql_engine(url: str) -> Engine:
+    """An engine on a PostgreSQL database; what is read in one transaction is of one instant there, too."""
+    engine = create_engine(url, isolation_level="REPEATABLE READ")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        if connection.get_execution_options().get(WRITES, False):
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
+
+    return engine
+
+
+def to_write(connection: Connection) -> Connection:
+    """The connection for one transaction that excludes every other writer."""
+    if connection.dialect.name == "postgresql":
+        # A snapshot taken before the lock is granted would miss what the writer before has committed.
+        return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
+    return connection.execution_options(**{WRITES: True})
+
+
+def _own_transactions(connection: Any, *pragmas: str) -> None:
+    # The driver must not begin transactions by itself: it would begin them deferred, and only at the first write.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", *pragmas):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _read_only(file: Path) -> Engine:
+    """SQLite's log lies beside the file and has to be read with it, which needs its index, or a place to make one."""
+    log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
+    folder = None
+    if not log.exists() or log.stat().st_size == 0:
+        uri = f"{file.absolute().as_uri()}?immutable=1"
+    elif index.exists():
+        uri = f"{file.absolute().as_uri()}?mode=ro"
+    else:
+        folder = tempfile.mkdtemp(prefix="weft-catalog-")
+        for each in (file, log):
+            shutil.copyfile(each, Path(folder, each.name))
+        uri = Path(folder, file.name).as_uri()
+    engine = create_engine(f"sqlite:///{uri.replace('file://', 'file:', 1)}{'&' if '?' in uri else '?'}uri=true")
+    if folder is not None:
+        weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        _own_transactions(connection, "query_only=ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine

@@ -1,0 +1,84 @@
+"""Homes of older layouts open and go on."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from weft.catalog import glance, migrations, open_catalog, schema
+
+FORMAT_1 = Path(__file__).with_name("format_1.sql")
+
+
+@pytest.fixture
+def old_home(tmp_path: Path) -> Path:
+    """A home as a Weft of format 1 left it: three queries, one of them removed, a tick committed, one planned."""
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
+        connection.executescript(FORMAT_1.read_text())
+    return tmp_path
+
+
+def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
+    with open_catalog(old_home, at=0) as catalog:
+        home = catalog.home()
+        assert (home.format, home.forward, home.last_ts) == (schema.FORMAT, 300, 200)
+        first, second = catalog.queries.all()
+        assert (first.name, first.tau, first.rows, first.next_due, first.parameters) == (
+            "a",
+            300,
+            2,
+            500,
+            (("BIGINT", 7),),
+        )
+        assert (second.name, second.tau, second.rows) == ("b", 300, 0)
+        died = catalog.ticks.planned()
+        assert died is not None
+        held = catalog.lease()
+        assert held is not None
+        writer = catalog.writer("tests", "tests", 10**15)
+        assert writer.lease.token > held.token
+        writer.ticks.commit(died.tick_id, None, {q.query_id: (0, None, None) for q in (first, second)}, [], 21)
+        assert writer.queries.named("a").tau == 400
+        assert writer.queries.remove("b", 22).query_id == second.query_id
+        sender = catalog.sender("tests", 10**15)
+        assert sender.outbox.of_subscription(1)[0].last_ordinal == 2
+    with open_catalog(old_home, at=0) as again:
+        assert again.home().format == schema.FORMAT
+
+
+def test_a_migrated_home_has_the_layout_of_a_new_one(old_home: Path, tmp_path: Path) -> None:
+    open_catalog(old_home, at=0).close()
+    open_catalog(tmp_path / "new", create=True, at=0).close()
+    assert _layout(old_home) == _layout(tmp_path / "new")
+
+
+def test_a_glance_reads_both_formats(old_home: Path) -> None:
+    before = glance.table_schemas(old_home)
+    assert before is not None
+    open_catalog(old_home, at=0).close()
+    assert glance.table_schemas(old_home) == before
+
+
+def test_a_step_may_give_plans_another_form(old_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = replace(migrations.STEPS[0], plan_body=lambda body: body.replace("from_now", "entering"))
+    monkeypatch.setattr(migrations, "STEPS", (step,))
+    with open_catalog(old_home, at=0) as catalog:
+        assert all("entering" in plan.body for plan in catalog.queries.plans())
+
+
+def _layout(home: Path) -> dict[str, object]:
+    """Tables with their columns, keys and indexes."""
+    engine = create_engine(f"sqlite:///{home / 'catalog.sqlite'}")
+    found = inspect(engine)
+    layout: dict[str, object] = {}
+    for table in found.get_table_names():
+        columns = {(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)}
+        indexes = {(i["name"], tuple(i["column_names"]), i["unique"]) for i in found.get_indexes(table)}
+        layout[table] = (columns, indexes, found.get_pk_constraint(table)["constrained_columns"])
+    engine.dispose()
+    return layout

@@ -24,6 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session."""
     for item in items:
+        if not item.path.is_relative_to(REPOSITORY / "tests"):
+            continue  # an example in a docstring
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
         if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

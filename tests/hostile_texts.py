@@ -54,7 +54,6 @@ HOSTILE: Final[dict[str, str]] = {
     "table function": "SELECT * FROM range(1000000000)",
     "explode": "SELECT explode(sequence(1, 1000000)) FROM msgs",
     "lateral view": "SELECT k FROM msgs LATERAL VIEW explode(split(x, '')) AS c",
-    "inline values": "SELECT * FROM VALUES (1), (2) AS t(a)",
     "changes by path": "SELECT * FROM table_changes_by_path('/', 0)",
     "time travel": "SELECT * FROM msgs VERSION AS OF 0",
     "time travel at": "SELECT * FROM `msgs@v0`",
@@ -109,7 +108,6 @@ HOSTILE: Final[dict[str, str]] = {
     "nothing": "",
     "only a comment": "-- SELECT k FROM msgs",
     "table statement": "TABLE msgs",
-    "values statement": "VALUES (1)",
     "hint": "SELECT /*+ BROADCAST(msgs) */ k FROM msgs",
     # --- bombs
     "repeat": "SELECT repeat(x, 1000000000) AS b FROM msgs",

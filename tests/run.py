@@ -1,6 +1,6 @@
 """Runs the checks and tests in stages and ends with one line for all of them.
 
-    python tests/run.py [--long] [STAGE ...]      stages: lint fast oracle spark
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark
 
 A stage that fails does not keep the next from running: one run tells everything.  The Spark stage is one process,
 since a session takes seconds to start and two of them fight for two cores.
@@ -26,6 +26,8 @@ LINT = (
 )
 STAGES = {
     "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
+    # The examples in docstrings.
+    "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
@@ -47,7 +49,7 @@ def lint() -> dict[str, int]:
 def tests(stage: str, *, long: bool) -> dict[str, int]:
     """Runs one stage of tests; its counts, read from pytest's own report."""
     mark, folders, options = STAGES[stage]
-    there = [folder for folder in folders if any((ROOT / folder).rglob("test_*.py"))]
+    there = [folder for folder in folders if any((ROOT / folder).rglob("*.py"))]
     if not there:
         return {}
     print(f"== {stage}: {' '.join(there)}", flush=True)

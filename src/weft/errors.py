@@ -41,6 +41,10 @@ class DerivationError(WeftError):
     """A relation that the rules cannot take; a defect of Weft, since the SQL stage admits only what they can."""
 
 
+class PlanMismatch(WeftError):
+    """A stored plan that this Weft does not read as the query that was installed; it is never run."""
+
+
 class CatalogError(WeftError):
     """The catalog cannot be read or changed (unknown home, lease lost, a newer format)."""
 

@@ -10,20 +10,23 @@ from typing import Final
 
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.relation import FALSE, Query, conjunction
+from weft.algebra.relation import FALSE, condition, conjunction, sources
 from weft.api.explaining import mail_schema
 from weft.catalog.records import QueryRecord
-from weft.derivation.incremental import window
+from weft.derivation.canonical import canonical
+from weft.derivation.incremental import answer, window
 from weft.derivation.lift import lift
+from weft.derivation.merge import merged
 from weft.derivation.normalize import normalize
-from weft.derivation.replay.edges import ends, starts
+from weft.derivation.replay import ends, starts
 from weft.derivation.simplify import simplify, starts_of
 from weft.execution.answers import ledger_select
 from weft.execution.groups import Group, Member
 from weft.execution.windows import slices_of
 from weft.instants import format_instant, format_interval, parse_instant
 from weft.planning.explain import explain
-from weft.planning.plan import Plan, columns_of, parameter_table, plan, stored_parameter
+from weft.planning.form import signature, stored_form
+from weft.planning.plan import Plan, columns_of, parameter_table, plan
 from weft.planning.words import why
 from weft.sql import render
 from weft.sql.branch import branch_sql, query_sql
@@ -55,9 +58,9 @@ def _compiling(found: Plan) -> Iterator[str]:
     yield _block("text", outline(bound))
     yield ABOUT_NORMALIZING if normalize(bound) == bound else "Normalizing changes it."
     yield _block("sql", query_sql(normalize(bound)))
-    lifted = lift(normalize(bound))
+    lifted = lift(canonical(normalize(bound)))
     other = plan(LIKE_IT, TABLES)
-    assert other.signature == found.signature
+    assert signature(other) == signature(found)
     yield ABOUT_LIFTING
     yield _block("text", outline(lifted.query))
     rows = [
@@ -66,7 +69,7 @@ def _compiling(found: Plan) -> Iterator[str]:
             [p.name, str(p.type), render.scalar(mine), render.scalar(theirs)]
             for p, mine, theirs in zip(found.parameters, found.values, other.values, strict=True)
         ),
-        ["signature", "", found.signature, other.signature],
+        ["signature", "", signature(found), signature(other)],
     ]
     yield _table(rows)
 
@@ -75,19 +78,21 @@ def _deriving(found: Plan) -> Iterator[str]:
     lifted = found.lifted
     yield ABOUT_EDGES
     yield "**starts**, before anything is left out:"
-    for number, event in enumerate(starts(lifted.input), 1):
-        yield f"{number}. When {driver(event.driver)} ({_fate(event)}):\n\n{_item(event, lifted)}"
+    began = [branch for event in starts(answer(lifted)) for branch in merged(event)]
+    for number, event in enumerate(began, 1):
+        yield f"{number}. When {driver(event.driver)} ({_fate(event)}):\n\n{_item(event)}"
     yield "**ends**:"
-    for number, event in enumerate(ends(lifted.input), 1):
-        yield f"{number}. When {driver(event.driver)}:\n\n{_item(event, lifted)}"
+    ended = [branch for event in ends(answer(lifted)) for branch in merged(event)]
+    for number, event in enumerate(ended, 1):
+        yield f"{number}. When {driver(event.driver)}:\n\n{_item(event)}"
     yield ABOUT_INCREMENTAL
     for event in found.branches:
         yield f"Driver: {driver(event.driver)}. In words: *{why(event)}*."
-        yield _block("sql", _shown(event, lifted))
+        yield _block("sql", _shown(event))
     yield ABOUT_MONOTONE.format(closed="It has one here" if found.verdict.closed else "It has none here")
     yield f"> {found.verdict.reason}"
     for event in found.first:
-        yield _block("sql", _shown(event, lifted))
+        yield _block("sql", _shown(event))
     yield ABOUT_ACCESS
     yield _table([["range variable", "is read as", "which is"], *_paths(found)])
     yield "The views that hold those rows during a tick, as `weft explain` prints them:"
@@ -96,7 +101,7 @@ def _deriving(found: Plan) -> Iterator[str]:
 
 
 def _running(found: Plan) -> Iterator[str]:
-    group = Group(1, found, (_member(found, 1, TAU),), T)
+    group = Group(1, found.shape, (_member(found, 1, TAU),), T)
     branches = group.branches()
     yield ABOUT_RUNNING.format(tau=format_instant(TAU), t=format_instant(T))
     for name, slices in slices_of([(group, branches)]).items():
@@ -111,8 +116,8 @@ def _running(found: Plan) -> Iterator[str]:
     for branch in branches:
         yield _block("sql", ledger_select(branch, group.members[0].query.query_id))
     other = plan(LIKE_IT, TABLES)
-    both = Group(1, found, (_member(found, 1, TAU), _member(other, 2, TAU)), T)
-    columns = ", ".join(column.name for column in parameter_table(1, found).columns)
+    both = Group(1, found.shape, (_member(found, 1, TAU), _member(other, 2, TAU)), T)
+    columns = ", ".join(column.name for column in parameter_table(1, found.shape).columns)
     yield ABOUT_MANY.format(columns=columns)
     for branch in both.branches():
         yield _block("sql", branch.sql)
@@ -120,17 +125,17 @@ def _running(found: Plan) -> Iterator[str]:
 
 def _fate(event: Event) -> str:
     """Whether the order of time leaves a start any room."""
-    demanded = conjunction(window(event.instant), event.condition)
-    never = simplify(demanded, starts_of(event.sources)) == FALSE
+    demanded = conjunction(window(event.instant), condition(event.block))
+    never = simplify(demanded, starts_of(sources(event.block))) == FALSE
     return "it can never hold, and is left out" if never else "kept"
 
 
-def _shown(event: Event, query: Query) -> str:
-    return branch_sql(event, query.outputs, {})
+def _shown(event: Event) -> str:
+    return branch_sql(event, {})
 
 
 def _paths(found: Plan) -> Iterator[list[str]]:
-    group = Group(1, found, (_member(found, 1, TAU),), T)
+    group = Group(1, found.shape, (_member(found, 1, TAU),), T)
     for branch in group.branches():
         for alias, path in branch.paths.items():
             yield [f"`{alias}`", f"`{path.view}`", _path_words(path)]
@@ -158,7 +163,8 @@ def _member(found: Plan, query_id: int, tau: int) -> Member:
         user="anna",
         sql=TEXT,
         plan_id=1,
-        parameters=tuple(stored_parameter(value) for value in found.values),
+        parameters=stored_form(found).parameters,
+        names=found.names,
         columns=columns_of(found.query),
         every_us=None,
         from_mode="start",
@@ -177,9 +183,9 @@ def _block(language: str, text: str) -> str:
     return f"```{language}\n{text}\n```"
 
 
-def _item(event: Event, query: Query) -> str:
+def _item(event: Event) -> str:
     """A branch as part of a numbered list."""
-    return "\n".join("   " + line if line else "" for line in _block("sql", _shown(event, query)).splitlines())
+    return "\n".join("   " + line if line else "" for line in _block("sql", _shown(event)).splitlines())
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
@@ -206,8 +212,9 @@ is solved for: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs` 
 "later than" is "one microsecond later or more"). Three-valued logic ends here, too: what remains is *is it true*.
 """
 ABOUT_NORMALIZING: Final = """
-`derivation.normalize` leaves this query as it is (it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`). As SQL
-again, which is how `weft explain` begins:
+`derivation.normalize` leaves this query as it is (it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`), and so does
+`derivation.canonical` (it would put the conditions into one order, and make one constant of a list). As SQL again,
+which is how `weft explain` begins:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters
@@ -220,9 +227,10 @@ the meaning of `<`, not to the user, and stays.)
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and what is left of them: Q^I
 
-`derivation.replay` asks at which instants rows *begin* to be in the answer, and at which they *end*: one branch for
-each thing that can make that happen, its driver. Everything else in the query is judged at that instant,
-`_first_at`; just before it for an end. NOW no longer occurs.
+`derivation.replay`, one file an operator, asks at which instants rows *begin* to be in the answer, and at which they
+*end*: one branch for each thing that can make that happen, its driver. Everything else in the query is judged at that
+instant, `_first_at`; just before it for an end. NOW no longer occurs. `derivation.merge` then makes one block of what
+the rules have nested.
 """
 ABOUT_INCREMENTAL: Final = """
 A reply ends the life of a row in the answer and begins none: Weft never takes back what it delivered, so `ends` is
@@ -250,7 +258,7 @@ ABOUT_RUNNING: Final = """
 ## 7. What a tick asks
 
 The query was ticked up to {tau}; this tick goes up to {t}.
-`execution.slices` turns the window into a range of a
+`execution.windows` turns the window into a range of a
 column, which picks the files to read by their statistics:
 """
 ABOUT_SQL: Final = """

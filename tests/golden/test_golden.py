@@ -55,7 +55,7 @@ def branches(found: Plan, *, whole: bool) -> list[str]:
     """The branches of Q^M or Q^I as they run, each with its driver and how it reaches its tables."""
     texts = []
     for event in found.first if whole else found.branches:
-        branch = for_one(event, found.lifted.outputs, found.values, {}, whole)
+        branch = for_one(event, found.values, {}, whole)
         paths = (
             "" if whole else f"-- reads {', '.join(f'{alias}: {path.view}' for alias, path in branch.paths.items())}\n"
         )

@@ -9,7 +9,6 @@ from oracle.engines import GRID, Engine, Row
 from oracle.grammar import COLUMNS, TABLES, History
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.relation import Output
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.derivation.access import access_paths
@@ -37,28 +36,29 @@ def instant(micros: int) -> Literal:
     return Literal(GRID + micros, DataType("TIMESTAMP"), fixed=True)
 
 
+START = {"t0": instant(0)}
+"""Time begins at the grid's 0."""
+
+
 def union(plan: Plan, events: Iterable[Event], *, extra: str | None = None, null_safe: bool = False) -> str:
     """All branches as one statement over :tau and :t; with ``extra`` through their access paths, else whole tables."""
-    outputs = plan.lifted.outputs
-    found = [for_one(event, outputs, plan.values, {}, whole=extra is None) for event in events]
-    return _union(
-        [_through(null_safely(branch, outputs) if null_safe else branch, extra) for branch in found], len(outputs)
-    )
+    found = [for_one(event, plan.values, START, whole=extra is None) for event in events]
+    texts = [_through(null_safely(branch) if null_safe else branch, extra) for branch in found]
+    return _union(texts, len(plan.lifted.outputs))
 
 
-def null_safely(branch: Branch, outputs: tuple[Output, ...]) -> Branch:
+def null_safely(branch: Branch) -> Branch:
     """The branch read through paths that may look up by <=>."""
     paths = access_paths(branch.event, null_safe=True)
     views = {alias: path.view for alias, path in paths.items()}
-    return replace(branch, paths=paths, sql=branch_sql(branch.event, outputs, views))
+    return replace(branch, paths=paths, sql=branch_sql(branch.event, views))
 
 
 def union_many(plan: Plan, events: Iterable[Event], *, extra: str | None = None) -> str:
     """All branches for all rows of the parameter table, over :t."""
     table = parameter_table(1, plan)
-    outputs = plan.lifted.outputs
-    found = [for_many(event, outputs, table, {}, whole=extra is None) for event in events]
-    return _union([_through(branch, extra, table) for branch in found], len(outputs) + 1)
+    found = [for_many(event, table, START, whole=extra is None) for event in events]
+    return _union([_through(branch, extra, table) for branch in found], len(plan.lifted.outputs) + 1)
 
 
 def _union(texts: list[str], width: int) -> str:

@@ -41,7 +41,7 @@ def test_each_word_can_name_a_column_an_alias_and_an_answer_s_column(spark: Spar
         text = f"SELECT {w}.{w} AS {w} FROM worded {w} WHERE NOT EXISTS (SELECT 1 FROM worded r WHERE r.{w} < {w}.{w})"
         found = plan(text, tables)
         for event in found.branches:
-            parser.parsePlan(for_one(event, found.lifted.outputs, found.values, {}, whole=False).sql)
+            parser.parsePlan(for_one(event, found.values, {}, whole=False).sql)
     columns = ", ".join(f"{number} AS {quoted(word)}" for number, word in enumerate(words))
     spark.sql(f"SELECT {columns}, TIMESTAMP '2000-01-01' AS ts").createOrReplaceTempView("worded")
     everything = ", ".join(f"`{word}`" for word in words)

@@ -1,20 +1,24 @@
-"""Relations and predicates: what a query is.
+"""Relations and predicates: what a query is, as operators.
+
+A relation gives rows over *range variables*: a ``ColumnRef`` names a column of one of them, and range variables are
+unique in a whole query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable of their own, the last
+two hide those of their inputs.  The inputs of a ``Join`` may mention one another's columns (after a replay one of them
+gives the instant at which the others are judged), and the relation inside ``Exists`` or ``NotExists`` those of the
+relations around it.
 
 A ``Predicate`` is two-valued: it says whether something *is true*, SQL's unknown counting as not true.  Three-valued
 logic is settled when SQL is lowered (``NOT (a = b)`` becomes the scalar, ``NOT IN`` becomes NotExists over "is not
-false"), so that the rules never meet it.  A relation inside Exists or NotExists may mention columns of the scans
-around it (its free range variables); range variables are unique in a whole query.
+false"), so that the rules never meet it.  EXISTS stays a predicate with a relation inside: that keeps the SQL of a
+branch the user's own query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.algebra.scalar import ColumnRef, Scalar, columns, with_children
-from weft.algebra.scalar import children as scalar_children
-from weft.algebra.schema import DataType, TableSchema
+from weft.algebra.scalar import ColumnRef, Scalar
+from weft.algebra.schema import Column, DataType, TableSchema
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,30 @@ class Scan:
         assert found is not None, f"{self.table.name} has no column {column}"
         return ColumnRef(self.alias, found.name, found.type)
 
+    @property
+    def start(self) -> ColumnRef:
+        """The column that holds the first instant of a row's life."""
+        return self.ref(self.table.start)
+
 
 @dataclass(frozen=True)
-class Product:
-    """Every combination of rows of the inputs (A ⋈ B, its condition being a Filter above)."""
+class Values:
+    """Constant rows under the range variable ``alias``; each row has a scalar without columns for each column."""
+
+    alias: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Every combination of rows of the inputs (A ⋈ B, its condition being a Select above); of no input: one row."""
 
     inputs: tuple[Relation, ...]
 
 
 @dataclass(frozen=True)
-class Filter:
+class Select:
     """The rows of ``input`` for which ``predicate`` is true."""
 
     input: Relation
@@ -47,23 +65,43 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Domain:
-    """The distinct values that ``columns`` take over ``of``, as a source named ``alias`` with columns c1, c2 ….
+class Output:
+    """A column of a projection."""
 
-    Made by ``derivation.localize`` only, for engines whose subqueries see no further than one SELECT out.
+    name: str
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Project:
+    """``outputs`` over ``input``, under the range variable ``alias``: a derived relation."""
+
+    input: Relation
+    alias: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Union:
+    """The rows of all ``inputs``, duplicates kept, columns by position, under the range variable ``alias``.
+
+    The columns have the names of the first input's.
     """
 
     alias: str
-    columns: tuple[ColumnRef, ...]
-    of: Relation
-
-    def ref(self, column: ColumnRef) -> ColumnRef:
-        """This source's copy of ``column``."""
-        return ColumnRef(self.alias, f"c{self.columns.index(column) + 1}", column.type)
+    inputs: tuple[Relation, ...]
 
 
-Relation: TypeAlias = "Scan | Product | Filter | Domain"
-Source: TypeAlias = "Scan | Domain"
+@dataclass(frozen=True)
+class Distinct:
+    """The rows of ``input``, each once (two NULLs being the same)."""
+
+    input: Relation
+
+
+Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct"
+Source: TypeAlias = "Scan | Values | Project | Union | Distinct"
+"""What FROM lists: a relation that is neither a join nor a selection."""
 
 
 @dataclass(frozen=True)
@@ -119,19 +157,13 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 
 TRUE = And(())
 FALSE = Or(())
-
-
-@dataclass(frozen=True)
-class Output:
-    """A column of the answer."""
-
-    name: str
-    value: Scalar
+UNIT = Join(())
+"""The relation of one row without columns: what a predicate's events are over."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """The distinct rows of ``outputs`` over ``input``."""
+    """The distinct rows of ``outputs`` over ``input``: what a standing query's answer is."""
 
     input: Relation
     outputs: tuple[Output, ...]
@@ -172,194 +204,45 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 
 def sources(relation: Relation) -> tuple[Source, ...]:
-    """What a relation combines: its own scans and domains, those of subqueries left out."""
+    """What a relation combines, through joins and selections: what FROM lists."""
     match relation:
-        case Scan() | Domain():
-            return (relation,)
-        case Product(inputs=inputs):
+        case Join(inputs=inputs):
             return tuple(source for part in inputs for source in sources(part))
-        case Filter(input=inner):
+        case Select(input=inner):
             return sources(inner)
+        case Scan() | Values() | Project() | Union() | Distinct():
+            return (relation,)
 
 
 def condition(relation: Relation) -> Predicate:
-    """What a relation demands of the combinations of its sources."""
+    """What a relation demands of the combinations of its sources: what WHERE says."""
     match relation:
-        case Scan() | Domain():
-            return TRUE
-        case Product(inputs=inputs):
+        case Join(inputs=inputs):
             return conjunction(*(condition(part) for part in inputs))
-        case Filter(input=inner, predicate=predicate):
+        case Select(input=inner, predicate=predicate):
             return conjunction(condition(inner), predicate)
+        case Scan() | Values() | Project() | Union() | Distinct():
+            return TRUE
 
 
-def block(parts: tuple[Source, ...], demanded: Predicate) -> Relation:
+def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
     """The relation with these sources and this condition."""
-    base: Relation = parts[0] if len(parts) == 1 else Product(parts)
-    return base if demanded == TRUE else Filter(base, demanded)
+    joined: Relation = parts[0] if len(parts) == 1 else Join(parts)
+    return joined if demanded == TRUE else Select(joined, demanded)
 
 
-def all_scans(node: Relation | Predicate) -> Iterator[Scan]:
-    """Every scan, those of subqueries included, in the order of the text."""
-    match node:
-        case Scan():
-            yield node
-        case Domain(of=of):
-            yield from all_scans(of)
-        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
-            for part in parts:
-                yield from all_scans(part)
-        case Filter(input=inner, predicate=predicate):
-            yield from all_scans(inner)
-            yield from all_scans(predicate)
-        case Exists(body=body) | NotExists(body=body):
-            yield from all_scans(body)
-        case Plain() | NowFrom() | NowBefore():
-            return
-
-
-def scalars(node: Relation | Predicate) -> Iterator[Scalar]:
-    """Every scalar condition and threshold, those of subqueries included."""
-    match node:
-        case Scan():
-            return
-        case Domain(of=of):
-            yield from scalars(of)
-        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
-            for part in parts:
-                yield from scalars(part)
-        case Filter(input=inner, predicate=predicate):
-            yield from scalars(inner)
-            yield from scalars(predicate)
-        case Exists(body=body) | NotExists(body=body):
-            yield from scalars(body)
-        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
-            yield scalar
-
-
-def thresholds(node: Relation | Predicate) -> Iterator[NowFrom | NowBefore]:
-    """Every threshold of time, those of subqueries included."""
-    match node:
-        case NowFrom() | NowBefore():
-            yield node
-        case Scan() | Plain():
-            return
-        case Domain(of=of):
-            yield from thresholds(of)
-        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
-            for part in parts:
-                yield from thresholds(part)
-        case Filter(input=inner, predicate=predicate):
-            yield from thresholds(inner)
-            yield from thresholds(predicate)
-        case Exists(body=body) | NotExists(body=body):
-            yield from thresholds(body)
-
-
-def mentioned(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Every column mentioned in conditions, those of subqueries included."""
-    return frozenset().union(*(columns(scalar) for scalar in scalars(node)))
-
-
-def domain_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """The columns that domains take from the sources around them."""
-    match node:
-        case Domain(columns=refs, of=of):
-            return frozenset(refs) | domain_columns(of)
-        case Product(inputs=parts) | And(items=parts) | Or(items=parts):
-            return frozenset().union(*(domain_columns(part) for part in parts))
-        case Filter(input=inner, predicate=predicate):
-            return domain_columns(inner) | domain_columns(predicate)
-        case Exists(body=body) | NotExists(body=body):
-            return domain_columns(body)
-        case Scan() | Plain() | NowFrom() | NowBefore():
-            return frozenset()
-
-
-def free_columns(body: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Columns of range variables that ``body`` mentions but does not bind."""
-    bound = {scan.alias for scan in all_scans(body)}
-    return frozenset(ref for ref in mentioned(body) if ref.scan not in bound)
-
-
-def substitute(scalar: Scalar, replacement: Mapping[Scalar, Scalar]) -> Scalar:
-    """``scalar`` with some subexpressions replaced."""
-    if scalar in replacement:
-        return replacement[scalar]
-    parts = scalar_children(scalar)
-    if not parts:
-        return scalar
-    return with_children(scalar, tuple(substitute(part, replacement) for part in parts))
-
-
-def rename_scalar(scalar: Scalar, names: Mapping[str, str]) -> Scalar:
-    """``scalar`` with range variables renamed."""
-    if isinstance(scalar, ColumnRef):
-        return ColumnRef(names.get(scalar.scan, scalar.scan), scalar.column, scalar.type)
-    parts = scalar_children(scalar)
-    return with_children(scalar, tuple(rename_scalar(part, names) for part in parts)) if parts else scalar
-
-
-def rename_relation(relation: Relation, names: Mapping[str, str]) -> Relation:
-    """``relation`` with range variables renamed, free ones too where ``names`` has them."""
+def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
+    """The columns that a relation gives, in their order."""
     match relation:
         case Scan(table=table, alias=alias):
-            return Scan(table, names.get(alias, alias))
-        case Domain(alias=alias, columns=refs, of=of):
-            renamed = tuple(ColumnRef(names.get(r.scan, r.scan), r.column, r.type) for r in refs)
-            return Domain(names.get(alias, alias), renamed, rename_relation(of, names))
-        case Product(inputs=inputs):
-            return Product(tuple(rename_relation(part, names) for part in inputs))
-        case Filter(input=inner, predicate=predicate):
-            return Filter(rename_relation(inner, names), rename_predicate(predicate, names))
-
-
-def rename_predicate(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
-    """``predicate`` with range variables renamed."""
-    match predicate:
-        case Plain(condition=scalar):
-            return Plain(rename_scalar(scalar, names))
-        case NowFrom(threshold=scalar):
-            return NowFrom(rename_scalar(scalar, names))
-        case NowBefore(threshold=scalar):
-            return NowBefore(rename_scalar(scalar, names))
-        case And(items=items):
-            return And(tuple(rename_predicate(item, names) for item in items))
-        case Or(items=items):
-            return Or(tuple(rename_predicate(item, names) for item in items))
-        case Exists(body=body):
-            return Exists(rename_relation(body, names))
-        case NotExists(body=body):
-            return NotExists(rename_relation(body, names))
-
-
-def map_scalars(node: Predicate, change: Callable[[Scalar], Scalar]) -> Predicate:
-    """``node`` with every condition and threshold changed, those of subqueries included."""
-    match node:
-        case Plain(condition=scalar):
-            return Plain(change(scalar))
-        case NowFrom(threshold=scalar):
-            return NowFrom(change(scalar))
-        case NowBefore(threshold=scalar):
-            return NowBefore(change(scalar))
-        case And(items=items):
-            return conjunction(*(map_scalars(item, change) for item in items))
-        case Or(items=items):
-            return disjunction(*(map_scalars(item, change) for item in items))
-        case Exists(body=body):
-            return Exists(map_relation(body, change))
-        case NotExists(body=body):
-            return NotExists(map_relation(body, change))
-
-
-def map_relation(node: Relation, change: Callable[[Scalar], Scalar]) -> Relation:
-    """``node`` with every condition and threshold changed."""
-    match node:
-        case Scan():
-            return node
-        case Domain(alias=alias, columns=refs, of=of):
-            return Domain(alias, refs, map_relation(of, change))
-        case Product(inputs=inputs):
-            return Product(tuple(map_relation(part, change) for part in inputs))
-        case Filter(input=inner, predicate=predicate):
-            return Filter(map_relation(inner, change), map_scalars(predicate, change))
+            return tuple(ColumnRef(alias, column.name, column.type) for column in table.columns)
+        case Values(alias=alias, columns=columns):
+            return tuple(ColumnRef(alias, column.name, column.type) for column in columns)
+        case Join(inputs=inputs):
+            return tuple(ref for part in inputs for ref in attributes(part))
+        case Select(input=inner) | Distinct(input=inner):
+            return attributes(inner)
+        case Project(alias=alias, outputs=outputs):
+            return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
+        case Union(alias=alias, inputs=inputs):
+            return tuple(ColumnRef(alias, ref.column, ref.type) for ref in attributes(inputs[0]))

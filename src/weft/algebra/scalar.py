@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType
 
-Value: TypeAlias = "str | int | float | bool | Decimal | bytes | None"
+Value: TypeAlias = "str | int | float | bool | Decimal | bytes | tuple[str | int, ...] | None"
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ TICK_START = Param("tau", TIMESTAMP)
 """The query's last t: first instant of the window."""
 TICK_END = Param("t", TIMESTAMP)
 """The tick's t: first instant after the window."""
+TIME_START = Param("t0", TIMESTAMP)
+"""The instant at which time begins, when constant relations begin (design section 2)."""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 
@@ -153,10 +155,3 @@ def columns(scalar: Scalar) -> frozenset[ColumnRef]:
 def mentions_now(scalar: Scalar) -> bool:
     """Whether NOW occurs in it."""
     return isinstance(scalar, Now) or any(mentions_now(child) for child in children(scalar))
-
-
-def params(scalar: Scalar) -> frozenset[Param]:
-    """Every parameter mentioned."""
-    if isinstance(scalar, Param):
-        return frozenset((scalar,))
-    return frozenset().union(*(params(child) for child in children(scalar)))

@@ -14,13 +14,16 @@ from typing import Final, Literal
 class DataType:
     """A scalar type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``).
 
+    ``element`` is that of an ARRAY, which only a list of constants has.
+
     >>> DataType.parse("decimal(10, 2)")
-    DataType(name='DECIMAL', precision=10, scale=2)
+    DataType(name='DECIMAL', precision=10, scale=2, element=None)
     """
 
     name: str
     precision: int | None = None
     scale: int | None = None
+    element: DataType | None = None
 
     @classmethod
     def parse(cls, text: str) -> DataType:
@@ -35,7 +38,15 @@ class DataType:
             return cls(name, int(match[2] or 10), int(match[3] or 0))
         return cls(name)
 
+    @classmethod
+    def of_constant(cls, text: str) -> DataType:
+        """Reads the type of a constant, which may be a list (``ARRAY<INT>``); raises ValueError as ``parse``."""
+        listed = re.fullmatch(r"ARRAY<(.*)>", text)
+        return cls("ARRAY", element=cls.parse(listed[1])) if listed else cls.parse(text)
+
     def __str__(self) -> str:
+        if self.element is not None:
+            return f"ARRAY<{self.element}>"
         return f"{self.name}({self.precision},{self.scale})" if self.name == "DECIMAL" else self.name
 
     @property

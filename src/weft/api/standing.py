@@ -13,7 +13,7 @@ from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRec
 from weft.errors import Conflict
 from weft.instants import parse_interval
 from weft.planning.explain import Explanation
-from weft.planning.plan import columns_of, plan, stored_parameter
+from weft.planning.plan import columns_of, plan
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
@@ -66,21 +66,22 @@ class Standing(Opened):
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
         from weft.delivery.registry import canonical
-        from weft.execution.groups import body_of
-        from weft.sql.lower import expanded
+        from weft.planning.form import stored_form
 
         every_us = parse_interval(every) if isinstance(every, str) else every
         channels = [canonical(channel, self.home) for channel in to]
         with self.writing(f"install {name}") as writer:
             schemas = self.schemas()
             compiled = plan(sql, schemas, from_now=start == "now")  # refusals name places in the text as it was given
+            form = stored_form(compiled)
             definition = QueryDefinition(
                 name=name,
                 user=user or _user(),
                 sql=sql.strip(),
-                signature=compiled.signature,
-                plan_body=body_of(compiled, expanded(sql, schemas)),
-                parameters=tuple(stored_parameter(value) for value in compiled.values),
+                signature=form.signature,
+                plan_body=form.body,
+                parameters=form.parameters,
+                names=form.names,
                 columns=columns_of(compiled.query),
                 every_us=every_us,
                 from_instant=self.open_instant() if start == "now" else None,

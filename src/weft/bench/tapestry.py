@@ -25,11 +25,12 @@ from weft.bench.queries import QUERIES
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.lease import this_process
 from weft.catalog.records import QueryDefinition
-from weft.execution.groups import body_of, instant
+from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.tables import append
 from weft.execution.tick import run_tick
-from weft.planning.plan import at_instant, columns_of, plan, stored_parameter
+from weft.planning.form import stored_form
+from weft.planning.plan import at_instant, columns_of, plan
 from weft.runtime.session import spark_session, stop_session
 from weft.schedule.clock import now_us
 
@@ -116,13 +117,15 @@ class Bench:
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         for name, text in QUERIES.items():
             shape = plan(text, schemas)
+            form = stored_form(shape)
             definition = QueryDefinition(
                 name=name,
                 user="bench",
                 sql=text,
-                signature=shape.signature,
-                plan_body=body_of(shape, text),
-                parameters=tuple(stored_parameter(value) for value in shape.values),
+                signature=form.signature,
+                plan_body=form.body,
+                parameters=form.parameters,
+                names=form.names,
                 columns=columns_of(shape.query),
             )
             self.writer.queries.install(definition, now_us())
@@ -151,7 +154,7 @@ class Bench:
         reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
         times = {}
         for name, text in QUERIES.items():
-            branch = at_instant(plan(text, schemas).query, instant(arrival(self.count)))
+            (branch,) = at_instant(plan(text, schemas).query, instant(arrival(self.count)))
             distinct = re.sub(r",[^,]* AS _first_at", "", branch.sql.replace("SELECT ", "SELECT DISTINCT ", 1), count=1)
             times[name] = self.timed(partial(self._drain, distinct))[0]
         return times

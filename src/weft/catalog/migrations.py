@@ -6,26 +6,57 @@ already; the steps are few, never branch, and always go forward.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import Connection, insert, text, update
 
 from weft.catalog import schema
+from weft.catalog.database import inserted_id
+from weft.catalog.tables import read_tables
+from weft.errors import SqlError
+from weft.planning.form import form_of_text
 
 
 @dataclass(frozen=True)
 class Step:
     """What makes a home of format ``to`` out of one of the format before.
 
-    ``statements`` are written out, since ``schema`` goes on changing; ``plan_body`` gives a plan's stored form anew
-    (None: it stays as it is).
+    ``statements`` are written out, since ``schema`` goes on changing; ``then`` is what SQL alone cannot do.
     """
 
     to: int
     statements: tuple[str, ...]
-    plan_body: Callable[[str], str] | None = None
+    then: Callable[[Connection], None] | None = None
+
+
+def bind_plans(connection: Connection) -> None:
+    """Format 1 kept a plan as a text that was bound by name at each start; from now on the bound form is kept.
+
+    A query whose text no longer compiles is failed, with the reason.
+    """
+    tables = {table.name: table.schema for table in read_tables(connection)}
+    live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
+    bodies = {row.plan_id: json.loads(row.body) for row in connection.execute(text("SELECT plan_id, body FROM plans"))}
+    plans: dict[str, int] = {}
+    for query in live:
+        body = bodies[query.plan_id]
+        from_now = bool(body.get("entering", body.get("from_now")))
+        try:
+            form = form_of_text(body["sql"], json.loads(query.parameters), tables, from_now=from_now)
+        except SqlError as error:
+            failed = text("UPDATE queries SET state = 'failed', reason = :why WHERE query_id = :which")
+            connection.execute(failed, {"why": str(error), "which": query.query_id})
+            continue
+        if form.signature not in plans:
+            made = insert(schema.plans).values(signature=form.signature, body=form.body)
+            plans[form.signature] = inserted_id(connection, made)
+        bound = text("UPDATE queries SET plan_id = :plan, parameters = :given, names = :names WHERE query_id = :which")
+        given, names = json.dumps(form.parameters), json.dumps(form.names)
+        values = {"plan": plans[form.signature], "given": given, "names": names, "which": query.query_id}
+        connection.execute(bound, values)
 
 
 STEPS: Final = (
@@ -42,7 +73,9 @@ STEPS: Final = (
             "UPDATE queries SET next_run = tau + every_us",
             "CREATE INDEX queries_by_plan ON queries (plan_id, state)",
             "CREATE INDEX queries_poll ON queries (state, plan_id, next_run, tau, from_instant, next_due)",
+            "ALTER TABLE queries ADD COLUMN names TEXT DEFAULT '[]' NOT NULL",
         ),
+        then=bind_plans,
     ),
 )
 
@@ -54,16 +87,6 @@ def migrate(connection: Connection, found: int) -> None:
             continue
         for statement in step.statements:
             connection.execute(text(statement))
-        if step.plan_body is not None:
-            _rewrite_plans(connection, step.plan_body)
+        if step.then is not None:
+            step.then(connection)
         connection.execute(update(schema.home).values(format=step.to))
-
-
-def _rewrite_plans(connection: Connection, rewrite: Callable[[str], str]) -> None:
-    plans = schema.plans.c
-    found = connection.execute(select(plans.plan_id, plans.body)).all()
-    if found:
-        connection.execute(
-            update(schema.plans).where(plans.plan_id == bindparam("which")).values(body=bindparam("new_body")),
-            [{"which": row.plan_id, "new_body": rewrite(row.body)} for row in found],
-        )

@@ -22,8 +22,8 @@ ReservationState = Literal["open", "committed", "abandoned"]
 QuarantineState = Literal["open", "retried", "dropped"]
 SubscriptionState = Literal["active", "parked"]
 OutboxState = Literal["pending", "sent", "failed", "unknown"]
-JsonScalar = str | int | float | bool | None
-Parameter = tuple[str, JsonScalar]
+JsonValue = str | int | float | bool | list[str | int] | None
+Parameter = tuple[str, JsonValue]
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class PlanRecord:
 class QueryDefinition:
     """A query as it is installed: whose it is, its text, its plan and its constants, where its answers go.
 
-    ``signature`` and ``plan_body`` are of its plan; ``every_us`` as in QueryRecord; ``from_instant`` is the instant
+    ``signature`` and ``plan_body`` are of its plan; ``names`` are its range variables, in the plan's order.
+    ``every_us`` as in QueryRecord; ``from_instant`` is the instant
     from which a query ``--from now`` delivers (None: from the start); ``channels`` leave out the cursor.
     """
 
@@ -175,6 +176,7 @@ class QueryDefinition:
     plan_body: str
     parameters: tuple[Parameter, ...]
     columns: tuple[tuple[str, DataType], ...]
+    names: tuple[str, ...] = ()
     every_us: int | None = None
     from_instant: int | None = None
     channels: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ class QueryRecord:
     reason: str | None
     installed_at: int
     next_due: int | None
+    names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:

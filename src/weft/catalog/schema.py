@@ -166,6 +166,7 @@ queries: Final = Table(
     Column("plan_id", ForeignKey("plans.plan_id"), nullable=False),
     Column("parameters", Text, nullable=False),
     Column("columns", Text, nullable=False),
+    Column("names", Text, nullable=False, server_default="[]"),
     Column("every_us", BigInteger),
     Column("from_mode", Text, nullable=False),
     Column("from_instant", BigInteger),

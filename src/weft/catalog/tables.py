@@ -73,7 +73,7 @@ class Tables:
     def all(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
         with self._database.reading() as connection:
-            return _read_tables(connection, None)
+            return read_tables(connection, None)
 
     def named(self, name: str) -> TableRecord:
         """The table of that name in any case; raises NotFound with the nearest name."""
@@ -120,21 +120,22 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
     """The table with that id as this transaction sees it; raises NotFound."""
-    found = _read_tables(connection, table_id)
+    found = read_tables(connection, table_id)
     if not found:
         raise not_found("table", f"#{table_id}", ())
     return found[0]
 
 
 def _named(connection: Connection, name: str) -> TableRecord:
-    tables = _read_tables(connection, None)
+    tables = read_tables(connection, None)
     for table in tables:
         if folded(table.name) == folded(name):
             return table
     raise not_found("table", name, (table.name for table in tables))
 
 
-def _read_tables(connection: Connection, table_id: int | None) -> tuple[TableRecord, ...]:
+def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
+    """Every table (or the one with that id) as this transaction sees it."""
     wanted = select(schema.tables).order_by(schema.tables.c.table_id)
     of_columns = select(schema.columns).order_by(schema.columns.c.table_id, schema.columns.c.column_id)
     if table_id is not None:

@@ -8,14 +8,14 @@ section 5). Law: a branch gives the same rows through its access paths as over t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
-    Domain,
+    Distinct,
     Exists,
     NotExists,
     NowBefore,
@@ -23,9 +23,11 @@ from weft.algebra.relation import (
     Or,
     Plain,
     Predicate,
+    Project,
     Relation,
     Scan,
     Source,
+    attributes,
     condition,
     conjuncts,
     sources,
@@ -45,7 +47,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     driver = _news(event)
     if driver is not None:
         paths[driver[0].alias] = driver[1]
-    _reach(event.sources, event.condition, paths, {}, null_safe)
+    _reach(event.block, paths, {}, null_safe)
     return paths
 
 
@@ -56,7 +58,7 @@ def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
     parts = shifted(event.instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
-    for source in event.sources:
+    for source in sources(event.block):
         if isinstance(source, Scan) and source.alias == parts.base.scan:
             return source, DeltaScan(source.table.name, parts.base.column, parts)
     return None
@@ -67,20 +69,13 @@ def _own(interval: Scalar) -> bool:
     return not isinstance(interval, (Literal, Param, ColumnRef)) or interval.type != INTERVAL
 
 
-def _reach(
-    around: Iterable[Source],
-    demanded: Predicate,
-    paths: dict[str, Access],
-    known: Mapping[ColumnRef, ColumnRef],
-    null_safe: bool,
-) -> None:
+def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool) -> None:
     """Finds a path for every scan of a block, then for the subqueries below it."""
-    around = tuple(around)
+    demanded = condition(around)
     origins = dict(known)
-    for source in around:
-        if isinstance(source, Domain):
-            origins |= _copied(source, known)
-    scans = {source.alias: source for source in around if isinstance(source, Scan)}
+    for source in sources(around):
+        origins |= _copied(source, known)
+    scans = {source.alias: source for source in sources(around) if isinstance(source, Scan)}
     paths.update({alias: FullScan(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
@@ -92,8 +87,8 @@ def _reach(
         paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, found.null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
-    for body in _bodies(demanded):
-        _reach(sources(body), condition(body), paths, origins, null_safe)
+    for inner in _bodies(demanded):
+        _reach(inner, paths, origins, null_safe)
 
 
 @dataclass(frozen=True)
@@ -128,9 +123,12 @@ def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> 
     return sorted(ties, key=lambda tie: tie.null_safe)
 
 
-def _copied(domain: Domain, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
+def _copied(source: Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
     """Each column of a domain, and the column of a table that it copies (law of ``derivation.localize``)."""
-    return {domain.ref(ref): known.get(ref, ref) for ref in domain.columns}
+    if not isinstance(source, Distinct) or not isinstance(source.input, Project):
+        return {}
+    pairs = zip(attributes(source), source.input.outputs, strict=True)
+    return {ref: known.get(out.value, out.value) for ref, out in pairs if isinstance(out.value, ColumnRef)}
 
 
 def _bodies(predicate: Predicate) -> list[Relation]:
@@ -146,7 +144,7 @@ def _bodies(predicate: Predicate) -> list[Relation]:
 def whole_tables(event: Event) -> dict[str, Access]:
     """The paths of a branch that reads every table as it is (the closed form, a first delivery)."""
     paths: dict[str, Access] = {}
-    _reach(event.sources, event.condition, paths, {}, null_safe=False)
+    _reach(event.block, paths, {}, null_safe=False)
     return paths
 
 

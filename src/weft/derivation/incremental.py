@@ -5,25 +5,38 @@ Law: the union of Q^I over any partition of time into windows = ∪ over every i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from typing import Final
 
 from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import (
     FALSE,
+    TRUE,
     NotExists,
     Plain,
     Predicate,
+    Project,
     Query,
-    all_scans,
+    Select,
+    attributes,
     block,
+    condition,
     conjunction,
-    rename_relation,
-    rename_scalar,
+    sources,
 )
 from weft.algebra.scalar import TICK_END, TICK_START, Scalar, call
-from weft.derivation.replay.at import at
-from weft.derivation.replay.edges import starts
+from weft.algebra.traverse import range_variables, rename
+from weft.derivation.merge import merged, merged_predicate
+from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
+
+ANSWER: Final = "_answer"
+"""The range variable of the answer's rows, as a derived relation."""
+
+
+def answer(query: Query) -> Project:
+    """The query as a relation."""
+    return Project(query.input, ANSWER, query.outputs)
 
 
 def window(s: Scalar) -> Predicate:
@@ -32,31 +45,45 @@ def window(s: Scalar) -> Predicate:
 
 
 def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """The branches of Q^I.  Those that the order of time makes impossible are left out.
+    """The branches of Q^I, each a projection of one block: the answer's columns, then the instant.
 
-    With ``from_now`` only rows that were not in the answer just before s (``--from now``, design section 2).
+    Those that the order of time makes impossible are left out.  With ``from_now`` only rows that were not in the answer
+    just before s (``--from now``, design section 2).
     """
+    before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
-    for event in starts(query.input):
-        demanded = conjunction(window(event.instant), event.condition)
-        if from_now:
-            demanded = conjunction(demanded, _absent_before(query, event.instant))
-        kept = simplify(demanded, starts_of(event.sources))
-        if kept != FALSE:
-            branches[replace(event, condition=kept)] = None
+    for event in starts(answer(query)):
+        for branch in merged(event):
+            absent = before.absent(branch) if before else TRUE
+            branches.update(dict.fromkeys(narrowed(branch, first=window(branch.instant), last=absent)))
     return tuple(branches)
 
 
-def _absent_before(query: Query, s: Scalar) -> Predicate:
-    """No row of Q(s⁻) is the same row: two NULLs are the same when result rows are told apart."""
-    names = {scan.alias: scan.alias + "_before" for scan in all_scans(query.input)}
-    before = at(rename_relation(query.input, names), Instant(s, before=True))
-    same = [Plain(call("<=>", rename_scalar(output.value, names), output.value)) for output in query.outputs]
-    return NotExists(block(before.sources, conjunction(before.condition, *same)))
+def narrowed(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
+    """The branch with further demands before and after its own, simplified; nothing where it can give no row."""
+    own = sources(branch.block)
+    kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
+    if kept != FALSE:
+        yield branch.with_block(block(own, kept))
 
 
-def snapshot(query: Query, s: Scalar) -> Event:
-    """Q(s), the query at one instant, in the form of a branch."""
-    found = at(query.input, Instant(s))
-    kept = simplify(found.condition, starts_of(found.sources))
-    return Event(Driver("greatest", s), found.sources, kept)
+class _Before:
+    """The query just before an instant, under range variables of its own."""
+
+    def __init__(self, query: Query) -> None:
+        renamed = rename(answer(query), {name: f"{name}_before" for name in range_variables(answer(query))})
+        self.rows = renamed
+
+    def absent(self, branch: Event) -> Predicate:
+        """No row of Q(s⁻) is the branch's: two NULLs are the same when result rows are told apart."""
+        pairs = zip(attributes(self.rows), branch.outputs, strict=True)
+        same = [Plain(call("<=>", ref, output.value)) for ref, output in pairs]
+        before = at(self.rows, Instant(branch.instant, before=True))
+        return merged_predicate(NotExists(Select(before, conjunction(*same))))
+
+
+def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
+    """Q(s), the query at one instant, as branches."""
+    found = at(answer(query), Instant(s))
+    event = Event(Driver("greatest", s), found)
+    return tuple(kept for branch in merged(event) for kept in narrowed(branch))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
-from weft.algebra.relation import Query, map_relation
+from weft.algebra.relation import Project, Query, Values
 from weft.algebra.scalar import Call, Literal, Param, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, INTERVAL, NULL
+from weft.algebra.traverse import N, Node, is_scalar, rebuild, transform
+from weft.algebra.traverse import children as parts_of
 
 LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
@@ -29,14 +31,23 @@ class Lifted:
 def lift(query: Query) -> Lifted:
     """Takes the constants of conditions and thresholds out of ``query``, in the order of the text.
 
-    Constants of the select list stay: they are part of what the answer looks like.
+    Constants of select lists and of VALUES stay: they are part of what the answer looks like.
     """
     values: list[Literal] = []
+    relation = _in_conditions(query.input, lambda scalar: _lift_operand(scalar, values))
+    return Lifted(Query(relation, query.outputs), tuple(values))
 
-    def change(scalar: Scalar) -> Scalar:
-        return _lift_operand(scalar, values)
 
-    return Lifted(Query(map_relation(query.input, change), query.outputs), tuple(values))
+def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
+    """The node with the scalars of its predicates changed."""
+    if isinstance(node, Project):
+        return cast("N", replace(node, input=_in_conditions(node.input, change)))
+    if isinstance(node, Values):
+        return node
+    parts: list[Node] = [
+        change(cast("Scalar", part)) if is_scalar(part) else _in_conditions(part, change) for part in parts_of(node)
+    ]
+    return rebuild(node, tuple(parts)) if parts else node
 
 
 def _lift(scalar: Scalar, values: list[Literal]) -> Scalar:
@@ -60,9 +71,10 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
     return Param(f"p{len(values)}", operand.type, sign)
 
 
-def bind_params(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
-    """``scalar`` with every parameter that ``values`` names replaced by its value."""
-    if isinstance(scalar, Param):
-        return values.get(scalar.name, scalar)
-    parts = children(scalar)
-    return with_children(scalar, tuple(bind_params(part, values) for part in parts)) if parts else scalar
+def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
+    """The node with every parameter that ``values`` names replaced by its value."""
+
+    def change(part: Node) -> Node:
+        return values.get(part.name, part) if isinstance(part, Param) else part
+
+    return transform(node, change)

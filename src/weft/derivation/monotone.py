@@ -14,29 +14,35 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from weft.algebra.event import Driver, Event, Instant
+from weft.algebra.event import INSTANT, Driver, Event, Instant
 from weft.algebra.relation import (
     FALSE,
     And,
-    Domain,
     Exists,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
+    Output,
     Plain,
     Predicate,
+    Project,
     Query,
     Relation,
+    Scan,
     Source,
-    all_scans,
+    block,
     condition,
     conjunction,
     sources,
 )
-from weft.algebra.scalar import TICK_END, ColumnRef, Scalar, call, greatest
+from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest
 from weft.algebra.shift import shifted
-from weft.derivation.replay.at import at_predicate, not_ended
+from weft.algebra.traverse import scans
+from weft.derivation.incremental import ANSWER
+from weft.derivation.merge import blocks
+from weft.derivation.replay import at
+from weft.derivation.replay.scan import not_ended
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
@@ -61,24 +67,28 @@ class Block:
 
 def verdict(query: Query) -> Verdict:
     """Whether Q^M has the paper's closed form."""
-    if any(not scan.table.append_only for scan in all_scans(query.input)):
+    if any(not scan.table.append_only for scan in scans(query)):
         return Verdict(False, "a table's rows can end, so a row can leave the answer and come back")
-    obstacle = _obstacle(condition(query.input))
+    parts = blocks(query)
+    obstacle = next((why for why in (_obstacle(condition(part.input)) for part in parts) if why), None)
     if obstacle:
         return Verdict(False, obstacle)
-    if len(_blocks(query)) > MOST_BLOCKS:
-        return Verdict(False, f"its ORs multiply out to more than {MOST_BLOCKS} blocks")
+    if sum(len(_expand(part.input)) for part in parts) > MOST_BLOCKS:
+        return Verdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
     return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
 
 
 def minimum_bounding(query: Query) -> tuple[Event, ...]:
     """The closed form of Q^M(t), a branch a block; call it only where ``verdict`` allows it."""
-    branches = []
-    for part in _blocks(query):
-        event = _branch(part)
-        if event.condition != FALSE:
-            branches.append(event)
-    return tuple(branches)
+    branches = (_branch(found, part.outputs) for part in blocks(query) for found in _expand(part.input))
+    return tuple(branch for branch in branches if branch is not None)
+
+
+def lasts(query: Query) -> bool:
+    """Whether a row of the answer stays in it for ever."""
+    return all(scan.table.append_only for scan in scans(query)) and all(
+        is_monotone(condition(part.input)) for part in blocks(query)
+    )
 
 
 def is_monotone(predicate: Predicate) -> bool:
@@ -115,10 +125,6 @@ def _obstacle(predicate: Predicate) -> str | None:
             )
 
 
-def _blocks(query: Query) -> list[Block]:
-    return _expand(query.input)
-
-
 def _expand(relation: Relation) -> list[Block]:
     """A relation as a union of blocks; EXISTS bodies are joined in, as the answer's rows are distinct."""
     own = sources(relation)
@@ -151,15 +157,14 @@ def _merged(parts: tuple[Block, ...]) -> Block:
     return Block(tuple(s for part in parts for s in part.sources), tuple(i for part in parts for i in part.items))
 
 
-def _branch(part: Block) -> Event:
-    begun = [source.ref(source.table.start) for source in part.sources if not isinstance(source, Domain)]
-    begun_set = frozenset(begun)
+def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
+    starts = [source.start if isinstance(source, Scan) else TIME_START for source in part.sources]
+    never_null = starts_of(part.sources)
     thresholds = [item.threshold for item in part.items if isinstance(item, NowFrom)]
-    latest = _latest([*begun, *thresholds], begun_set)
-    s = greatest(tuple(latest))
+    s = greatest(tuple(_latest([*dict.fromkeys(starts), *thresholds], never_null)))
     demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
     # GREATEST passes over NULLs, a NULL threshold never fires: it must be asked for.
-    demanded += [present(c, begun_set) for c in thresholds]
+    demanded += [present(c, never_null) for c in thresholds]
     for item in part.items:
         match item:
             case NowFrom():
@@ -167,14 +172,18 @@ def _branch(part: Block) -> Event:
             case NowBefore(threshold=d):
                 demanded.append(not_ended(d, Instant(s)))
             case _:
-                demanded.append(at_predicate(item, Instant(s)))
-    kept = simplify(conjunction(*demanded), starts_of(part.sources))
-    return Event(Driver("greatest", s), part.sources, kept)
+                demanded.append(at(item, Instant(s)))
+    kept = simplify(conjunction(*demanded), never_null)
+    if kept == FALSE:
+        return None
+    return Event(Driver("greatest", s), Project(block(part.sources, kept), ANSWER, (*outputs, Output(INSTANT, s))))
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
     """Leaves out instants that another one can never be before: GREATEST(m.ts, m.ts + 28 days) is the second."""
     kept: list[Scalar] = []
+    if any(instant in never_null for instant in instants):
+        instants = [instant for instant in instants if instant != TIME_START]  # no row begins before time does
     for index, instant in enumerate(instants):
         others = kept + instants[index + 1 :]
         if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from weft.algebra.relation import Query, map_relation
-from weft.algebra.scalar import Call, Literal, Scalar, children, with_children
+from weft.algebra.relation import Query
+from weft.algebra.scalar import Call, Literal, Scalar
+from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
@@ -16,6 +16,7 @@ def like_as_prefix(scalar: Scalar) -> Scalar:
     Not for beauty: a lifted LIKE pattern is a regular expression that would be compiled anew for every row.
 
     >>> from weft.algebra.scalar import ColumnRef
+    >>> from weft.algebra.schema import STRING
     >>> x = ColumnRef("m", "x", STRING)
     >>> pattern = Literal("comp.sys.%", STRING)
     >>> like_as_prefix(Call("like", (x, pattern), STRING)).name
@@ -42,15 +43,11 @@ NORMAL_FORM: Final[tuple[Rule, ...]] = (like_as_prefix,)
 
 def normalize(query: Query) -> Query:
     """The query in normal form."""
-    relation = map_relation(query.input, _everywhere)
-    outputs = tuple(replace(output, value=_everywhere(output.value)) for output in query.outputs)
-    return Query(relation, outputs)
+    return transform(query, _rewritten)
 
 
-def _everywhere(scalar: Scalar) -> Scalar:
-    parts = children(scalar)
-    if parts:
-        scalar = with_children(scalar, tuple(_everywhere(part) for part in parts))
-    for rule in NORMAL_FORM:
-        scalar = rule(scalar)
-    return scalar
+def _rewritten(node: Node) -> Node:
+    if is_scalar(node):
+        for rule in NORMAL_FORM:
+            node = rule(cast("Scalar", node))
+    return node

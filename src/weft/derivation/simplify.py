@@ -15,22 +15,23 @@ from weft.algebra.relation import (
     FALSE,
     TRUE,
     And,
-    Domain,
     Exists,
-    Filter,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
     Plain,
     Predicate,
-    Product,
     Relation,
     Scan,
+    Source,
+    block,
+    condition,
     conjunction,
     disjunction,
+    sources,
 )
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, call
+from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Param, Scalar, call
 from weft.algebra.shift import shifted
 
 _UNBOUNDED: Final = None
@@ -87,10 +88,12 @@ def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> Predicate:
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
         return Plain(call("is not null", instant))
-    return TRUE if parts.base in never_null else Plain(call("is not null", parts.base))
+    return TRUE if parts.base in never_null or parts.base == TIME_START else Plain(call("is not null", parts.base))
 
 
 def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[ColumnRef]) -> Predicate | None:
+    if operator == "<=" and left == TIME_START and right in never_null:
+        return TRUE  # no row begins before time does
     bounds = difference(left, right)
     if bounds is None:
         return None
@@ -117,30 +120,12 @@ def _apart(predicate: Predicate) -> Predicate:
 
 
 def _body(body: Relation, never_null: frozenset[ColumnRef]) -> Relation | None:
-    """The body simplified; None where it can have no row."""
-    match body:
-        case Scan() | Domain():
-            return body
-        case Product(inputs=inputs):
-            parts = [_body(part, never_null) for part in inputs]
-            return Product(tuple(part for part in parts if part)) if all(parts) else None
-        case Filter(input=inner, predicate=predicate):
-            below = _body(inner, never_null | starts_of(scans_in(inner)))
-            kept = simplify(predicate, never_null | starts_of(scans_in(inner)))
-            if below is None or kept == FALSE:
-                return None
-            return below if kept == TRUE else Filter(below, kept)
+    """The body, one block, simplified; None where it can have no row."""
+    own = sources(body)
+    kept = simplify(condition(body), never_null | starts_of(own))
+    return None if kept == FALSE else block(own, kept)
 
 
-def scans_in(relation: Relation) -> tuple[Scan, ...]:
-    """The scans directly combined in ``relation``."""
-    if isinstance(relation, Scan):
-        return (relation,)
-    if isinstance(relation, Product):
-        return tuple(scan for part in relation.inputs for scan in scans_in(part))
-    return scans_in(relation.input) if isinstance(relation, Filter) else ()
-
-
-def starts_of(scans: Iterable[Scan | Domain]) -> frozenset[ColumnRef]:
+def starts_of(parts: Iterable[Source]) -> frozenset[ColumnRef]:
     """The columns that hold a row's start: they are never NULL."""
-    return frozenset(scan.ref(scan.table.start) for scan in scans if isinstance(scan, Scan))
+    return frozenset(source.start for source in parts if isinstance(source, Scan))

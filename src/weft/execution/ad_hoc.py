@@ -11,9 +11,10 @@ from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.catalog.records import TableRecord
+from weft.execution.answers import columns_by_table
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
-from weft.planning.plan import at_instant, columns_of, columns_read, encoded
+from weft.planning.plan import at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors
 from weft.storage.values import Value, decode
 
@@ -40,14 +41,15 @@ def ask(
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
-    branch = at_instant(named, instant(s))
+    branches = at_instant(named, instant(s))
     refs = [ColumnRef("q", output.name, output.value.type) for output in named.outputs]
     names = ", ".join(f"q.{ref.column}" for ref in refs)
     reader = Reader(spark, home, tables)
     with plain_errors("asking the query"):
         try:
-            Views(reader, columns_read(branch)).register(branch.paths.values(), {})
-            found = reader.keep(spark.sql(f"SELECT DISTINCT {names}\nFROM ({branch.sql}) AS q"))
+            Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})
+            texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
+            found = reader.keep(spark.sql("\nUNION ALL ".join(texts) or _nothing(named)).distinct())
             count = found.count()
             ordered = found.orderBy(*found.columns)
             shown = (ordered if limit is None else ordered.limit(limit)).alias("q")
@@ -56,3 +58,9 @@ def ask(
             reader.release()
     types = [type_ for _, type_ in columns]
     return Answer(columns, tuple(decode(row["row"], types) for row in rows), count, s)
+
+
+def _nothing(query: Query) -> str:
+    """SQL of an answer that can have no row."""
+    columns = (f"CAST(NULL AS {output.value.type}) AS {output.name}" for output in query.outputs)
+    return f"SELECT {', '.join(columns)} WHERE FALSE"

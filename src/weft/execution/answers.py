@@ -57,7 +57,7 @@ def candidates(spark: SparkSession, reader: Reader, groups: Sequence[Group]) -> 
     """All rows that the groups' branches give, in the general form; a row may be there more than once."""
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, found in work for branch in found]
-    views = Views(reader, _columns(branches))
+    views = Views(reader, columns_by_table(branches))
     for group, _ in work:
         register_parameters(spark, group)
     paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
@@ -99,6 +99,8 @@ def register_parameters(spark: SparkSession, group: Group) -> None:
 
 def _arrow_type(type: DataType) -> pa.DataType:
     match type.name:
+        case "ARRAY":
+            return pa.list_(_arrow_type(type.element or type))
         case "DECIMAL":
             return pa.decimal128(type.precision or 10, type.scale or 0)
         case "STRING":
@@ -119,13 +121,14 @@ def _typed(name: str, type_name: str) -> str:
             return f"{name} * INTERVAL '1' MICROSECOND AS {name}"
         case "DATE":
             return f"DATE_FROM_UNIX_DATE(CAST({name} AS INT)) AS {name}"
-        case "STRING" | "BIGINT" | "BINARY" | "DECIMAL" | "DOUBLE":
+        case "STRING" | "BIGINT" | "BINARY" | "DECIMAL" | "DOUBLE" | "ARRAY":
             return name
         case _:
             return f"CAST({name} AS {type_name}) AS {name}"
 
 
-def _columns(branches: Iterable[Branch]) -> dict[str, set[str]]:
+def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
+    """By table, the columns that any of the branches reads."""
     found: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():

@@ -30,14 +30,17 @@ def arrived(member: Member, shape: Plan, tables: Mapping[str, TableRecord]) -> b
     return False
 
 
-def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: int) -> bool:
+def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: int, t0: int | None) -> bool:
     """Whether a tick at t can have nothing new for the query, so that it need not be run at all.
 
-    ``next_due`` was computed from what was there then; it holds as long as nothing arrived since.
+    ``t0`` is the instant at which time begins (None: not known yet): what is constant is new then.  ``next_due`` was
+    computed from what was there then; it holds as long as nothing arrived since.
     """
     if member.tau is not None and t <= member.tau:
         return True
     if arrived(member, shape, tables):
+        return False
+    if shape.has_constants and (member.tau is None or t0 is None or member.tau <= t0):
         return False
     if member.tau is None or not shape.time_driven:
         return True

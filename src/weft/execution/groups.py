@@ -6,30 +6,23 @@ another's window (design section 5).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from weft.algebra.relation import Output
 from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.catalog.records import PlanRecord, QueryRecord
-from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table, plan, restored_parameter
+from weft.planning.form import restored_parameter, restored_plan
+from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 
-_compiled: dict[tuple[int, str, tuple[TableSchema, ...]], Plan] = {}
-
-
-def body_of(shape: Plan, text: str) -> str:
-    """A plan as the catalog stores it: the text of its first query, whose constants do not matter."""
-    return json.dumps({"sql": text, "from_now": shape.from_now})
+_compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Plan] = {}
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """The plan of a record over the tables as they are now; raises SqlError where they no longer fit."""
-    key = (record.plan_id, record.body, tuple(tables.values()))
+    """The plan of a record over the tables as they are now; raises PlanMismatch where it is not what was installed."""
+    key = (record.signature, record.body, tuple(tables.values()))
     if key not in _compiled:
-        body = json.loads(record.body)
-        _compiled[key] = plan(body["sql"], tables, from_now=body["from_now"])
+        _compiled[key] = restored_plan(record.body, record.signature, tables.values())
     return _compiled[key]
 
 
@@ -54,12 +47,16 @@ class Member:
 @dataclass(frozen=True)
 class Group:
     """Queries of one plan that run together; ``first`` where their windows are open at the beginning;
-    ``time_driven_only`` keeps the branches that time drives."""
+    ``time_driven_only`` keeps the branches that time drives.
+
+    ``t0`` is the instant at which time begins (None: not before ``t``); what is constant begins then, and only then.
+    """
 
     plan_id: int
     shape: Plan
     members: tuple[Member, ...]
     t: int
+    t0: int | None = None
     time_driven_only: bool = False
 
     @property
@@ -72,22 +69,20 @@ class Group:
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
-        window: dict[str, Scalar] = {"t": instant(self.t)}
+        begun = self.t if self.t0 is None else self.t0
+        if all(member.tau is not None and member.tau > begun for member in self.members):
+            events = tuple(event for event in events if event.driver.kind != "beginning")
+        window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
             window["tau"] = BEGINNING
         if len(self.members) == 1:
             member = self.members[0]
             if member.tau is not None:
                 window["tau"] = instant(member.tau)
-            one = [for_one(event, self.outputs, member.values, window, self.first) for event in events]
-            return tuple(one)
+            names = member.query.names or None
+            return tuple(for_one(event, member.values, window, self.first, names) for event in events)
         table = parameter_table(self.plan_id, self.shape)
-        return tuple(for_many(event, self.outputs, table, window, self.first) for event in events)
-
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        """The plan's columns under names that no user chose."""
-        return tuple(replace(output, name=f"c{n}") for n, output in enumerate(self.shape.lifted.outputs, 1))
+        return tuple(for_many(event, table, window, self.first) for event in events)
 
 
 def instant(micros: int) -> Literal:
@@ -96,7 +91,7 @@ def instant(micros: int) -> Literal:
 
 
 def grouped(
-    members: Iterable[Member], plans: Mapping[int, Plan], t: int
+    members: Iterable[Member], plans: Mapping[int, Plan], t: int, t0: int | None
 ) -> tuple[tuple[int | None, tuple[Group, ...]], ...]:
     """The groups of a tick by the length of their windows: (class of length, groups); None: open windows."""
     sorted_in: dict[int | None, dict[int, list[Member]]] = {}
@@ -105,6 +100,6 @@ def grouped(
         sorted_in.setdefault(length, {}).setdefault(member.query.plan_id, []).append(member)
     order = sorted(sorted_in, key=lambda length: (length is None, length or 0))
     return tuple(
-        (length, tuple(Group(key, plans[key], tuple(found), t) for key, found in sorted_in[length].items()))
+        (length, tuple(Group(key, plans[key], tuple(found), t, t0) for key, found in sorted_in[length].items()))
         for length in order
     )

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import QueryRecord, TableRecord, TickRecord
-from weft.errors import ClockError, SqlError
+from weft.errors import ClockError, PlanMismatch
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
 from weft.execution.groups import Member, compiled, grouped, tau_of
@@ -75,6 +76,10 @@ class _Run:
     @property
     def t(self) -> int:
         return self.tick.t
+
+    @cached_property
+    def t0(self) -> int | None:
+        return self.writer.home().t0
 
 
 def prepare(writer: Writer, home: Path) -> None:
@@ -154,7 +159,7 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
             if key not in run.plans:
                 run.plans[key] = compiled(run.writer.queries.plan(key), schemas)
             fit.append(member)
-        except SqlError as error:
+        except PlanMismatch as error:
             _set_aside(run, {member.query.query_id: str(error)})
     return fit
 
@@ -168,7 +173,8 @@ def _set_aside(run: _Run, failed: Mapping[int, str]) -> None:
 
 def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int, int], dict[int, int | None]]:
     """Computes and commits: (the ledger's version or None, rows by query, next due by query)."""
-    quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t)}
+    shapes = run.plans
+    quiet = {m.query.query_id for m in members if due.is_quiet(m, shapes[m.query.plan_id], run.tables, run.t, run.t0)}
     moving = [member for member in members if member.query.query_id not in quiet]
     nexts: dict[int, int | None] = {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     if not moving:
@@ -199,7 +205,7 @@ def _answers(
     Where Spark refuses the union, the queries at fault are found one by one and set aside; the others go on.
     """
     while True:
-        groups = [found for _, found in grouped(members, run.plans, run.t)]
+        groups = [found for _, found in grouped(members, run.plans, run.t, run.t0)]
         try:
             parts = [candidates(spark, reader, each) for each in groups]
             rows = ledger.fresh(reader, union(spark, parts), members)

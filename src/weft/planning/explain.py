@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.relation import Output, condition
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus, plus
 from weft.algebra.schema import INTERVAL, DataType
-from weft.derivation.monotone import is_monotone
+from weft.derivation.monotone import lasts
+from weft.planning.form import signature
 from weft.planning.plan import BEGINNING, Branch, Plan, columns_of, columns_read, for_one
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
@@ -60,14 +60,15 @@ class Explanation:
 
 def explain(plan: Plan) -> Explanation:
     """The explanation of a plan."""
-    later = branches(plan, plan.branches, whole=False)
+    runs = plan.with_numbered_columns
+    later = branches(plan, runs.branches, whole=False)
     # A query from now on begins with the window [now, t): it has no first delivery of its own.
-    first = () if plan.from_now else branches(plan, plan.first, whole=True)
-    lasting = is_monotone(condition(plan.query.input))
+    first = () if plan.from_now else branches(plan, runs.first, whole=True)
+    lasting = lasts(plan.lifted)
     return Explanation(
         query=plan.text,
         columns=columns_of(plan.query),
-        signature=plan.signature,
+        signature=signature(plan),
         parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
         first=tuple(_text(branch, plan) for branch in first),
         later=tuple(_text(branch, plan) for branch in later),
@@ -86,9 +87,8 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
 
     ``whole``: those of the first delivery, over whole tables, from the beginning of time; else ``:tau`` is open, too.
     """
-    outputs = tuple(Output(f"c{n}", output.value) for n, output in enumerate(plan.lifted.outputs, 1))
-    window = {"tau": BEGINNING} if whole else {}
-    return tuple(for_one(event, outputs, plan.values, window, whole) for event in events)
+    window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
+    return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
 def _text(branch: Branch, plan: Plan) -> BranchText:

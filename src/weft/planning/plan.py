@@ -1,49 +1,38 @@
 """From a query's text to its plan: the whole of Weft's compiling, in one screen, pure.
 
-    text -> bind -> normalize -> lift -> branches of Q^I, closed form of Q^M
+    text -> bind -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
 
-A plan belongs to a shape: the query without its constants (design section 5).  ``bound`` gives the SQL of its branches
-for one query, its constants written in, or for many, joined with a table of their parameters.
+A plan belongs to a shape: the query without its constants and names (design section 5).  ``for_one`` gives the SQL of a
+branch for one query, its constants written in, ``for_many`` for many, joined with a table of their parameters.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
 from weft.algebra.access import Access
 from weft.algebra.event import Event
-from weft.algebra.relation import (
-    Output,
-    Query,
-    Scan,
-    all_scans,
-    block,
-    domain_columns,
-    map_scalars,
-    mentioned,
-    rename_relation,
-    rename_scalar,
-    scalars,
-)
-from weft.algebra.scalar import Literal, Param, Scalar, columns, params
+from weft.algebra.relation import Output, Query, Scan, block, condition, sources
+from weft.algebra.scalar import Literal, Param, Scalar
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.traverse import mentioned, params, range_variables, scans
 from weft.derivation.access import access_paths, whole_tables
+from weft.derivation.canonical import canonical
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift
 from weft.derivation.localize import localize
 from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
+from weft.planning.names import apart, numbered, numbered_columns, renumbered
 from weft.sql import render
 from weft.sql.branch import branch_sql, query_sql
 from weft.sql.lower import bind
 
-PARAMETERS: Final = "p"
-"""The range variable of the parameter table."""
+PARAMETERS: Final = "_p"
+"""The range variable of the parameter table; no user's begins with _."""
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
 """Where a window that is open at its beginning begins, where a branch asks for it."""
 
@@ -53,22 +42,31 @@ class Branch:
     """One branch ready to run: its event, how it reaches its tables, and its SQL."""
 
     event: Event
-    outputs: tuple[Output, ...]
     paths: Mapping[str, Access]
     sql: str
+    leading: tuple[Output, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The columns that it gives, before the instant."""
+        return (*self.leading, *self.event.outputs)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A query's shape, and this query's constants.
+    """A query's shape, and one query's constants.
 
     ``from_now`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
     """
 
-    query: Query
     lifted: Query
-    values: tuple[Literal, ...]
+    values: tuple[Literal, ...] = ()
     from_now: bool = False
+
+    @cached_property
+    def query(self) -> Query:
+        """The query with its constants."""
+        return bind_params(self.lifted, {f"p{number}": value for number, value in enumerate(self.values, 1)})
 
     @cached_property
     def branches(self) -> tuple[Event, ...]:
@@ -91,29 +89,34 @@ class Plan:
         return any(event.driver.kind in ("now_from", "now_before") for event in self.branches)
 
     @cached_property
+    def has_constants(self) -> bool:
+        """Whether rows can appear when time begins, out of constant relations."""
+        return any(event.driver.kind == "beginning" for event in self.branches)
+
+    @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
         """The tables read."""
-        return tuple({scan.table.id: scan.table for scan in all_scans(self.lifted.input)}.values())
+        return tuple({(scan.table.source, scan.table.id): scan.table for scan in scans(self.lifted)}.values())
 
     @cached_property
     def parameters(self) -> tuple[Param, ...]:
         """The parameters by number."""
-        found = {p for scalar in scalars(self.lifted.input) for p in params(scalar)}
-        return tuple(sorted(found, key=lambda p: int(p.name[1:])))
+        return tuple(sorted(params(self.lifted), key=lambda p: int(p.name[1:])))
 
     @cached_property
-    def signature(self) -> str:
-        """The same for two queries exactly if they differ in constants and names of aliases and columns only."""
-        names = {scan.alias: f"t{number}" for number, scan in enumerate(all_scans(self.lifted.input), 1)}
-        outputs = tuple(
-            Output(f"c{number}", rename_scalar(output.value, names))
-            for number, output in enumerate(self.lifted.outputs, 1)
-        )
-        shape = query_sql(Query(rename_relation(self.lifted.input, names), outputs))
-        signs = [(p.name, str(p.type), p.sign) for p in self.parameters]
-        tables = sorted((table.id, table.name) for table in self.tables)
-        whole = repr((shape, signs, tables, [str(type) for type in self.lifted.types], self.from_now))
-        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+    def names(self) -> tuple[str, ...]:
+        """The range variables as the query's own text names them, in the order of ``shape``'s t1, t2 …"""
+        return range_variables(self.lifted)
+
+    @cached_property
+    def shape(self) -> Plan:
+        """The plan that queries share, which is of no query's text: names are t1, t2 …, columns c1, c2 …"""
+        return Plan(numbered(self.lifted), (), self.from_now)
+
+    @cached_property
+    def with_numbered_columns(self) -> Plan:
+        """The plan with its columns under the names that they have in a tick, which no user chose: c1, c2 …"""
+        return replace(self, lifted=numbered_columns(self.lifted))
 
     @property
     def text(self) -> str:
@@ -123,17 +126,23 @@ class Plan:
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
     """Compiles a query's text over ``tables`` (by name).  Raises SqlError for what cannot stand."""
-    query = normalize(bind(text, tables))
-    lifted = lift(query)
-    return Plan(query, lifted.query, lifted.values, from_now)
+    lifted = lift(canonical(normalize(bind(text, tables))))
+    return Plan(lifted.query, lifted.values, from_now)
 
 
 def for_one(
-    event: Event, outputs: tuple[Output, ...], values: tuple[Literal, ...], window: Mapping[str, Scalar], whole: bool
+    event: Event,
+    values: Sequence[Literal],
+    window: Mapping[str, Scalar],
+    whole: bool,
+    names: Sequence[str] | None = None,
 ) -> Branch:
-    """A branch for one query: its constants written in.  ``window`` gives tau and t (left out: kept as :tau, :t)."""
+    """A branch for one query: its constants written in, its own names for range variables where they are given.
+
+    ``window`` gives tau, t and t0 (what is left out is kept as :tau, :t, :t0).
+    """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
-    return _ready(_bound(event, known), outputs, whole)
+    return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
@@ -144,35 +153,29 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
     )
 
 
-def for_many(
-    event: Event, outputs: tuple[Output, ...], table: TableSchema, window: Mapping[str, Scalar], whole: bool
-) -> Branch:
+def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
     """A branch for all queries of a plan: joined with the table of their parameters (NiagaraCQ; design section 5)."""
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
-    joined = _bound(replace(event, sources=(*event.sources, scan)), known)
-    return _ready(joined, (Output("_query_id", scan.ref("query_id")), *outputs), whole)
+    joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
+    return _ready(_bound(joined, known), whole, (Output("_query_id", scan.ref("query_id")),))
 
 
-def at_instant(query: Query, s: Scalar) -> Branch:
-    """Q(s) as one SELECT (``weft try``)."""
-    return _ready(snapshot(query, s), query.outputs, whole=True)
+def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
+    """Q(s) as SELECTs whose rows, united, are the answer (``weft try``)."""
+    return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
 def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
-    def change(scalar: Scalar) -> Scalar:
-        return bind_params(scalar, known)
-
-    driver = replace(event.driver, instant=change(event.driver.instant))
-    return replace(event, driver=driver, condition=map_scalars(event.condition, change))
+    driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
+    return Event(driver, bind_params(event.relation, known))
 
 
-def _ready(event: Event, outputs: tuple[Output, ...], whole: bool) -> Branch:
-    local = localize(event)
+def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branch:
+    local = apart(localize(event), keep=(PARAMETERS,))
     paths = whole_tables(local) if whole else access_paths(local)
-    return Branch(
-        local, outputs, paths, branch_sql(local, outputs, {alias: path.view for alias, path in paths.items()})
-    )
+    views = {alias: path.view for alias, path in paths.items()}
+    return Branch(local, paths, branch_sql(local, views, leading), leading)
 
 
 def encoded(value: Scalar) -> str:
@@ -198,28 +201,8 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
 
 def columns_read(branch: Branch) -> dict[str, set[str]]:
     """By table, the names of the columns that a branch reads."""
-    relation = block(branch.event.sources, branch.event.condition)
-    refs = mentioned(relation) | columns(branch.event.instant) | domain_columns(relation)
-    refs = refs.union(*(columns(output.value) for output in branch.outputs))
+    refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
     read: dict[str, set[str]] = {}
-    for scan in all_scans(relation):
+    for scan in scans(branch.event.projection):
         read.setdefault(scan.table.name, set()).update(ref.column for ref in refs if ref.scan == scan.alias)
     return read
-
-
-def stored_parameter(value: Literal) -> tuple[str, str | int | float | bool | None]:
-    """A constant as the catalog keeps it; ``restored_parameter`` is the inverse."""
-    raw = value.value
-    if isinstance(raw, bytes):
-        return str(value.type), raw.hex()
-    return str(value.type), str(raw) if isinstance(raw, (Decimal, float)) else raw
-
-
-def restored_parameter(type_name: str, raw: str | int | float | bool | None) -> Literal:
-    """A constant as it was when it was lifted."""
-    type = DataType.parse(type_name)
-    if raw is None or type.name not in ("DECIMAL", "DOUBLE", "FLOAT", "BINARY"):
-        return Literal(raw, type)
-    if type.name == "BINARY":
-        return Literal(bytes.fromhex(str(raw)), type)
-    return Literal(Decimal(str(raw)) if type.name == "DECIMAL" else float(str(raw)), type)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.algebra.relation import NotExists, Scan, all_scans, block, conjuncts
+from weft.algebra.relation import NotExists, Scan, condition, conjuncts
+from weft.algebra.traverse import scans
 from weft.derivation.access import keyless
 from weft.derivation.incremental import incremental
 from weft.planning.plan import Branch, Plan
@@ -52,9 +53,9 @@ def _imprecise(plan: Plan) -> list[Note]:
             continue
         blockers = [
             scan.table.name
-            for item in conjuncts(event.condition)
+            for item in conjuncts(condition(event.block))
             if isinstance(item, NotExists)
-            for scan in all_scans(item.body)
+            for scan in scans(item.body)
         ]
         if not blockers:
             continue
@@ -73,6 +74,8 @@ def _dear(later: Sequence[Branch]) -> list[Note]:
     """Tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     for branch in later:
+        if branch.event.driver.kind == "beginning":
+            continue  # it runs once
         own = {scan.alias: scan.table.name for scan in _scans(branch)}
         for alias in keyless(branch.paths):
             if alias in own:
@@ -88,4 +91,4 @@ def _dear(later: Sequence[Branch]) -> list[Note]:
 
 
 def _scans(branch: Branch) -> list[Scan]:
-    return list(all_scans(block(branch.event.sources, branch.event.condition)))
+    return list(scans(branch.event.block))

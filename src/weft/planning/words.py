@@ -57,6 +57,8 @@ def why(event: Event) -> str:
             return f"{reached(driver.instant, depth)}{nested}"
         case "now_before":
             return f"the last blocker under NOT EXISTS ends: {reached(driver.instant, depth)}"
+        case "beginning":
+            return f"time begins: what is constant holds from the first instant on{nested}"
         case "greatest":
             return f"from the first instant on at which all of it holds: {_latest(driver.instant)}"
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from weft.catalog import Catalog, Writer
 from weft.catalog.records import QueryRecord
 from weft.delivery.outbox import Delivered, deliver
-from weft.errors import CatalogError, LeaseLost, SqlError
+from weft.errors import CatalogError, LeaseLost, PlanMismatch
 from weft.execution import due
 from weft.execution.groups import Member, compiled, tau_of
 from weft.execution.tick import TickReport, run_tick
@@ -78,11 +78,12 @@ def all_quiet(catalog: Catalog, queries: Sequence[QueryRecord], t: int) -> bool:
     tables = {table.name: table for table in catalog.tables.all()}
     schemas = {name: table.schema for name, table in tables.items()}
     plans = {record.plan_id: record for record in catalog.queries.plans()}
+    t0 = catalog.home().t0
     for query in queries:
         try:
             shape = compiled(plans[query.plan_id], schemas)
-        except SqlError:
+        except PlanMismatch:
             return False  # the tick says so, and sets it aside
-        if not due.is_quiet(Member(query, tau_of(query, query.tau)), shape, tables, t):
+        if not due.is_quiet(Member(query, tau_of(query, query.tau)), shape, tables, t, t0):
             return False
     return True

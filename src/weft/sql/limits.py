@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.algebra.relation import Query, all_scans, scalars, thresholds
+from weft.algebra.relation import Query, Values
 from weft.algebra.scalar import Scalar, children
+from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import SqlError
 
 MOST_DRIVERS: Final = 64
@@ -21,10 +22,10 @@ DEEPEST: Final = 64
 
 def within_limits(query: Query) -> None:
     """Raises SqlError for a query that is larger than any of the limits."""
-    drivers = sum(1 for _ in all_scans(query.input)) + sum(1 for _ in thresholds(query.input))
+    constants = sum(1 for part in walk(query) if isinstance(part, Values))
+    drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
-    expressions = [*scalars(query.input), *(output.value for output in query.outputs)]
-    _at_most(max(map(_depth, expressions)), DEEPEST, "operators within one another in one expression")
+    _at_most(max(map(_depth, scalars(query))), DEEPEST, "operators within one another in one expression")
 
 
 def _at_most(count: int, most: int, what: str) -> None:

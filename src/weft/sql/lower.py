@@ -1,60 +1,49 @@
-"""AST -> algebra: one SELECT becomes a ``Query``.
+"""AST -> algebra: a query becomes a relation (SELECT, UNION, INTERSECT, EXCEPT, VALUES, WITH).
 
-Three-valued logic ends here (design section 2).  ``_predicate(node, positive)`` gives "node is true" for
-``positive`` and "node is false" otherwise; NOT changes between the two by De Morgan's laws, which Kleene's logic keeps:
+    A INTERSECT B   the rows of A that are also in B:   A where EXISTS (B = A, null-safe)
+    A EXCEPT B      the rows of A that are not in B:    A where NOT EXISTS (B = A, null-safe)
 
-    x IN (SELECT y …)      is true   iff  some y:  x = y
-    x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
-                           that is   no y with x = y, no y that is NULL, and x is not NULL or there is no y
+FROM is lowered by ``lower_from``, conditions by ``lower_predicate``, scalars by ``lower_scalar``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.relation import (
-    FALSE,
     TRUE,
+    Distinct,
     Exists,
-    Filter,
     NotExists,
     Output,
     Plain,
-    Predicate,
-    Product,
+    Project,
     Query,
     Relation,
-    Scan,
-    all_scans,
+    Select,
+    Source,
+    Union,
+    Values,
+    attributes,
     conjunction,
-    conjuncts,
-    disjunction,
-    rename_predicate,
 )
-from weft.algebra.scalar import Call, ColumnRef, Scalar, call, mentions_now
-from weft.algebra.schema import INTERVAL, NULL, TableSchema
+from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, mentions_now
+from weft.algebra.schema import INTERVAL, NULL, Column, DataType, TableSchema
 from weft.errors import SqlError
-from weft.sql.conversion import comparable
+from weft.sql.functions import common
 from weft.sql.limits import within_limits
-from weft.sql.lower_now import now_comparison
-from weft.sql.lower_scalar import (
-    COMPARISONS,
-    NOW_NAMES,
-    listed,
-    lower_boolean,
-    lower_comparison,
-    lower_scalar,
-    only_known_parts,
-)
+from weft.sql.lower_from import lower_from, plain_name, stars
+from weft.sql.lower_predicate import lower_predicate
+from weft.sql.lower_scalar import lower_scalar
 from weft.sql.parse import parse, place
 from weft.sql.refusal import only, refuse
-from weft.sql.render import name as quoted
-from weft.sql.scope import RESULTS, Names, Scope
+from weft.sql.scope import Context, Names, Scope, Shared
 
-_JOINS: Final = ("", "INNER", "CROSS")
+_ANSWER: Final = "answer"
+"""What the range variable of the outermost query is called, where one is needed."""
 
 
 def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
@@ -63,159 +52,209 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
     Raises SqlError, naming construct, place and reason, for everything outside the class of the language.
     """
     try:
-        query = lower_select(parse(text), tables)
+        query = lower_query(parse(text), tables)
         within_limits(query)
     except RecursionError:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
     return query
 
 
-def expanded(text: str, tables: Mapping[str, TableSchema]) -> str:
-    """The text with ``*`` replaced by the columns there are now: what is installed keeps its columns for ever.
-
-    Raises SqlError as ``bind`` does.
-    """
-    select = parse(text)
-    scope = Scope(tables, Names())
-    _body(select, scope)
-    aliases = {scan.alias: alias for alias, scan in scope.scans.items()}
-    for item in reversed(select.expressions):  # the last first, so that places before it stay what they are
-        refs = [output.value for output in _star(item, scope) if isinstance(output.value, ColumnRef)]
-        if refs:
-            star = item if isinstance(item, exp.Star) else item.this
-            first = star if star is item else item.args["table"]
-            columns = ", ".join(f"{quoted(aliases[ref.scan])}.{quoted(ref.column)}" for ref in refs)
-            text = text[: first.meta["start"]] + columns + text[star.meta["end"] + 1 :]
-    return text
+def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema]) -> Query:
+    """The outermost query."""
+    scope = Scope(Context(tables, Names(), _subquery, _body_only))
+    if isinstance(node, exp.Select):
+        inner, outputs = _select(node, scope)
+        for output in outputs:
+            _answerable(output, node)
+        return Query(inner, outputs)
+    relation = lower_rows(node, scope, _ANSWER)
+    outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
+    for output in outputs:
+        _answerable(output, node)
+    return Query(relation, outputs)
 
 
-def lower_select(select: exp.Select, tables: Mapping[str, TableSchema]) -> Query:
-    """The outermost SELECT."""
-    scope = Scope(tables, Names())
-    _reserve(select, scope.names)
-    relation = _body(select, scope)
-    return Query(relation, _outputs(select, scope))
+def _answerable(output: Output, node: exp.Expr) -> None:
+    if output.value.type in (INTERVAL, NULL):
+        kind = output.value.type
+        raise refuse(f"a column of type {kind}", node, "it cannot be stored", "Convert it with CAST(… AS …).")
 
 
-def _reserve(select: exp.Select, names: Names) -> None:
-    """Keeps the names that the rewriting itself uses out of the user's way."""
-    names.taken.update({"p"})
+def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> Source:
+    """A query as a derived relation named ``alias``; ``columns`` are names for its columns, where given."""
+    match node:
+        case exp.Subquery():
+            only(node, "this", "alias", "with_")
+            _with(node, scope)
+            return lower_rows(node.this, scope, alias, columns)
+        case exp.Select():
+            inner, outputs = _select(node, scope)
+            project = Project(inner, scope.fresh(alias), _named(outputs, columns, node))
+            return Distinct(project) if node.args.get("distinct") is not None else project
+        case exp.SetOperation():
+            return _set_operation(node, scope, alias, columns)
+        case exp.Values():
+            return _values(node, scope, alias, columns)
+        case _:
+            kind = type(node).__name__.upper()
+            raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES, or several of them")
 
 
-def _body(select: exp.Select, scope: Scope) -> Relation:
-    """FROM and WHERE."""
-    only(select, "expressions", "from_", "joins", "where", "distinct")
+def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) -> tuple[Output, ...]:
+    if not columns:
+        return outputs
+    if len(columns) != len(outputs):
+        raise SqlError(f"{len(columns)} names for {len(outputs)} columns", where=place(node))
+    return tuple(Output(name, output.value) for name, output in zip(columns, outputs, strict=True))
+
+
+def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, ...]]:
+    """FROM and WHERE as a relation, and the select list."""
+    _with(select, scope)
+    inner = _from_and_where(select, scope)
+    return inner, _outputs(select, scope)
+
+
+def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
+    only(select, "expressions", "from_", "joins", "where", "distinct", "with_")
     distinct = select.args.get("distinct")
     if distinct is not None:
         only(distinct)
-    source = select.args.get("from_")
-    if source is None:
+    if select.args.get("from_") is None:
         raise refuse("SELECT without FROM", select, "it names no table whose rows could make it true")
-    scans: list[Relation] = [_table(source.this, scope)]
-    conditions: list[Predicate] = []
-    for join in select.args.get("joins") or ():
-        scans.append(_joined(join, scope, conditions))
+    relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
     if where is not None:
-        conditions.append(_predicate(where.this, True, scope))
-    base = scans[0] if len(scans) == 1 else Product(tuple(scans))
+        conditions.append(lower_predicate(where.this, True, scope))
     predicate = conjunction(*conditions)
-    return base if predicate == TRUE else Filter(base, predicate)
+    return relation if predicate == TRUE else Select(relation, predicate)
 
 
-def _table(node: exp.Expr, scope: Scope) -> Scan:
-    if isinstance(node, (exp.Subquery, exp.Select)):
-        raise refuse("a subquery in FROM", node, "derived tables come in a later release", "Join the tables directly.")
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
-    only(node, "this", "alias", "db", "catalog", "joins")
-    if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
-        raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read, by their plain name")
-    if node.args.get("joins"):
-        raise refuse("a join in parentheses", node, "write the joins one after another")
-    alias = node.args.get("alias")
-    if alias is not None:
-        only(alias, "this")
-        _plain_name(alias)
-    return scope.add(node)
+def _with(node: exp.Expr, scope: Scope) -> None:
+    """WITH: each common table expression sees those before it, and is written out wherever it is named."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return
+    only(clause, "expressions")
+    for cte in clause.expressions:
+        only(cte, "this", "alias")
+        alias = cte.args["alias"]
+        only(alias, "this", "columns")
+        plain_name(alias)
+        if alias.name.lower() in scope.shared:
+            raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
+        inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
+        scope.shared[alias.name.lower()] = Shared(
+            cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside
+        )
 
 
-def _plain_name(alias: exp.Expr) -> None:
-    """Refuses what stands where an alias should: ``msgs@v1`` is read as a table and a mark for its alias."""
-    name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
-    if not isinstance(name, exp.Identifier):
-        raise refuse(alias.sql("spark"), alias, "an alias is a plain name")
+def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> Source:
+    only(node, "this", "expression", "distinct", "with_")
+    _with(node, scope)
+    all_rows = node.args.get("distinct") is False
+    if all_rows and not isinstance(node, exp.Union):
+        raise refuse(
+            f"{node.key.upper()} ALL",
+            node,
+            "it counts how often a row is on either side, and counts come in a later release",
+            f"Write {node.key.upper()}, which gives each row once.",
+        )
+    left = lower_rows(node.this, scope.inner(), alias, columns)
+    right = lower_rows(node.expression, scope.inner(), alias)
+    first, second = _alike(left, right, node, scope)
+    if isinstance(node, exp.Union):
+        union = Union(scope.fresh(alias), (first, second))
+        return union if all_rows else Distinct(union)
+    pairs = zip(attributes(second), attributes(first), strict=True)
+    same = Select(second, conjunction(*(Plain(call("<=>", *pair)) for pair in pairs)))
+    kept = Select(first, Exists(same) if isinstance(node, exp.Intersect) else NotExists(same))
+    outputs = tuple(Output(ref.column, ref) for ref in attributes(first))
+    return Distinct(Project(kept, scope.fresh(alias), outputs))
 
 
-def _joined(join: exp.Join, scope: Scope, conditions: list[Predicate]) -> Scan:
-    side, kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
-    if side or kind.upper() not in _JOINS or join.args.get("method"):
-        words = " ".join(w for w in (str(join.args.get("method") or ""), side, kind, "JOIN") if w).upper()
-        hint = "Write EXISTS or NOT EXISTS." if kind.upper() in ("SEMI", "ANTI") else "Use an inner join."
-        raise refuse(words, join, "only inner joins are taken for now", hint)
-    only(join, "this", "on", "using", "kind")
-    before = dict(scope.scans)
-    scan = _table(join.this, scope)
-    if join.args.get("on") is not None:
-        conditions.append(_predicate(join.args["on"], True, scope))
-    for column in join.args.get("using") or ():
-        conditions.append(_using(column, before, scan, scope))
-    return scan
+def _alike(left: Source, right: Source, node: exp.Expr, scope: Scope) -> tuple[Source, Source]:
+    """Both sides with columns of the same types, as Spark widens them."""
+    one, other = attributes(left), attributes(right)
+    if len(one) != len(other):
+        raise SqlError(
+            f"the two sides of {node.key.upper()} have {len(one)} and {len(other)} columns",
+            where=place(node),
+            hint="Select as many columns on either side.",
+        )
+    types = []
+    for a, b in zip(one, other, strict=True):
+        try:
+            types.append(common([a.type, b.type]))
+        except TypeError:
+            raise SqlError(
+                f"{node.key.upper()}: column {a.column!r} is {a.type} on one side and {b.type} on the other",
+                where=place(node),
+                hint="Convert one of them: CAST(… AS …).",
+            ) from None
+    return _typed(left, types, scope), _typed(right, types, scope)
 
 
-def _using(column: exp.Expr, before: dict[str, Scan], scan: Scan, scope: Scope) -> Predicate:
-    owners = [other for other in before.values() if other.table.column(column.name)]
-    if not owners or scan.table.column(column.name) is None:
-        raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column))
-    scope.merged.add(column.name.lower())
-    pair = comparable(owners[0].ref(column.name), scan.ref(column.name), column)
-    return Plain(Call("=", pair, call("=").type))
+def _typed(relation: Source, types: Sequence[DataType], scope: Scope) -> Source:
+    refs = attributes(relation)
+    if all(ref.type == type for ref, type in zip(refs, types, strict=True)):
+        return relation
+    values = (ref if ref.type == type else Cast(ref, type) for ref, type in zip(refs, types, strict=True))
+    outputs = tuple(Output(ref.column, value) for ref, value in zip(refs, values, strict=True))
+    return Project(relation, scope.fresh(refs[0].scan), outputs)
+
+
+def _values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> Values:
+    only(node, "expressions", "alias")
+    rows = [_row(row, scope) for row in node.expressions]
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise SqlError("the rows of VALUES have not all as many columns", where=place(node))
+    names = list(columns) or [f"col{number}" for number in range(1, width + 1)]
+    if len(names) != width:
+        raise SqlError(f"{len(names)} names for {width} columns", where=place(node))
+    kinds = []
+    for number, name in enumerate(names):
+        try:
+            kind = common([row[number].type for row in rows])
+        except TypeError as error:
+            raise SqlError(f"VALUES: {error} have no common type", where=place(node)) from None
+        if kind == NULL:
+            raise refuse(f"a column of NULLs ({name})", node, "it has no type", "Write CAST(NULL AS …).")
+        kinds.append(kind)
+    typed = tuple(
+        tuple(value if value.type == kind else Cast(value, kind) for value, kind in zip(row, kinds, strict=True))
+        for row in rows
+    )
+    made = tuple(Column(n, name, kind) for n, (name, kind) in enumerate(zip(names, kinds, strict=True), 1))
+    return Values(scope.fresh(alias), made, typed)
+
+
+def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
+    items = node.expressions if isinstance(node, exp.Tuple) else [node]
+    values = tuple(lower_scalar(item, scope.inner(lateral=False)) for item in items)
+    if any(mentions_now(value) for value in values):
+        raise refuse("NOW() in VALUES", node, "the row would be a new one every microsecond")
+    return values
 
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
     outputs: list[Output] = []
     for item in select.expressions:
-        outputs += _star(item, scope) or [_output(item, scope, len(outputs))]
-    names: dict[str, exp.Expr] = {}
+        outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+    names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
             raise SqlError(
                 f"two columns of the answer are named {output.name!r}", where=place(select), hint="Name one with AS."
             )
-        names[output.name.lower()] = select
+        names.add(output.name.lower())
     return tuple(outputs)
-
-
-def _star(item: exp.Expr, scope: Scope) -> list[Output]:
-    if isinstance(item, exp.Star):
-        only(item)
-        if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
-            raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
-        chosen = list(scope.scans.values())
-    elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-        only(item.this)
-        scan = scope.scans.get(item.table.lower())
-        if scan is None:
-            raise SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
-        chosen = [scan]
-    else:
-        return []
-    outputs, merged = [], set()
-    for scan in chosen:
-        for column in scan.table.columns:
-            if scan.table.source == "results" and column.name.startswith("_"):
-                continue  # when and in which order an answer was given is no part of the answer
-            if column.name.lower() in scope.merged:
-                if column.name.lower() in merged:
-                    continue
-                merged.add(column.name.lower())
-            outputs.append(Output(column.name, scan.ref(column.name)))
-    return outputs
 
 
 def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
     if isinstance(item, exp.Alias):
-        _plain_name(item)
+        plain_name(item)
     value = lower_scalar(item.unalias(), scope)
     if mentions_now(value):
         raise refuse(
@@ -224,128 +263,28 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
             "the answer would be a new row every microsecond",
             "Select the columns that NOW() is compared with; each answer's first instant is delivered as _first_at.",
         )
-    if value.type in (INTERVAL, NULL):
-        raise refuse(f"a column of type {value.type}", item, "it cannot be stored", "Convert it with CAST(… AS …).")
     name = item.alias if isinstance(item, exp.Alias) else value.column if isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(f"the column name {name!r}", item, "names that begin with _ are Weft's own", "Name it with AS.")
     return Output(name or f"col{position + 1}", value)
 
 
-def _predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
-    """ "node is true", or with ``positive`` false: "node is false"."""
-    only_known_parts(node)
-    match node:
-        case exp.Paren():
-            return _predicate(node.this, positive, scope)
-        case exp.Not():
-            return _predicate(node.this, not positive, scope)
-        case exp.And() | exp.Or():
-            joined = conjunction if isinstance(node, exp.And) == positive else disjunction
-            return joined(*(_predicate(part, positive, scope) for part in node.flatten()))
-        case exp.Boolean():
-            return TRUE if bool(node.this) == positive else FALSE
-        case exp.Exists():
-            body = _subquery(node.this, scope)[0]
-            return Exists(body) if positive else NotExists(body)
-        case exp.In() if node.args.get("query") is not None:
-            return _in_subquery(node, positive, scope)
-        case exp.NullSafeNEQ():
-            return _predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
-        case exp.In() if _timely(node):
-            return _in_with_now(node, positive, scope)
-        case exp.Between() if _timely(node):
-            bounds = ((exp.GTE, "low"), (exp.LTE, "high"))
-            parts = [kind(this=node.this.copy(), expression=node.args[key].copy()) for kind, key in bounds]
-            joined = conjunction if positive else disjunction
-            return joined(*(_predicate(part, positive, scope) for part in parts))
-    if type(node) in COMPARISONS and _timely(node):
-        return now_comparison(lower_comparison(node, scope), positive, node)
-    condition = lower_boolean(node, scope)
-    if mentions_now(condition):
-        raise refuse("NOW() inside this expression", node, "it can be compared, with AND, OR and NOT around it")
-    return Plain(condition if positive else call("not", condition))
+def _subquery(node: exp.Expr, scope: Scope) -> tuple[Relation, tuple[ColumnRef, ...]]:
+    relation = lower_rows(node, scope.inner(), "sub")
+    return relation, attributes(relation)
 
 
-def _timely(node: exp.Expr) -> bool:
-    """Whether NOW occurs in it, as a name (before it is lowered)."""
-    for part in node.walk():
-        if isinstance(part, exp.CurrentTimestamp):
-            return True
-        if isinstance(part, exp.Anonymous) and str(part.this).lower() in NOW_NAMES and not part.expressions:
-            return True
-    return False
-
-
-def _subquery(node: exp.Expr, scope: Scope) -> tuple[Relation, Scope]:
-    if isinstance(node, exp.Subquery):
+def _body_only(node: exp.Expr, scope: Scope) -> Relation:
+    """For EXISTS a SELECT's list does not matter, but for being in the language."""
+    while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
-        return _subquery(node.this, scope)
+        node = node.this
+    inner = scope.inner()
     if not isinstance(node, exp.Select):
-        raise refuse(f"{type(node).__name__.upper()} as a subquery", node, "a subquery is one SELECT")
-    inner = Scope(scope.tables, scope.names, parent=scope)
-    body = _body(node, inner)
+        return lower_rows(node, inner, "sub")
+    _with(node, inner)
+    body = _from_and_where(node, inner)
     for item in node.expressions:
         if not isinstance(item, exp.Star) and not (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            lower_scalar(item.this if isinstance(item, exp.Alias) else item, inner)
-    return body, inner
-
-
-def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
-    only(node, "this", "query")
-    query = node.args["query"]
-    if isinstance(node.this, exp.Tuple):
-        raise refuse("IN with several columns", node, "write it as EXISTS")
-    value = lower_scalar(node.this, scope)
-    body, inner = _subquery(query, scope)
-    select = query.this if isinstance(query, exp.Subquery) else query
-    if len(select.expressions) != 1 or isinstance(select.expressions[0], exp.Star):
-        raise SqlError("IN takes a subquery of one column", where=place(query))
-    item = select.expressions[0]
-    element = lower_scalar(item.this if isinstance(item, exp.Alias) else item, inner)
-    if mentions_now(value) or mentions_now(element):
-        raise refuse("NOW() compared by IN (SELECT …)", node, "compare it with EXISTS and =")
-    left, right = comparable(value, element, node)
-    if positive:
-        return Exists(_where(body, Plain(call("=", left, right))))
-    return _not_in(left, right, body, inner)
-
-
-def _not_in(left: Scalar, right: Scalar, body: Relation, inner: Scope) -> Predicate:
-    """No y with (x = y) IS NOT FALSE, in the three parts of the module's docstring.
-
-    Taken apart so that the first is an equality, which can be looked up by key.
-    """
-    parts: list[Predicate] = [NotExists(_where(body, Plain(call("=", left, right))))]
-    if not _never_null(right, body, inner):
-        parts.append(NotExists(_where(body, Plain(call("is null", right)))))
-    if not _never_null(left, None, inner):
-        parts.append(disjunction(Plain(call("is not null", left)), NotExists(body)))
-    return conjunction(parts[0], *(_apart(part, inner.names) for part in parts[1:]))
-
-
-def _apart(predicate: Predicate, names: Names) -> Predicate:
-    """The same under range variables of its own: copies of one body must not share names."""
-    return rename_predicate(predicate, {scan.alias: names.fresh(scan.alias) for scan in all_scans(predicate)})
-
-
-def _never_null(value: Scalar, body: Relation | None, scope: Scope) -> bool:
-    required = call("not", call("is null", value)), call("is not null", value)
-    if isinstance(body, Filter) and any(
-        isinstance(part, Plain) and part.condition in required for part in conjuncts(body.predicate)
-    ):
-        return True
-    return value in scope.starts()
-
-
-def _where(body: Relation, predicate: Predicate) -> Relation:
-    if isinstance(body, Filter):
-        return Filter(body.input, conjunction(body.predicate, predicate))
-    return Filter(body, predicate)
-
-
-def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> Predicate:
-    only(node, "this", "expressions")
-    equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
-    joined = disjunction if positive else conjunction
-    return joined(*(_predicate(equal(item), positive, scope) for item in listed(node)))
+            lower_scalar(item.unalias(), inner)
+    return body

@@ -7,22 +7,26 @@ from collections.abc import Iterator
 from weft.algebra.event import Driver
 from weft.algebra.relation import (
     And,
-    Domain,
+    Distinct,
     Exists,
-    Filter,
+    Join,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
     Plain,
     Predicate,
-    Product,
+    Project,
     Query,
     Relation,
     Scan,
+    Select,
+    Union,
+    Values,
+    attributes,
 )
 from weft.sql import render
-from weft.sql.branch import item
+from weft.sql.render import item
 
 STEP = "  "
 
@@ -30,12 +34,12 @@ STEP = "  "
 def outline(query: Query) -> str:
     """The query, outermost operator first.
 
-    SELECT m.msgid
-      Filter
+    Query of m.msgid
+      Select
         NOW >= m.ts + INTERVAL '4' WEEK
         Scan msgs AS m
     """
-    lines = [f"Select {', '.join(item(output) for output in query.outputs)}", *_relation(query.input, 1)]
+    lines = [f"Query of {', '.join(item(output) for output in query.outputs)}", *_relation(query.input, 1)]
     return "\n".join(lines)
 
 
@@ -44,15 +48,26 @@ def _relation(relation: Relation, depth: int) -> Iterator[str]:
     match relation:
         case Scan(table=table, alias=alias):
             yield f"{indent}Scan {table.name}" + (f" AS {alias}" if alias != table.name else "")
-        case Domain(alias=alias, columns=columns, of=of):
-            yield f"{indent}Domain {alias} of {', '.join(render.scalar(ref) for ref in columns)}"
-            yield from _relation(of, depth + 1)
-        case Product(inputs=inputs):
-            yield f"{indent}Product"
+        case Values(alias=alias, columns=columns, rows=rows):
+            yield f"{indent}Values {alias} of {', '.join(column.name for column in columns)}"
+            for row in rows:
+                yield f"{indent}{STEP}{', '.join(map(render.scalar, row))}"
+        case Project(input=inner, alias=alias, outputs=outputs):
+            yield f"{indent}Project {alias} of {', '.join(map(item, outputs))}"
+            yield from _relation(inner, depth + 1)
+        case Distinct(input=inner):
+            yield f"{indent}Distinct"
+            yield from _relation(inner, depth + 1)
+        case Join(inputs=inputs):
+            yield f"{indent}Join"
             for part in inputs:
                 yield from _relation(part, depth + 1)
-        case Filter(input=inner, predicate=predicate):
-            yield f"{indent}Filter"
+        case Union(inputs=inputs):
+            yield f"{indent}Union of {', '.join(map(render.scalar, attributes(relation)))}"
+            for part in inputs:
+                yield from _relation(part, depth + 1)
+        case Select(input=inner, predicate=predicate):
+            yield f"{indent}Select"
             yield from _predicate(predicate, depth + 1)
             yield from _relation(inner, depth + 1)
 
@@ -79,6 +94,8 @@ def driver(found: Driver) -> str:
     """A driver in a few words: what begins or ends, and inside of which subqueries."""
     if found.kind == "greatest":
         what = "the latest of the block's starts"
+    elif found.kind == "beginning":
+        what = "time begins"
     elif found.scan is not None:
         turn = "arrives" if found.kind == "arrival" else "ends"
         what = f"a row of {found.scan.table.name} AS {found.scan.alias} {turn}"

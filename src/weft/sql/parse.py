@@ -42,10 +42,10 @@ class QueryText(Spark):
         }
 
 
-def parse(text: str) -> exp.Select:
-    """The AST of the one SELECT in ``text``.
+def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
+    """The AST of the one query in ``text``.
 
-    Raises SqlError where the text is not exactly one SELECT statement.
+    Raises SqlError where the text is not exactly one query (SELECT, set operations, VALUES).
     """
     if len(text) > MAX_TEXT:
         raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
@@ -61,12 +61,7 @@ def parse(text: str) -> exp.Select:
     statement = statements[0]
     if isinstance(statement, exp.Subquery) and _bare(statement):
         statement = statement.unnest()
-    if isinstance(statement, exp.SetOperation):
-        raise SqlError(
-            f"{statement.key.upper()} is not taken yet: set operations come in a later release",
-            hint="Install the two SELECTs as two queries, or join their conditions with OR.",
-        )
-    if not isinstance(statement, exp.Select):
+    if not isinstance(statement, (exp.Select, exp.SetOperation, exp.Values)):
         raise SqlError(
             f"this is not a query but {_kind(statement)}",
             hint="A standing query begins with SELECT and changes nothing.",

@@ -16,16 +16,24 @@ from weft.algebra.relation import (
     FALSE,
     TRUE,
     And,
-    Domain,
+    Distinct,
     Exists,
+    Join,
     NotExists,
     NowBefore,
     NowFrom,
     Or,
+    Output,
     Plain,
     Predicate,
+    Project,
     Relation,
+    Scan,
+    Select,
     Source,
+    Union,
+    Values,
+    attributes,
     condition,
     conjuncts,
     sources,
@@ -64,6 +72,8 @@ def literal(value: Literal) -> str:
         return f"'{escaped}'"
     if isinstance(raw, bool):
         return "TRUE" if raw else "FALSE"
+    if isinstance(raw, tuple):
+        return ", ".join(literal(Literal(each, value.type.element or value.type)) for each in raw)
     if isinstance(raw, bytes):
         return f"X'{raw.hex()}'"
     if isinstance(raw, Decimal):
@@ -129,6 +139,8 @@ def _call(value: Call) -> str:
         return f"NOT {_operand(args[0])}"
     if value.name == "negative":
         return f"-{_operand(args[0])}"
+    if value.name == "in" and args[1].type.name == "ARRAY" and not isinstance(args[1], Literal):
+        return f"ARRAY_CONTAINS({scalar(args[1])}, {scalar(args[0])})"
     if value.name == "in":
         return f"{_operand(args[0])} IN ({', '.join(scalar(arg) for arg in args[1:])})"
     return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
@@ -195,12 +207,40 @@ def select(items: str, body: Relation, views: Views, depth: int = 1) -> str:
     return text
 
 
+def rows(relation: Relation, views: Views, depth: int = 1) -> str:
+    """A relation as a query of its own: SELECT, or several with UNION ALL between them."""
+    match relation:
+        case Project(input=inner, outputs=outputs):
+            return select(", ".join(map(item, outputs)), inner, views, depth)
+        case Distinct(input=Project(input=inner, outputs=outputs)):
+            return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
+        case Values(columns=columns, rows=given):
+            heads = [column.name for column in columns]
+            each = (", ".join(item(Output(*pair)) for pair in zip(heads, row, strict=True)) for row in given)
+            return " UNION ALL ".join(f"SELECT {row}" for row in each)
+        case Union(inputs=inputs):
+            indent = "\n" + "  " * (depth - 1)
+            return f"{indent}UNION ALL ".join(rows(part, views, depth) for part in inputs)
+        case Distinct(input=inner):
+            return select("DISTINCT *", inner, views, depth)
+        case Scan() | Join() | Select():
+            return select(", ".join(scalar(ref) for ref in attributes(relation)), relation, views, depth)
+
+
+def item(output: Output) -> str:
+    """An output with its name, where the name is not the column's own."""
+    text, label = scalar(output.value), name(output.name)
+    return text if text.split(".")[-1] == label else f"{text} AS {label}"
+
+
 def _source(source: Source, views: Views, depth: int) -> str:
-    if isinstance(source, Domain):
-        items = ", ".join(f"{scalar(ref)} AS c{number}" for number, ref in enumerate(source.columns, 1))
-        return f"({select(f'DISTINCT {items}', source.of, views, depth + 1)}) AS {name(source.alias)}"
-    view = name(views.get(source.alias, source.table.name))
-    return view if view == name(source.alias) else f"{view} AS {name(source.alias)}"
+    match source:
+        case Scan(table=table, alias=alias):
+            view = name(views.get(alias, table.name))
+            return view if view == name(alias) else f"{view} AS {name(alias)}"
+        case _:
+            alias = attributes(source)[0].scan
+            return f"({rows(source, views, depth + 1)}) AS {name(alias)}"
 
 
 def to_duckdb(text: str) -> str:

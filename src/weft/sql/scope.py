@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Relation, Scan, Source, attributes, sources
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import TableSchema
 from weft.errors import SqlError
 from weft.sql.parse import place
+
+RESULTS: Final = "results"
+"""``results.NAME`` are the answers of the standing query NAME."""
+MOST_RANGE_VARIABLES: Final = 500
+"""A CTE is written out wherever it is named: CTEs that name one another twice grow beyond any limit."""
+
+_MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
+"""How range variables end that the rewriting makes out of others. A user's alias that ends so gets one more _: it must
+never be what another alias is renamed to."""
 
 
 def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
@@ -29,14 +38,6 @@ def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
     return f"The {what} are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
 
 
-RESULTS: Final = "results"
-"""``results.NAME`` are the answers of the standing query NAME."""
-
-_MADE_UP: Final = re.compile(r"_(?:was|before|outer|\d+)$", re.IGNORECASE)
-"""How range variables end that the rewriting makes out of others (``replay.edges.witness``, ``incremental``,
-``localize``). A user's alias that ends so gets one more _: it must never be what another alias is renamed to."""
-
-
 @dataclass
 class Names:
     """Hands out range variables that are unique in a whole query."""
@@ -44,7 +45,14 @@ class Names:
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, wanted: str) -> str:
-        """``wanted``, or ``wanted_2`` … where that is taken."""
+        """``wanted``, or ``wanted_2`` … where that is taken; raises SqlError for too many."""
+        if len(self.taken) >= MOST_RANGE_VARIABLES:
+            raise SqlError(
+                f"the query has more than {MOST_RANGE_VARIABLES} tables and derived tables, CTEs written out",
+                hint="Take it apart into several queries.",
+            )
+        if wanted.startswith("_"):  # those are the rewriting's own
+            wanted = f"t{wanted}"
         if _MADE_UP.search(wanted):
             wanted += "_"
         name, count = wanted, 1
@@ -55,31 +63,91 @@ class Names:
         return name
 
 
+@dataclass(frozen=True)
+class Variable:
+    """What an alias of FROM stands for: a relation, and the columns that can be named, in their order."""
+
+    relation: Source
+    columns: tuple[ColumnRef, ...]
+
+    @classmethod
+    def of(cls, relation: Source) -> Variable:
+        """All columns of a relation."""
+        return cls(relation, attributes(relation))
+
+    @property
+    def listed(self) -> tuple[ColumnRef, ...]:
+        """What ``*`` stands for: when and in which order an answer was given is no part of the answer."""
+        results = isinstance(self.relation, Scan) and self.relation.table.source == "results"
+        return tuple(ref for ref in self.columns if not (results and ref.column.startswith("_")))
+
+    def find(self, name: str) -> ColumnRef | None:
+        """The column of that name, in any case."""
+        return next((ref for ref in self.columns if ref.column.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the whole of a text shares: the tables, the names given out, and how a subquery is lowered."""
+
+    tables: Mapping[str, TableSchema]
+    names: Names
+    subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
+    """A query in parentheses as the relation of its rows, and its columns."""
+    body: Callable[[exp.Expr, Scope], Relation]
+    """A query in parentheses of which only matters whether it has a row."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A common table expression: its name, its text, the names of its columns where given, and where it stands."""
+
+    query: exp.Expr
+    columns: tuple[str, ...]
+    scope: Scope
+
+
 @dataclass
 class Scope:
     """The range variables of one SELECT, and those around it."""
 
-    tables: Mapping[str, TableSchema]
-    names: Names
+    context: Context
     parent: Scope | None = None
-    scans: dict[str, Scan] = field(default_factory=dict)
-    merged: set[str] = field(default_factory=set)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    merged: dict[str, ColumnRef] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
+    lateral: bool = True
+    """Whether the range variables of ``parent`` can be named; a derived table sees its CTEs only."""
+    copied: bool = False
+    """Whether what stands here is written several times (the body of a NOT IN)."""
 
-    def add(self, table: exp.Table) -> Scan:
-        """Takes a table of FROM in; raises SqlError where it is unknown or its alias is used twice."""
+    def inner(self, *, lateral: bool = True) -> Scope:
+        """The scope of a SELECT inside of this one."""
+        return Scope(self.context, self, lateral=lateral, copied=self.copied)
+
+    def fresh(self, wanted: str) -> str:
+        """A range variable of its own."""
+        return self.context.names.fresh(wanted)
+
+    def scan(self, table: exp.Table) -> Scan:
+        """The table that a name of FROM means; raises SqlError where there is none."""
         name = f"{RESULTS}.{table.name}" if table.args.get("db") else table.name
-        known = {key.lower(): schema for key, schema in self.tables.items()}
-        schema = known.get(name.lower())
+        tables = self.context.tables
+        schema = {key.lower(): schema for key, schema in tables.items()}.get(name.lower())
         if schema is None:
-            raise SqlError(
-                f"there is no table {name!r}", where=place(table), hint=suggestion(name, self.tables, "tables")
-            )
-        alias = table.alias or table.name
-        if alias.lower() in self.scans:
-            raise SqlError(f"{alias!r} names two tables of one FROM", where=place(table), hint="Give each an alias.")
-        scan = Scan(schema, self.names.fresh(alias))
-        self.scans[alias.lower()] = scan
-        return scan
+            known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
+            raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
+        return Scan(schema, self.fresh(table.alias or table.name))
+
+    def common(self, name: str) -> Shared | None:
+        """The common table expression of that name, the innermost one."""
+        return next((scope.shared[name.lower()] for scope in self._chain() if name.lower() in scope.shared), None)
+
+    def add(self, alias: str, variable: Variable, node: exp.Expr) -> None:
+        """Takes a range variable of FROM in; raises SqlError where its alias is used twice."""
+        if alias.lower() in self.variables:
+            raise SqlError(f"{alias!r} names two tables of one FROM", where=place(node), hint="Give each an alias.")
+        self.variables[alias.lower()] = variable
 
     def resolve(self, column: exp.Column) -> ColumnRef:
         """The column a name means; raises SqlError for one that is unknown or ambiguous."""
@@ -95,34 +163,51 @@ class Scope:
         shown = f"{column.table}.{column.name}" if column.table else column.name
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=self._hint(column))
 
+    def owners(self, name: str, node: exp.Expr) -> ColumnRef | None:
+        """The column of that name in this SELECT's FROM; raises SqlError where several have it."""
+        if name.lower() in self.merged:
+            return self.merged[name.lower()]
+        found = {alias: ref for alias, variable in self.variables.items() if (ref := variable.find(name))}
+        if len(found) > 1:
+            raise SqlError(
+                f"{name!r} is in {', '.join(found)}", where=place(node), hint="Write which one: alias.column."
+            )
+        return next(iter(found.values()), None)
+
     def starts(self) -> frozenset[ColumnRef]:
         """The columns, of this SELECT and those around it, that hold a row's start: they are never NULL."""
-        own = frozenset(scan.ref(scan.table.start) for scan in self.scans.values())
-        return own | self.parent.starts() if self.parent else own
+        variables = (variable for scope in self._visible() for variable in scope.variables.values())
+        scans = (part for variable in variables for part in sources(variable.relation))
+        return frozenset(scan.start for scan in scans if isinstance(scan, Scan))
 
     def _find(self, qualifier: str, name: str, column: exp.Column) -> ColumnRef | None:
-        if qualifier:
-            scan = self.scans.get(qualifier.lower())
-            candidates = [scan] if scan else []
-        else:
-            candidates = [scan for scan in self.scans.values() if scan.table.column(name)]
-        if len(candidates) > 1 and name.lower() not in self.merged:
-            owners = ", ".join(alias for alias, scan in self.scans.items() if scan in candidates)
-            raise SqlError(f"{name!r} is in {owners}", where=place(column), hint="Write which one: alias.column.")
-        if candidates:
-            return candidates[0].ref(name) if candidates[0].table.column(name) else None
-        return self.parent._find(qualifier, name, column) if self.parent else None
+        for scope in self._visible():
+            if not qualifier:
+                found = scope.owners(name, column)
+                if found is not None:
+                    return found
+            elif qualifier.lower() in scope.variables:
+                return scope.variables[qualifier.lower()].find(name)
+        return None
+
+    def _chain(self) -> Iterable[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def _visible(self) -> Iterable[Scope]:
+        for scope in self._chain():
+            yield scope
+            if not scope.lateral:
+                return
 
     def _hint(self, column: exp.Column) -> str:
-        scopes, scope = [], self
-        while True:
-            scopes.append(scope)
-            if scope.parent is None:
-                break
-            scope = scope.parent
-        everything = {alias: scan for scope in reversed(scopes) for alias, scan in scope.scans.items()}
+        everything: dict[str, Variable] = {}
+        for scope in self._visible():
+            everything = {**scope.variables, **everything}
         qualifier = column.table.lower()
         if qualifier and qualifier not in everything:
             return f"{column.table!r} is no table or alias of FROM. " + suggestion(column.table, everything, "aliases")
         wanted = [everything[qualifier]] if qualifier else list(everything.values())
-        return suggestion(column.name, {c.name for scan in wanted for c in scan.table.columns}, "columns")
+        return suggestion(column.name, {ref.column for variable in wanted for ref in variable.columns}, "columns")

@@ -16,8 +16,11 @@ SELECT msgid FROM msgs WHERE NOW() > ts + INTERVAL 1 MONTH
 -- rand()
 SELECT msgid FROM msgs WHERE rand() < 0.1
 
--- UNION
-SELECT msgid FROM msgs UNION SELECT name FROM users
+-- UNION ALL of other types
+SELECT msgid FROM msgs UNION ALL SELECT age FROM users
+
+-- EXCEPT ALL
+SELECT msgid FROM msgs EXCEPT ALL SELECT name FROM users
 
 -- a file
 SELECT * FROM text.`/etc/passwd`

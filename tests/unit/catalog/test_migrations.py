@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from weft.catalog import glance, migrations, open_catalog, schema
+from weft.catalog import glance, open_catalog, schema
+from weft.planning.form import restored_plan
 
 FORMAT_1 = Path(__file__).with_name("format_1.sql")
 
@@ -64,11 +64,26 @@ def test_a_glance_reads_both_formats(old_home: Path) -> None:
     assert glance.table_schemas(old_home) == before
 
 
-def test_a_step_may_give_plans_another_form(old_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = replace(migrations.STEPS[0], plan_body=lambda body: body.replace("from_now", "entering"))
-    monkeypatch.setattr(migrations, "STEPS", (step,))
+def test_plans_are_bound_and_constants_keep_their_places(old_home: Path) -> None:
     with open_catalog(old_home, at=0) as catalog:
-        assert all("entering" in plan.body for plan in catalog.queries.plans())
+        tables = [table.schema for table in catalog.tables.all()]
+        first, second = catalog.queries.all()
+        assert first.plan_id == second.plan_id
+        kept = catalog.queries.plan(first.plan_id)
+        assert (
+            restored_plan(kept.body, kept.signature, tables).text
+            == "SELECT DISTINCT t1.a AS c1\n  FROM t AS t1\n  WHERE t1.a = :p1"
+        )
+        assert (first.names, second.parameters) == (("t",), (("BIGINT", 8),))
+
+
+def test_a_query_that_no_longer_compiles_is_failed_aloud(old_home: Path) -> None:
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
+        connection.execute("""UPDATE plans SET body = '{"sql": "SELECT gone FROM t", "entering": false}'""")
+        connection.commit()
+    with open_catalog(old_home, at=0) as catalog:
+        assert {query.state for query in catalog.queries.all()} == {"failed"}
+        assert "gone" in (catalog.queries.named("a").reason or "")
 
 
 def _layout(home: Path) -> dict[str, object]:

@@ -15,7 +15,7 @@ from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 
 def branches(text: str, *, whole: bool = False, from_now: bool = False) -> list[Branch]:
     found = plan(text, TABLES, from_now=from_now)
-    return [for_one(event, found.lifted.outputs, found.values, {}, whole) for event in found.branches]
+    return [for_one(event, found.values, {}, whole) for event in found.branches]
 
 
 def views(branch: Branch) -> dict[str, str]:
@@ -77,8 +77,8 @@ def test_the_first_delivery_reads_whole_tables() -> None:
 def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
     found = plan("SELECT msgid FROM msgs WHERE newsgroup = 'a'", TABLES)
     table = parameter_table(3, found)
-    branch = for_many(found.branches[0], found.lifted.outputs, table, {}, whole=False)
-    assert views(branch) == {"msgs": "msgs__news", "p": "parameters__3"}
+    branch = for_many(found.branches[0], table, {}, whole=False)
+    assert views(branch) == {"msgs": "msgs__news", "_p": "parameters__3"}
 
 
 def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
@@ -103,7 +103,7 @@ def test_no_two_parts_have_a_view_of_one_name_and_none_has_a_table_s() -> None:
     found = plan(text, tables)
     read: dict[str, set[tuple[str, str | None, int]]] = {}
     for event in found.branches:
-        for path in for_one(event, found.lifted.outputs, found.values, {}, False).paths.values():
+        for path in for_one(event, found.values, {}, False).paths.values():
             what = (path.table, getattr(path, "column", None), getattr(path, "step", 0))
             read.setdefault(path.view, set()).add(what)
     assert {view: len(parts) for view, parts in read.items()} == dict.fromkeys(read, 1)

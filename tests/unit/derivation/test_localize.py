@@ -10,19 +10,20 @@ from oracle.derived import schemas
 from oracle.grammar import Case, cases
 from weft.algebra.relation import (
     And,
-    Domain,
+    Distinct,
     Exists,
     NotExists,
     Or,
     Plain,
     Predicate,
+    Project,
     Source,
+    attributes,
     condition,
     conjuncts,
-    mentioned,
     sources,
 )
-from weft.algebra.scalar import columns
+from weft.algebra.traverse import mentioned
 from weft.derivation.localize import localize
 from weft.planning.plan import plan
 
@@ -36,19 +37,21 @@ def local(predicate: Predicate, around: set[str], own: set[str]) -> None:
         case Exists(body=body) | NotExists(body=body):
             block(sources(body), condition(body), own)
         case Plain(condition=test):
-            seen = {ref.scan for ref in columns(test)}
+            seen = {ref.scan for ref in mentioned(test)}
             assert seen <= own | around, f"{seen - own - around} is named from too far in {test}"
 
 
 def block(found: tuple[Source, ...], demanded: Predicate, around: set[str]) -> None:
     """A SELECT and the derived tables of its FROM, which see nothing around them."""
-    own = {source.alias for source in found}
+    own = {attributes(source)[0].scan for source in found}
     assert len(own) == len(found), "two sources of one SELECT have one name"
     for source in found:
-        if isinstance(source, Domain):
-            inner = sources(source.of)
-            assert {ref.scan for ref in source.columns} <= {part.alias for part in inner}
-            block(inner, condition(source.of), set())
+        if isinstance(source, Distinct):
+            assert isinstance(source.input, Project)
+            inner = sources(source.input.input)
+            named = {ref.scan for output in source.input.outputs for ref in mentioned(output.value)}
+            assert named <= {attributes(part)[0].scan for part in inner}
+            block(inner, condition(source.input.input), set())
     local(demanded, around, own)
     for item in conjuncts(demanded) if around else ():
         if isinstance(item, Or) and subqueries(item):
@@ -66,7 +69,7 @@ def subqueries(predicate: Predicate) -> bool:
 def check(text: str, tables: dict, *, from_now: bool) -> None:  # type: ignore[type-arg]
     for event in plan(text, tables, from_now=from_now).branches:
         found = localize(event)
-        block(found.sources, found.condition, set())
+        block(sources(found.block), condition(found.block), set())
 
 
 SKIPPING = (
@@ -80,7 +83,7 @@ SKIPPING = (
 def test_a_name_from_far_out_comes_through_a_domain(from_now: bool) -> None:
     check(SKIPPING, TABLES, from_now=from_now)
     found = [localize(event) for event in plan(SKIPPING, TABLES).branches]
-    assert any("Domain" in repr(event) for event in found)
+    assert any("Distinct" in repr(event) for event in found)
 
 
 def test_what_is_local_already_stays_as_it_is() -> None:

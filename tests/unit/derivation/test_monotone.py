@@ -47,7 +47,7 @@ def test_entering_never_uses_the_closed_form() -> None:
 
 def closed_sql(text: str) -> list[str]:
     found = plan(text, TABLES)
-    return [for_one(event, found.lifted.outputs, found.values, {}, whole=True).sql for event in found.first]
+    return [for_one(event, found.values, {}, whole=True).sql for event in found.first]
 
 
 def test_a_start_that_another_can_never_be_before_is_left_out() -> None:

@@ -9,11 +9,11 @@ from weft.algebra.relation import (
     FALSE,
     TRUE,
     Exists,
-    Filter,
     NotExists,
     Plain,
     Predicate,
     Scan,
+    Select,
     conjunction,
     disjunction,
 )
@@ -93,11 +93,11 @@ def test_a_contradiction_is_never_true() -> None:
 
 
 def test_a_body_that_can_have_no_row_decides_its_exists() -> None:
-    never = Filter(M, Plain(call("<", TS, TS)))
+    never = Select(M, Plain(call("<", TS, TS)))
     assert simplify(Exists(never), frozenset()) == FALSE
     assert simplify(NotExists(never), frozenset()) == TRUE
     assert simplify(disjunction(Exists(never), Plain(call("=", TS, DATE))), frozenset()) == Plain(call("=", TS, DATE))
 
 
 def test_a_body_without_a_condition_left_keeps_its_table() -> None:
-    assert simplify(NotExists(Filter(M, Plain(call("<=", TS, TS)))), frozenset()) == NotExists(M)
+    assert simplify(NotExists(Select(M, Plain(call("<=", TS, TS)))), frozenset()) == NotExists(M)

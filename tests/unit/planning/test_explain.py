@@ -10,7 +10,8 @@ from weft.catalog.records import QueryRecord
 from weft.execution.groups import Group, Member, instant
 from weft.extraction.mail.message import MAIL_COLUMNS
 from weft.planning.explain import explain
-from weft.planning.plan import columns_of, plan, stored_parameter
+from weft.planning.form import stored_form
+from weft.planning.plan import columns_of, plan
 from weft.sql import render
 
 TABLES: dict[str, TableSchema] = {"msgs": mail_schema()}
@@ -32,9 +33,27 @@ QUERIES = {
 
 def _record(text: str) -> QueryRecord:
     compiled = plan(text, TABLES)
-    parameters = tuple(stored_parameter(value) for value in compiled.values)
+    form = stored_form(compiled)
     columns = columns_of(compiled.query)
-    return QueryRecord(7, "q", "u", text, 1, parameters, columns, None, "start", None, None, 1, "active", None, 0, None)
+    return QueryRecord(
+        7,
+        "q",
+        "u",
+        text,
+        1,
+        form.parameters,
+        columns,
+        None,
+        "start",
+        None,
+        None,
+        1,
+        "active",
+        None,
+        0,
+        None,
+        form.names,
+    )
 
 
 def _closed(sql: str) -> str:
@@ -46,8 +65,8 @@ def test_the_text_is_the_one_that_a_tick_runs_but_for_the_two_instants(name: str
     compiled = plan(QUERIES[name], TABLES)
     found = explain(compiled)
     record = _record(QUERIES[name])
-    later = Group(1, compiled, (Member(record, TAU),), T).branches()
-    first = Group(1, compiled, (Member(record, None),), T).branches()
+    later = Group(1, compiled.shape, (Member(record, TAU),), T).branches()
+    first = Group(1, compiled.shape, (Member(record, None),), T).branches()
     assert [branch.sql for branch in later] == [_closed(branch.sql) for branch in found.later]
     assert [branch.sql for branch in first] == [_closed(branch.sql) for branch in found.first]
     views = {path.view for branch in later for path in branch.paths.values()} - {"msgs"}

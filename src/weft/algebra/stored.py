@@ -1,0 +1,118 @@
+"""A bound query as JSON, and back: what was bound is what stands.
+
+Tables are kept by their ids and columns by their ids within the table, so that neither a new column nor another name
+can change what an installed query means.  ``FORMAT`` is the version of this form.
+
+A node is a list of its class's name and its parts, in the order of the class; a type is its text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from weft.algebra import relation as relations
+from weft.algebra import scalar as scalars
+from weft.algebra.relation import Query, Scan
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import Column, DataType, TableSchema
+from weft.algebra.traverse import scans
+from weft.errors import DerivationError
+
+FORMAT: Final = 1
+
+TableKey = tuple[str, int]
+"""What a table is of (``TableSchema.source``), and its id there."""
+
+_RELATIONS: Final = ("Values", "Join", "Select", "Output", "Project", "Union", "Distinct", "Query")
+_PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")
+_SCALARS: Final = ("Literal", "Param", "Now", "Call", "Cast", "Case")
+_CLASSES: Final[dict[str, Any]] = {
+    **{name: getattr(relations, name) for name in (*_RELATIONS, *_PREDICATES)},
+    **{name: getattr(scalars, name) for name in _SCALARS},
+    "Column": Column,
+}
+
+
+def stored(query: Query) -> str:
+    """The query as JSON text, the same text for the same query."""
+    tables = {scan.alias: scan.table for scan in scans(query)}
+    listed = {alias: [table.source, table.id] for alias, table in tables.items()}
+    body = {"format": FORMAT, "tables": listed, "query": _encoded(query, tables)}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
+    """The query of a JSON text over the tables as they are now.
+
+    Raises DerivationError for another format, and where a table or column is gone or has another type.
+    """
+    body = json.loads(text)
+    if body.get("format") != FORMAT:
+        raise DerivationError(f"the stored query has format {body.get('format')}, this Weft reads {FORMAT}")
+    bound: dict[str, TableSchema] = {}
+    for alias, (source, table_id) in body["tables"].items():
+        table = tables.get((source, table_id))
+        if table is None:
+            raise DerivationError(f"the stored query reads a {source} with id {table_id}, which is not there")
+        bound[alias] = table
+    return cast("Query", _decoded(body["query"], bound))
+
+
+def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
+    match part:
+        case Scan(alias=alias):
+            return ["Scan", alias]
+        case ColumnRef(scan=scan, column=column) if scan in tables:
+            found = tables[scan].column(column)
+            assert found is not None
+            return ["Stored", scan, found.id, str(part.type)]
+        case ColumnRef(scan=scan, column=column):
+            return ["Derived", scan, column, str(part.type)]
+        case DataType():
+            return ["Type", str(part)]
+        case Decimal():
+            return ["Decimal", str(part)]
+        case bytes():
+            return ["Bytes", part.hex()]
+        case float():
+            return ["Float", repr(part)]
+        case tuple():
+            return ["Tuple", *(_encoded(each, tables) for each in part)]
+        case None | bool() | int() | str():
+            return part
+        case _:
+            return [type(part).__name__, *(_encoded(getattr(part, field.name), tables) for field in fields(part))]
+
+
+def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
+    if not isinstance(form, list):
+        return form
+    kind, *parts = form
+    read: dict[str, Callable[..., Any]] = {
+        "Scan": lambda alias: Scan(tables[alias], alias),
+        "Stored": lambda scan, column_id, type_: _column(tables[scan], scan, column_id, type_),
+        "Derived": lambda scan, column, type_: ColumnRef(scan, column, DataType.of_constant(type_)),
+        "Type": DataType.of_constant,
+        "Decimal": Decimal,
+        "Bytes": bytes.fromhex,
+        "Float": float,
+        "Tuple": lambda *each: tuple(_decoded(one, tables) for one in each),
+    }
+    if kind in read:
+        return read[kind](*parts)
+    if kind not in _CLASSES:
+        raise DerivationError(f"the stored query has a part {kind!r} that this Weft does not know")
+    return _CLASSES[kind](*(_decoded(part, tables) for part in parts))
+
+
+def _column(table: TableSchema, scan: str, column_id: int, type_: str) -> ColumnRef:
+    for column in table.columns:
+        if column.id == column_id:
+            if str(column.type) != type_:
+                raise DerivationError(f"{table.name}.{column.name} is {column.type}, the stored query reads {type_}")
+            return ColumnRef(scan, column.name, column.type)
+    raise DerivationError(f"{table.name} has no column with id {column_id}, which the stored query reads")

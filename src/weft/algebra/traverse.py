@@ -1,0 +1,184 @@
+"""One traversal for every question about a query: its nodes' children, and the same node over other children.
+
+A node is a relation, a predicate, a scalar or a whole ``Query``.  ``walk`` answers "which … are in it", ``transform``
+"the same, but …"; a new kind of node is added to ``children`` and ``rebuild`` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar, cast
+
+from weft.algebra.relation import (
+    And,
+    Distinct,
+    Exists,
+    Join,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    Union,
+    Values,
+    conjunction,
+    disjunction,
+)
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, with_children
+from weft.algebra.scalar import children as scalar_children
+
+Node: TypeAlias = "Relation | Predicate | Scalar | Query"
+N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The direct parts of a node, in the order of the text (a projection's input before its outputs)."""
+    match node:
+        case Scan():
+            return ()
+        case Values(rows=rows):
+            return tuple(value for row in rows for value in row)
+        case Join(inputs=parts) | Union(inputs=parts):
+            return parts
+        case And(items=items) | Or(items=items):
+            return items
+        case Select(input=inner, predicate=predicate):
+            return (inner, predicate)
+        case Project(input=inner, outputs=outputs) | Query(input=inner, outputs=outputs):
+            return (inner, *(output.value for output in outputs))
+        case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
+            return (inner,)
+        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
+            return (scalar,)
+        case _:
+            return scalar_children(node)
+
+
+def rebuild(node: N, parts: tuple[Node, ...]) -> N:
+    """The same node over other parts, as many and of the kinds that ``children`` gave."""
+    given: Any = parts
+    made: Node
+    match node:
+        case Scan():
+            made = node
+        case Values(rows=rows):
+            scalars = iter(given)
+            made = replace(node, rows=tuple(tuple(next(scalars) for _ in row) for row in rows))
+        case Join() | Union():
+            made = replace(node, inputs=given)
+        case And():
+            made = conjunction(*given)
+        case Or():
+            made = disjunction(*given)
+        case Select():
+            made = Select(given[0], given[1])
+        case Project(outputs=outputs) | Query(outputs=outputs):
+            named = tuple(Output(output.name, value) for output, value in zip(outputs, given[1:], strict=True))
+            made = replace(node, input=given[0], outputs=named)
+        case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
+            made = type(node)(given[0])
+        case _:
+            made = with_children(cast("Scalar", node), given)
+    return cast("N", made)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, outermost first, in the order of the text."""
+    yield node
+    for part in children(node):
+        yield from walk(part)
+
+
+def transform(node: N, change: Callable[[Any], Any]) -> N:
+    """The node with ``change`` applied to everything in it, innermost first.
+
+    ``change`` gives a node of the same kind: a relation for a relation, a predicate for a predicate.
+    """
+    parts = children(node)
+    changed = tuple(transform(part, change) for part in parts)
+    same = all(new is old for new, old in zip(changed, parts, strict=True))
+    return cast("N", change(node if same else rebuild(node, changed)))
+
+
+def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
+    """The node with every outermost scalar in it (a condition, a threshold, an output) given to ``change``."""
+    parts = tuple(change(cast("Scalar", p)) if is_scalar(p) else map_scalars(p, change) for p in children(node))
+    return rebuild(node, parts) if parts else node
+
+
+def is_scalar(node: Node) -> bool:
+    """Whether a node is a scalar expression."""
+    return isinstance(node, (ColumnRef, Literal, Param, Now, Call, Cast, Case))
+
+
+def scans(node: Node) -> Iterator[Scan]:
+    """Every scan, those of subqueries included, in the order of the text."""
+    return (part for part in walk(node) if isinstance(part, Scan))
+
+
+def scalars(node: Node) -> Iterator[Scalar]:
+    """Every outermost scalar: conditions, thresholds, outputs, those of subqueries included."""
+    for part in children(node):
+        if is_scalar(part):
+            yield cast("Scalar", part)
+        else:
+            yield from scalars(part)
+
+
+def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
+    """Every threshold of time, those of subqueries included."""
+    return (part for part in walk(node) if isinstance(part, (NowFrom, NowBefore)))
+
+
+def mentioned(node: Node) -> frozenset[ColumnRef]:
+    """Every column mentioned, those of subqueries included."""
+    return frozenset(part for part in walk(node) if isinstance(part, ColumnRef))
+
+
+def params(node: Node) -> frozenset[Param]:
+    """Every parameter mentioned."""
+    return frozenset(part for part in walk(node) if isinstance(part, Param))
+
+
+def range_variables(node: Node) -> tuple[str, ...]:
+    """The range variables that are bound in it, in the order of the text, each once."""
+    bound = (part.alias for part in walk(node) if isinstance(part, (Scan, Values, Project, Union)))
+    return tuple(dict.fromkeys(bound))
+
+
+def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
+    """The columns that are mentioned in it, of range variables that it does not bind."""
+    bound = set(range_variables(node))
+    return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
+
+
+def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
+    """The node with some of its parts replaced, outermost first; what is put in is not looked at again."""
+    if node in replacement:
+        return cast("N", replacement[node])
+    parts = children(node)
+    changed = tuple(substitute(part, replacement) for part in parts)
+    return node if all(new is old for new, old in zip(changed, parts, strict=True)) else rebuild(node, changed)
+
+
+def rename(node: N, names: Mapping[str, str]) -> N:
+    """The node with range variables renamed, free ones too where ``names`` has them."""
+
+    def change(part: Node) -> Node:
+        match part:
+            case ColumnRef(scan=scan):
+                return replace(part, scan=names[scan]) if scan in names else part
+            case Scan(alias=alias) | Values(alias=alias) | Project(alias=alias) | Union(alias=alias):
+                return replace(part, alias=names[alias]) if alias in names else part
+            case _:
+                return part
+
+    return transform(node, change)

@@ -1,0 +1,116 @@
+"""The canonical form: queries that differ in no more than how they were written share a plan (design section 5).
+
+The conjuncts of a condition stand in one order, a list of constants is one constant, and a decimal constant has the
+same type whatever its digits.  Then constants are lifted, and what is left is the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from weft.algebra.relation import (
+    And,
+    Exists,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Plain,
+    Predicate,
+    Query,
+    Scan,
+)
+from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
+from weft.algebra.schema import INTEGRAL, STRING, DataType
+from weft.algebra.traverse import Node, children, transform, walk
+
+WIDE: Final = DataType("DECIMAL", 38, 18)
+"""Of a decimal constant in a comparison: 20 digits before the point, 18 after it."""
+_COMPARED: Final = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+_LISTED: Final = ("STRING", *INTEGRAL)
+
+
+def canonical(query: Query) -> Query:
+    """The query in canonical form; it has the same rows.
+
+    >>> from shown import M, ids
+    >>> from weft.algebra.relation import Select, conjunction
+    >>> from weft.algebra.scalar import call
+    >>> from weft.algebra.schema import STRING
+    >>> a, b = (Plain(call("=", M.ref(name), Literal("x", STRING))) for name in ("msgid", "sender"))
+    >>> canonical(ids(Select(M, conjunction(a, b)))) == canonical(ids(Select(M, conjunction(b, a))))
+    True
+    """
+    tables = {part.alias: part.table.name for part in walk(query) if isinstance(part, Scan)}
+
+    def change(node: Node) -> Node:
+        match node:
+            case And(items=items):
+                return And(tuple(sorted(items, key=lambda item: _rank(item, tables))))
+            case Call(name="in"):
+                return one_list(node)
+            case Call(name=name) if name in _COMPARED:
+                return wide_decimals(node)
+            case _:
+                return node
+
+    return transform(query, change)
+
+
+def one_list(call: Call) -> Call:
+    """x IN (a, b, c) as x and one constant, the list, where all are strings or all whole numbers.
+
+    >>> from weft.algebra.schema import INT
+    >>> one_list(Call("in", tuple(Literal(n, INT) for n in (7, 2, 1, 2)), INT)).args[1].value
+    (1, 2)
+    """
+    value, *items = call.args
+    if not all(isinstance(each, Literal) and each.value is not None and each.type.name in _LISTED for each in items):
+        return call
+    kinds = {each.type for each in items}
+    if len(kinds) > 1 and STRING in kinds:
+        return call
+    element = max(kinds, key=lambda kind: _LISTED.index(kind.name))
+    found: list[Any] = [each.value for each in items if isinstance(each, Literal)]
+    return replace(call, args=(value, Literal(tuple(sorted(set(found))), DataType("ARRAY", element=element))))
+
+
+def wide_decimals(call: Call) -> Call:
+    """A comparison with its decimal constants in one wide type, where the other side leaves room for it."""
+    left, right = call.args
+    args = (_widened(left, right), _widened(right, left))
+    return call if args == call.args else replace(call, args=args)
+
+
+def _widened(value: Scalar, other: Scalar) -> Scalar:
+    if not isinstance(value, Literal) or not isinstance(value.value, Decimal) or not _fits(value.type):
+        return value
+    if other.type.name in (*INTEGRAL, "FLOAT", "DOUBLE") or (other.type.name == "DECIMAL" and _fits(other.type)):
+        return replace(value, type=WIDE)
+    return value
+
+
+def _fits(type: DataType) -> bool:
+    precision, scale = type.precision or 10, type.scale or 0
+    return scale <= 18 and precision - scale <= 20
+
+
+def _rank(predicate: Predicate, tables: dict[str, str]) -> tuple[int, str]:
+    """Where a conjunct stands: by its kind, then by what it says, names of range variables and constants aside."""
+    order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
+    return order.index(type(predicate)), _shape(predicate, tables)
+
+
+def _shape(node: Node, tables: dict[str, str]) -> str:
+    match node:
+        case ColumnRef(scan=scan, column=column):
+            return f"{tables.get(scan, '')}.{column}"
+        case Literal(type=kind):
+            return f":{kind}"
+        case Scan(table=table):
+            return table.name
+        case _:
+            label = f"{node.name}" if isinstance(node, Call) else type(node).__name__
+            return f"{label}({','.join(_shape(part, tables) for part in children(node))})"

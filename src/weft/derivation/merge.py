@@ -1,0 +1,145 @@
+"""One late rule: adjacent blocks become one, so that what runs is the user's own query and no nest of derived tables.
+
+Joins and selections below one another are opened, a derived relation gives way to what it is over (its columns are
+replaced by what they stand for), a union under a block becomes several blocks, and δ falls away: it would not change
+which rows there are, and the answer's rows are distinct (design section 1).  Under EXISTS a union becomes an OR.
+
+Law: the blocks of a relation, united, have the rows of the relation, duplicates aside.
+
+>>> from shown import M, R, show
+>>> from weft.algebra.relation import Output
+>>> from weft.algebra.scalar import call
+>>> from weft.algebra.schema import STRING
+>>> ids = Project(Join((M, R)), "d", (Output("id", M.ref("msgid")),))
+>>> for merged in blocks(Query(Select(ids, Plain(call("=", ColumnRef("d", "id", STRING), R.ref("inreplyto")))),
+...                            (Output("id", ColumnRef("d", "id", STRING)),))):
+...     show(merged.input)
+FROM msgs AS m, replies AS r
+WHERE m.msgid = r.inreplyto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+
+from weft.algebra.event import Event
+from weft.algebra.relation import (
+    TRUE,
+    And,
+    Distinct,
+    Exists,
+    Join,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    Source,
+    Union,
+    Values,
+    attributes,
+    block,
+    conjunction,
+    disjunction,
+)
+from weft.algebra.scalar import ColumnRef, Scalar
+from weft.algebra.traverse import range_variables, rename, substitute
+
+Meaning = Mapping[ColumnRef, Scalar]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Sources and a condition on them; ``meaning`` says what the columns of derived relations within stand for."""
+
+    sources: tuple[Source, ...]
+    condition: Predicate
+    meaning: Meaning
+
+    @property
+    def relation(self) -> Relation:
+        return block(self.sources, substitute(self.condition, self.meaning))
+
+
+def blocks(query: Query) -> tuple[Query, ...]:
+    """The query as a union of queries that are one block each."""
+    return tuple(Query(part.relation, substitute(query, part.meaning).outputs) for part in _blocks(query.input))
+
+
+def merged(event: Event) -> tuple[Event, ...]:
+    """An event of a projection as events whose relation is a projection of one block each."""
+    top = event.projection
+    events = []
+    for part in _blocks(top.input):
+        outputs = tuple(replace(output, value=substitute(output.value, part.meaning)) for output in top.outputs)
+        meaning = {ref: output.value for ref, output in zip(attributes(top), outputs, strict=True)}
+        driver = replace(event.driver, instant=substitute(event.driver.instant, meaning))
+        events.append(Event(driver, Project(part.relation, top.alias, outputs)))
+    return tuple(events)
+
+
+def _blocks(relation: Relation) -> list[_Block]:
+    match relation:
+        case Scan() | Values():
+            return [_Block((relation,), TRUE, {})]
+        case Join(inputs=inputs):
+            return [_joined(parts) for parts in product(*map(_blocks, inputs))]
+        case Select(input=inner, predicate=predicate):
+            opened = merged_predicate(predicate)
+            return [replace(part, condition=conjunction(part.condition, opened)) for part in _blocks(inner)]
+        case Project(input=inner):
+            return [_derived(part, relation) for part in _blocks(inner)]
+        case Distinct(input=inner):
+            return _blocks(inner)
+        case Union(inputs=inputs):
+            return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
+
+
+def _joined(parts: tuple[_Block, ...]) -> _Block:
+    sources = tuple(source for part in parts for source in part.sources)
+    meaning: dict[ColumnRef, Scalar] = reduce(lambda known, part: {**known, **part.meaning}, parts, {})
+    return _Block(sources, conjunction(*(part.condition for part in parts)), meaning)
+
+
+def _derived(part: _Block, project: Project) -> _Block:
+    values = (substitute(output.value, part.meaning) for output in project.outputs)
+    return replace(part, meaning={**part.meaning, **dict(zip(attributes(project), values, strict=True))})
+
+
+def _of_union(part: _Block, one: Relation, union: Union) -> _Block:
+    values = (substitute(ref, part.meaning) for ref in attributes(one))
+    return replace(part, meaning={**part.meaning, **dict(zip(attributes(union), values, strict=True))})
+
+
+def merged_predicate(predicate: Predicate) -> Predicate:
+    """The predicate with the body of each subquery merged."""
+    match predicate:
+        case Plain() | NowFrom() | NowBefore():
+            return predicate
+        case And(items=items):
+            return conjunction(*map(merged_predicate, items))
+        case Or(items=items):
+            return disjunction(*map(merged_predicate, items))
+        case Exists(body=body):
+            return disjunction(*map(Exists, _apart(body)))
+        case NotExists(body=body):
+            return conjunction(*map(NotExists, _apart(body)))
+
+
+def _apart(body: Relation) -> Iterator[Relation]:
+    """The blocks of a subquery's body; they stand beside one another, so that none shares a range variable."""
+    taken: set[str] = set()
+    for part in _blocks(body):
+        found = part.relation
+        names = {alias: f"{alias}_or{len(taken)}" for alias in range_variables(found) if alias in taken}
+        taken.update(range_variables(found))
+        yield rename(found, names)

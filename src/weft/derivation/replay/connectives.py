@@ -1,0 +1,64 @@
+"""p ∧ q and p ∨ q.
+
+starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q); ends alike with s⁻.
+starts(p ∨ q) = starts(p) ∪ starts(q); ends alike: a row whose other condition still holds is no true exit, and an event
+need not be one.
+
+>>> from weft.algebra.relation import NowBefore, NowFrom
+>>> from shown import M, show_events
+>>> show_events(starts(And((NowFrom(M.ref("due")), NowBefore(M.ref("expires"))))))
+when NOW reaches m.due
+  WHERE m.due < m.expires
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import And, Or, Predicate, conjunction, disjunction
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(And)
+def at_and(both: And, instant: Instant) -> Predicate:
+    """All of it at s."""
+    return conjunction(*(at(item, instant) for item in both.items))
+
+
+@at.register(Or)
+def at_or(either: Or, instant: Instant) -> Predicate:
+    """Any of it at s."""
+    return disjunction(*(at(item, instant) for item in either.items))
+
+
+@starts.register(And)
+def starts_of_and(both: And) -> tuple[Event, ...]:
+    """Each part's starts while the others are true."""
+    return _meanwhile(both, starts, before=False)
+
+
+@ends.register(And)
+def ends_of_and(both: And) -> tuple[Event, ...]:
+    """Each part's ends while the others were true."""
+    return _meanwhile(both, ends, before=True)
+
+
+@starts.register(Or)
+def starts_of_or(either: Or) -> tuple[Event, ...]:
+    """Each part's starts."""
+    return tuple(event for item in either.items for event in starts(item))
+
+
+@ends.register(Or)
+def ends_of_or(either: Or) -> tuple[Event, ...]:
+    """Each part's ends."""
+    return tuple(event for item in either.items for event in ends(item))
+
+
+def _meanwhile(both: And, turns: Callable[[Predicate], tuple[Event, ...]], *, before: bool) -> tuple[Event, ...]:
+    events = []
+    for position, item in enumerate(both.items):
+        others = conjunction(*both.items[:position], *both.items[position + 1 :])
+        events += [event.where(at(others, Instant(event.instant, before))) for event in turns(item)]
+    return tuple(events)

@@ -1,0 +1,33 @@
+"""δ A: each row once; a row begins with any of its witnesses, and an event says no more than that one began.
+
+starts(δ A) = starts(A) and ends(δ A) = ends(A).
+
+>>> from shown import M, show_events
+>>> show_events(starts(Distinct(M)))
+when a row of msgs AS m arrives: m.ts
+  FROM msgs AS m
+"""
+
+from __future__ import annotations
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import Distinct
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Distinct)
+def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
+    """The input's rows at s, each once."""
+    return Distinct(at(distinct.input, instant))
+
+
+@starts.register(Distinct)
+def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
+    """The input's starts: a second witness of a row that is there gives it once more, which the ledger knows."""
+    return starts(distinct.input)
+
+
+@ends.register(Distinct)
+def ends_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
+    """The input's ends."""
+    return ends(distinct.input)

@@ -1,0 +1,42 @@
+"""EXISTS (A ⋉ B): true from the first row of the body on; the body's events are its own, as in the join.
+
+starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B).
+
+>>> from weft.algebra.relation import Select
+>>> from shown import R, TIED, show_events
+>>> show_events(starts(Exists(Select(R, TIED))))
+when a row of replies AS r arrives inside EXISTS: r.ts
+  FROM replies AS r
+  WHERE r.inreplyto = m.msgid
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import Exists
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Exists)
+def at_exists(exists: Exists, instant: Instant) -> Exists:
+    """EXISTS over the body's rows at s."""
+    return Exists(at(exists.body, instant))
+
+
+@starts.register(Exists)
+def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
+    """The body's starts."""
+    return tuple(inside(event, "EXISTS") for event in starts(exists.body))
+
+
+@ends.register(Exists)
+def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
+    """The body's ends; another row of it may remain."""
+    return tuple(inside(event, "EXISTS") for event in ends(exists.body))
+
+
+def inside(event: Event, name: str) -> Event:
+    """The event, its driver one subquery further in."""
+    return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))

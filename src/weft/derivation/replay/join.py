@@ -1,0 +1,52 @@
+"""A ⋈ B, any number of inputs: a combination begins with the last of its rows and ends with the first.
+
+starts(A ⋈ B) = starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B).
+ends(A ⋈ B) = ends(A) ⋈ at(B, s⁻) ∪ at(A, s⁻) ⋈ ends(B).
+
+>>> from shown import M, R, show_events
+>>> show_events(starts(Join((M, R))))
+when a row of msgs AS m arrives: m.ts
+  FROM replies AS r, msgs AS m
+  WHERE r.ts <= m.ts
+when a row of replies AS r arrives: r.ts
+  FROM msgs AS m, replies AS r
+  WHERE m.ts <= r.ts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import Join, Relation
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Join)
+def at_join(join: Join, instant: Instant) -> Join:
+    """The join of the inputs' rows at s."""
+    return Join(tuple(at(part, instant) for part in join.inputs))
+
+
+@starts.register(Join)
+def starts_of_join(join: Join) -> tuple[Event, ...]:
+    """Each input's starts, with the others' rows at that instant."""
+    return _met(join, starts, before=False)
+
+
+@ends.register(Join)
+def ends_of_join(join: Join) -> tuple[Event, ...]:
+    """Each input's ends, with the others' rows just before that instant."""
+    return _met(join, ends, before=True)
+
+
+def _met(join: Join, turns: Callable[[Relation], tuple[Event, ...]], *, before: bool) -> tuple[Event, ...]:
+    events = []
+    for position, part in enumerate(join.inputs):
+        others = join.inputs[:position] + join.inputs[position + 1 :]
+        for event in turns(part):
+            instant = Instant(event.instant, before)
+            # The one joined last stands first, so that the driver is always the last of FROM.
+            beside = tuple(at(other, instant) for other in reversed(others))
+            events.append(event.over(Join((*beside, event.relation))))
+    return tuple(events)

@@ -1,0 +1,63 @@
+"""NOT EXISTS (A ▷ B): true while the body has no row, so it begins where the last row that blocks ends, and ends where
+the first begins.
+
+starts(NOT EXISTS B) = ends(B) ▷ at(B, s).  ends(NOT EXISTS B) = starts(B) ▷ at(B, s⁻).
+
+>>> from weft.algebra.relation import NowBefore, Select, conjunction
+>>> from shown import R, TIED, show_events
+>>> show_events(starts(NotExists(Select(R, conjunction(TIED, NowBefore(R.ref("due")))))))
+when NOW reaches r_was.due inside NOT EXISTS
+  FROM replies AS r_was
+  WHERE r_was.ts < r_was.due
+    AND r_was.inreplyto = m.msgid
+    AND NOT EXISTS (SELECT 1
+      FROM replies AS r
+      WHERE r.ts <= r_was.due
+        AND r.inreplyto = m.msgid
+        AND r_was.due < r.due)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import NotExists, Relation
+from weft.algebra.traverse import range_variables, rename
+from weft.derivation.replay.exists import inside
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(NotExists)
+def at_not_exists(absent: NotExists, instant: Instant) -> NotExists:
+    """NOT EXISTS over the body's rows at s."""
+    return NotExists(at(absent.body, instant))
+
+
+@starts.register(NotExists)
+def starts_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
+    """Where the last row that blocks ends: no other blocks at that instant."""
+    return _unblocked(absent, ends, before=False)
+
+
+@ends.register(NotExists)
+def ends_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
+    """Where the first row that blocks begins: none did just before."""
+    return _unblocked(absent, starts, before=True)
+
+
+def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]], *, before: bool) -> tuple[Event, ...]:
+    events = []
+    for event in turns(witness(absent.body)):
+        unblocked = event.where(at(absent, Instant(event.instant, before)))
+        events.append(inside(unblocked, "NOT EXISTS"))
+    return tuple(events)
+
+
+def witness(body: Relation) -> Relation:
+    """A copy of a subquery's body under range variables of its own.
+
+    The rule needs B twice, for the row that drives and for the check that no other row blocks; without a name of its
+    own the first would be captured by the second.  Names only grow longer, so nested copies stay apart.
+    """
+    return rename(body, {alias: alias + "_was" for alias in range_variables(body)})

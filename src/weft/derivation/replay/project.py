@@ -1,0 +1,51 @@
+"""π A, a derived relation: the input's events, their instant kept as a column, since the rest of the input is hidden.
+
+starts(π A) = π starts(A) and ends(π A) = π ends(A), with the instant among the outputs.
+
+>>> from shown import M, show_events
+>>> show_events(starts(Project(M, "d", (Output("id", M.ref("msgid")),))))
+when a row of msgs AS m arrives: d._instant
+  FROM (SELECT m.msgid AS id, m.ts AS _instant
+    FROM msgs AS m) AS d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from weft.algebra.event import INSTANT, Event, Instant
+from weft.algebra.relation import Output, Project
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import TIMESTAMP
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Project)
+def at_project(project: Project, instant: Instant) -> Project:
+    """The projection of the input's rows at s."""
+    return replace(project, input=at(project.input, instant))
+
+
+@starts.register(Project)
+def starts_of_project(project: Project) -> tuple[Event, ...]:
+    """The input's starts."""
+    return projected(starts(project.input), project.alias, project.outputs)
+
+
+@ends.register(Project)
+def ends_of_project(project: Project) -> tuple[Event, ...]:
+    """The input's ends; the row may still be there by another witness."""
+    return projected(ends(project.input), project.alias, project.outputs)
+
+
+def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) -> tuple[Event, ...]:
+    """Events as rows of a derived relation."""
+    instant = ColumnRef(alias, INSTANT, TIMESTAMP)
+    return tuple(
+        Event(
+            replace(event.driver, instant=instant),
+            Project(event.relation, alias, (*outputs, Output(INSTANT, event.instant))),
+        )
+        for event in events
+    )

@@ -1,0 +1,59 @@
+"""A table: its rows, each with the life [start, end).
+
+starts(T) = its rows at their start; ends(T) = its rows at their end, none where nothing ends (append-only).
+
+>>> from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
+>>> from shown import show, show_events
+>>> staff = Scan(TableSchema(1, "staff", (Column(1, "name", STRING), Column(2, "ts", TIMESTAMP),
+...              Column(3, "gone", TIMESTAMP)), end="gone"), "s")
+>>> show(at(staff, Instant(staff.start)))
+FROM staff AS s
+WHERE s.ts <= s.ts
+  AND (s.gone IS NULL OR s.ts < s.gone)
+>>> show_events(ends(staff))
+when a row of staff AS s ends: s.gone
+  FROM staff AS s
+  WHERE s.gone IS NOT NULL
+"""
+
+from __future__ import annotations
+
+from weft.algebra.event import Driver, Event, Instant
+from weft.algebra.relation import Plain, Predicate, Scan, Select, conjunction, disjunction
+from weft.algebra.scalar import Scalar, call
+from weft.derivation.replay.functions import at, ends, starts
+
+
+def begun(start: Scalar, instant: Instant) -> Predicate:
+    """start <= s (just before s: start < s)."""
+    return Plain(call("<" if instant.before else "<=", start, instant.s))
+
+
+def not_ended(end: Scalar, instant: Instant) -> Predicate:
+    """s < end (just before s: s <= end)."""
+    return Plain(call("<=" if instant.before else "<", instant.s, end))
+
+
+@at.register(Scan)
+def at_scan(scan: Scan, instant: Instant) -> Select:
+    """The rows whose life holds s; an end that is NULL is still open (design section 1)."""
+    alive = begun(scan.start, instant)
+    if scan.table.end is not None:
+        end = scan.ref(scan.table.end)
+        alive = conjunction(alive, disjunction(Plain(call("is null", end)), not_ended(end, instant)))
+    return Select(scan, alive)
+
+
+@starts.register(Scan)
+def starts_of_scan(scan: Scan) -> tuple[Event, ...]:
+    """Each row, at its start."""
+    return (Event(Driver("arrival", scan.start, scan), scan),)
+
+
+@ends.register(Scan)
+def ends_of_scan(scan: Scan) -> tuple[Event, ...]:
+    """Each row that ended, at its end."""
+    if scan.table.end is None:
+        return ()
+    end = scan.ref(scan.table.end)
+    return (Event(Driver("departure", end, scan), scan).where(Plain(call("is not null", end))),)

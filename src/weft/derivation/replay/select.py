@@ -1,0 +1,51 @@
+"""σp A: a row of A begins while p is true, or p becomes true of a row that is there.
+
+starts(σp A) = σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p).
+ends(σp A) = σ at(p, s⁻) ends(A) ∪ at(A, s⁻) ⋈ ends(p).
+
+>>> from weft.algebra.relation import NowFrom
+>>> from shown import M, show_events
+>>> show_events(starts(Select(M, NowFrom(M.ref("due")))))
+when a row of msgs AS m arrives: m.ts
+  FROM msgs AS m
+  WHERE m.due <= m.ts
+when NOW reaches m.due
+  FROM msgs AS m
+  WHERE m.ts <= m.due
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import Join, Predicate, Relation, Select
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Select)
+def at_select(select: Select, instant: Instant) -> Select:
+    """The input's rows at s of which the predicate is true at s."""
+    return Select(at(select.input, instant), at(select.predicate, instant))
+
+
+@starts.register(Select)
+def starts_of_select(select: Select) -> tuple[Event, ...]:
+    """The input's starts that pass, and the rows there are when the predicate becomes true."""
+    return _passed(select, starts, before=False)
+
+
+@ends.register(Select)
+def ends_of_select(select: Select) -> tuple[Event, ...]:
+    """The input's ends that had passed, and the rows there were when the predicate ceased."""
+    return _passed(select, ends, before=True)
+
+
+def _passed(
+    select: Select, turns: Callable[[Relation | Predicate], tuple[Event, ...]], *, before: bool
+) -> tuple[Event, ...]:
+    events = [e.where(at(select.predicate, Instant(e.instant, before))) for e in turns(select.input)]
+    for event in turns(select.predicate):
+        rows = at(select.input, Instant(event.instant, before))
+        events.append(event.over(Join((rows, event.relation))))
+    return tuple(events)

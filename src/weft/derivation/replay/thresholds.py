@@ -1,0 +1,56 @@
+"""NOW >= c and NOW < d: what turns because time passes, and nothing else happens (paper section 4.2).
+
+starts(NOW >= c) = c, and it never ends by itself; NOW < d holds from the beginning of time, and ends(NOW < d) = d.
+A threshold that is NULL is never reached: τ <= NULL is not true.
+
+>>> from shown import M, show_events
+>>> show_events(starts(NowFrom(M.ref("due"))))
+when NOW reaches m.due
+>>> show_events(ends(NowBefore(M.ref("due"))))
+when NOW reaches m.due
+>>> at(NowBefore(M.ref("due")), Instant(M.start, before=True)) == not_ended(M.ref("due"), Instant(M.start, before=True))
+True
+"""
+
+from __future__ import annotations
+
+from weft.algebra.event import Driver, Event, Instant
+from weft.algebra.relation import UNIT, NowBefore, NowFrom, Predicate
+from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.scan import begun, not_ended
+
+
+@at.register(NowFrom)
+def at_now_from(since: NowFrom, instant: Instant) -> Predicate:
+    """c <= s."""
+    return begun(since.threshold, instant)
+
+
+@at.register(NowBefore)
+def at_now_before(until: NowBefore, instant: Instant) -> Predicate:
+    """s < d."""
+    return not_ended(until.threshold, instant)
+
+
+@starts.register(NowFrom)
+def starts_of_now_from(since: NowFrom) -> tuple[Event, ...]:
+    """c."""
+    return (Event(Driver("now_from", since.threshold), UNIT),)
+
+
+@ends.register(NowFrom)
+def ends_of_now_from(since: NowFrom) -> tuple[Event, ...]:
+    """None: NOW only grows."""
+    return ()
+
+
+@starts.register(NowBefore)
+def starts_of_now_before(until: NowBefore) -> tuple[Event, ...]:
+    """None: it holds from the beginning of time."""
+    return ()
+
+
+@ends.register(NowBefore)
+def ends_of_now_before(until: NowBefore) -> tuple[Event, ...]:
+    """d."""
+    return (Event(Driver("now_before", until.threshold), UNIT),)

@@ -1,0 +1,49 @@
+"""A ∪ B: what begins in an input begins in the union; what ends in one may still be there by another.
+
+starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), under the union's own names.
+
+>>> from weft.algebra.relation import Project
+>>> from shown import M, R, show_events
+>>> ids = [Project(scan, alias, (Output("id", scan.ref("msgid")),)) for scan, alias in ((M, "a"), (R, "b"))]
+>>> show_events(starts(Union("u", tuple(ids)))[1:])
+when a row of replies AS r arrives: u._instant
+  FROM (SELECT b.id, b._instant
+    FROM (SELECT r.msgid AS id, r.ts AS _instant
+      FROM replies AS r) AS b) AS u
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.algebra.event import Event, Instant
+from weft.algebra.relation import Output, Relation, Union, attributes
+from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.project import projected
+
+
+@at.register(Union)
+def at_union(union: Union, instant: Instant) -> Union:
+    """The union of the inputs' rows at s."""
+    return Union(union.alias, tuple(at(part, instant) for part in union.inputs))
+
+
+@starts.register(Union)
+def starts_of_union(union: Union) -> tuple[Event, ...]:
+    """Each input's starts."""
+    return _all(union, starts)
+
+
+@ends.register(Union)
+def ends_of_union(union: Union) -> tuple[Event, ...]:
+    """Each input's ends."""
+    return _all(union, ends)
+
+
+def _all(union: Union, turns: Callable[[Relation], tuple[Event, ...]]) -> tuple[Event, ...]:
+    names = [ref.column for ref in attributes(union)]
+    events: list[Event] = []
+    for part in union.inputs:
+        outputs = tuple(Output(name, ref) for name, ref in zip(names, attributes(part), strict=True))
+        events += projected(turns(part), union.alias, outputs)
+    return tuple(events)

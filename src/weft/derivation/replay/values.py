@@ -1,0 +1,36 @@
+"""Constant rows: there since time began, at t0, and for ever (design section 2).
+
+Every other instant is t0 or later, so that ``at`` asks for nothing.
+
+>>> from weft.algebra.scalar import Literal
+>>> from weft.algebra.schema import INT, Column
+>>> from shown import show_events
+>>> show_events(starts(Values("v", (Column(1, "k", INT),), ((Literal(7, INT),),))))
+when time begins: :t0
+  FROM (SELECT 7 AS k) AS v
+"""
+
+from __future__ import annotations
+
+from weft.algebra.event import Driver, Event, Instant
+from weft.algebra.relation import Values
+from weft.algebra.scalar import TIME_START
+from weft.derivation.replay.functions import at, ends, starts
+
+
+@at.register(Values)
+def at_values(values: Values, instant: Instant) -> Values:
+    """All of them, at any instant."""
+    return values
+
+
+@starts.register(Values)
+def starts_of_values(values: Values) -> tuple[Event, ...]:
+    """All of them, when time begins."""
+    return (Event(Driver("beginning", TIME_START), values),)
+
+
+@ends.register(Values)
+def ends_of_values(values: Values) -> tuple[Event, ...]:
+    """None: they never end."""
+    return ()

@@ -1,0 +1,116 @@
+"""What the catalog keeps of a plan and of a query's constants: the bound form, checked when it is read again.
+
+The form is JSON with a format number of its own (``algebra.stored``).  A plan's signature is a hash of the form, so two
+queries have the same plan exactly if they differ in constants and names only, and a form that reads back as another
+query than the one that was installed is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import DataType, TableSchema
+from weft.algebra.stored import TableKey, restored, stored
+from weft.derivation.canonical import canonical
+from weft.derivation.lift import bind_params, lift
+from weft.derivation.normalize import normalize
+from weft.errors import DerivationError, PlanMismatch
+from weft.planning.plan import Plan
+from weft.sql.lower import bind
+
+FORMAT: Final = 1
+JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
+
+
+@dataclass(frozen=True)
+class StoredForm:
+    """What the catalog keeps: of a plan ``signature`` and ``body``, of the query its constants and its names.
+
+    ``names`` are its range variables, in the order of the plan's t1, t2 …, so that a tick of it alone runs what
+    ``explain`` prints.
+    """
+
+    signature: str
+    body: str
+    parameters: tuple[tuple[str, JsonValue], ...]
+    names: tuple[str, ...]
+
+
+def stored_form(plan: Plan) -> StoredForm:
+    """The form of a plan and of the constants and names of the query that it was compiled from."""
+    body = _body(plan)
+    return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
+
+
+def form_of_text(
+    text: str, parameters: Iterable[tuple[str, JsonValue]], tables: Mapping[str, TableSchema], *, from_now: bool
+) -> StoredForm:
+    """The form of a plan that was kept as a text with constants of its own, for a query with the constants given.
+
+    The constants are in the order in which the text has its own.  Raises SqlError where the text no longer compiles.
+    """
+    shape = lift(normalize(bind(text, tables))).query
+    given = {f"p{n}": restored_parameter(*each) for n, each in enumerate(parameters, 1)}
+    lifted = lift(canonical(bind_params(shape, given)))
+    return stored_form(Plan(lifted.query, lifted.values, from_now))
+
+
+def _body(plan: Plan) -> str:
+    query = json.loads(stored(plan.shape.lifted))
+    return json.dumps({"format": FORMAT, "from_now": plan.from_now, "query": query}, separators=(",", ":"))
+
+
+def _signature(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def signature(plan: Plan) -> str:
+    """The same for two queries exactly if they differ in constants and names of range variables and columns only."""
+    return _signature(_body(plan))
+
+
+def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Plan:
+    """The plan of a stored form, over the tables as they are now.
+
+    Raises PlanMismatch where it is of another format, reads what is no longer there, or does not have the signature
+    ``expected``.
+    """
+    by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
+    try:
+        body = json.loads(form)
+        if body.get("format") != FORMAT:
+            raise DerivationError(f"the plan has format {body.get('format')}, this Weft reads {FORMAT}")
+        found = Plan(restored(json.dumps(body["query"]), by_key), (), body["from_now"])
+    except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlanMismatch(f"the stored plan {expected} cannot be read: {error}") from error
+    if signature(found) != expected:
+        raise PlanMismatch(f"the stored plan {expected} reads back as {signature(found)}: it is another query")
+    return found
+
+
+def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
+    """A constant as the catalog keeps it; ``restored_parameter`` is the inverse."""
+    raw = value.value
+    if isinstance(raw, bytes):
+        return str(value.type), raw.hex()
+    if isinstance(raw, tuple):
+        return str(value.type), list(raw)
+    return str(value.type), str(raw) if isinstance(raw, (Decimal, float)) else raw
+
+
+def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
+    """A constant as it was when it was lifted."""
+    type = DataType.of_constant(type_name)
+    if isinstance(raw, list):
+        return Literal(tuple(raw), type)
+    if raw is None or type.name not in ("DECIMAL", "DOUBLE", "FLOAT", "BINARY"):
+        return Literal(raw, type)
+    if type.name == "BINARY":
+        return Literal(bytes.fromhex(str(raw)), type)
+    return Literal(Decimal(str(raw)) if type.name == "DECIMAL" else float(str(raw)), type)

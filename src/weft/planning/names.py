@@ -1,0 +1,72 @@
+"""Names of range variables: a plan's own, a query's own, and never one that a column has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from weft.algebra.event import Event
+from weft.algebra.relation import Output, Project, Query, Scan, Values
+from weft.algebra.traverse import range_variables, rename, walk
+
+_NUMBERED: Final = re.compile(r"t(\d+)(.*)")
+
+
+def numbered(query: Query) -> Query:
+    """The query with its range variables named t1, t2 … in the order of the text, its columns c1, c2 …"""
+    names = {alias: f"t{number}" for number, alias in enumerate(range_variables(query), 1)}
+    return rename(numbered_columns(query), names)
+
+
+def numbered_columns(query: Query) -> Query:
+    """The query with its columns named c1, c2 …"""
+    outputs = tuple(Output(f"c{number}", output.value) for number, output in enumerate(query.outputs, 1))
+    return Query(query.input, outputs)
+
+
+def renumbered(event: Event, names: Sequence[str]) -> Event:
+    """A branch of a plan with the names of a query: t2 is its second, t2_was the copy of it that the rules made."""
+    found = {}
+    for alias in range_variables(event.relation):
+        match = _NUMBERED.fullmatch(alias)
+        if match is not None:
+            found[alias] = names[int(match[1]) - 1] + match[2]
+    return _renamed(event, found)
+
+
+def apart(event: Event, keep: Sequence[str]) -> Event:
+    """The event with each range variable renamed that has the name of a column of anything it reads.
+
+    Spark reads ``sender.name`` in a subquery over a table with a column ``sender`` as a part of that column.
+    """
+    columns: set[str] = set()
+    for part in walk(event.relation):
+        match part:
+            case Scan(table=table):
+                columns |= {column.name.lower() for column in table.columns}
+            case Values(columns=named):
+                columns |= {column.name.lower() for column in named}
+            case Project(outputs=outputs):
+                columns |= {output.name.lower() for output in outputs}
+            case _:
+                pass
+    own = range_variables(event.relation)
+    taken, names = columns | {alias.lower() for alias in own}, {}
+    for alias in own:
+        if alias.lower() in columns and alias not in keep:
+            other = alias
+            while other.lower() in taken:
+                other += "_"
+            taken.add(other.lower())
+            names[alias] = other
+    return _renamed(event, names) if names else event
+
+
+def _renamed(event: Event, names: dict[str, str]) -> Event:
+    if not names:
+        return event
+    driver, scan = event.driver, event.driver.scan
+    driver = replace(driver, instant=rename(driver.instant, names), scan=rename(scan, names) if scan else None)
+    return Event(driver, rename(event.relation, names))

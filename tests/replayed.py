@@ -114,7 +114,7 @@ def load(
         | {"_seq": pa.array(range(len(rows)), pa.int64())}
     )
     assert batch.column_names[: len(names)] == names
-    with weft.writing("load") as writer:
+    with weft.catalog.writing("load", weft.clock) as writer:
         load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
         append(spark, writer, weft.home, catalog.tables.named(table), load_id, batch, AT, None)
 

@@ -166,20 +166,20 @@ def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")
 
-    weft.session = no_spark  # type: ignore[method-assign]
+    weft.opened.session = no_spark  # type: ignore[method-assign]
     again = weft.tick(now=day(5)).reports[-1].outcomes
     assert [o.reason for o in again] == ["the window is empty: it was ticked at this instant already"] * 2
-    del weft.session  # type: ignore[attr-defined]
+    del weft.opened.session  # type: ignore[attr-defined]
     done = weft.tick(now=day(5) + HOUR).reports[-1].outcomes
     assert {o.query.name: o.rows for o in done} == {"space": 0, "waiting": 1}
     assert "nothing arrived in msgs since" in str(done[0].reason)
     empty = weft.tick(now=day(5) + 2 * HOUR).reports[-1].outcomes
     assert [o.next_due for o in empty] == [None, day(6) + 1]
-    weft.session = no_spark  # type: ignore[method-assign]
+    weft.opened.session = no_spark  # type: ignore[method-assign]
     quiet = weft.tick(now=day(6) + 1).reports[-1].outcomes
     assert [(o.rows, o.next_due) for o in quiet] == [(0, None), (0, day(6) + 1)]
     assert commits(layout.ledger_folder(weft.home)) == before + 1
-    del weft.session  # type: ignore[attr-defined]
+    del weft.opened.session  # type: ignore[attr-defined]
     assert rows(weft.tick(now=day(6) + 2)) == {"space": 0, "waiting": 1}
 
 

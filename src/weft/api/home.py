@@ -1,27 +1,67 @@
-"""``Weft``: one open home."""
+"""``Weft``: everything that the command line does with a home, as methods of one object."""
 
 from __future__ import annotations
 
+import datetime as dt
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from weft.api.loading import Loading
-from weft.api.standing import Standing
-from weft.api.ticking import Ticking
-from weft.catalog import layout, open_catalog
-from weft.catalog.records import Clock
-from weft.errors import Conflict, NotFound
+from weft.algebra.schema import TableSchema
+from weft.api import standing
+from weft.api.explaining import Known, explained
+from weft.api.standing import Shown
+from weft.catalog import Catalog, Writer, layout, open_catalog
+from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
+from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, PlanMismatch, Refused, WeftError
+from weft.execution.home import LEASE_WAIT_US, Home
+from weft.instants import format_instant, from_datetime, parse_instant
+from weft.planning.explain import Explanation
+from weft.planning.plan import plan
 from weft.schedule.clock import now_us
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-class Weft(Loading, Standing, Ticking):
+    from weft.delivery.outbox import Delivered
+    from weft.execution.ad_hoc import Answer
+    from weft.extraction.records import Progress
+    from weft.extraction.retrying import Retried
+    from weft.extraction.storing import Summary
+    from weft.runtime.doctor import Check
+    from weft.schedule.runner import Stop
+    from weft.schedule.ticking import Ticked
+    from weft.storage.ledger import ResultRow
+
+_DELIVERY_WAIT_US = 10 * 1_000_000
+"""How long a tick waits for another one's deliveries before it leaves its own to the next."""
+
+AnyPath = str | os.PathLike[str]
+AnyInstant = int | str | dt.datetime
+"""Microseconds since 1970-01-01 UTC, ISO 8601 text (UTC where it has no offset), or a datetime with a zone."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table and a few rows of its newest file, the values in the order of its columns."""
+
+    table: TableRecord
+    samples: tuple[tuple[object, ...], ...]
+
+
+class Weft:
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (a load, ``try_query``, a tick with something to do); the JVM is
     this process's one, the session (temporary views, settings) this home's.
     """
+
+    def __init__(self, opened: Home) -> None:
+        self.opened = opened
 
     @classmethod
     def open(
@@ -53,14 +93,226 @@ class Weft(Loading, Standing, Ticking):
                 f"{folder} is a home already, and its clock is {found}",
                 hint="A home's clock is fixed; choose another folder.",
             )
-        return cls(folder, catalog, wall)
+        return cls(Home(folder, catalog, wall))
+
+    @property
+    def home(self) -> Path:
+        """The home's folder."""
+        return self.opened.folder
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the home knows about itself."""
+        return self.opened.catalog
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        """The wall's clock, in microseconds UTC."""
+        return self.opened.clock
+
+    def session(self) -> SparkSession:
+        """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
+        return self.opened.session()
+
+    def schemas(self) -> Mapping[str, TableSchema]:
+        """The home's tables as queries see them, by name."""
+        return self.opened.schemas()
+
+    def writing(self, purpose: str) -> AbstractContextManager[Writer]:
+        """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
+        return self.opened.writing(purpose)
+
+    def ingest_mail(
+        self,
+        paths: AnyPath | Sequence[AnyPath],
+        *,
+        table: str = "msgs",
+        ts_from: str | None = None,
+        newsgroup: str | None = None,
+        progress: Progress | None = None,
+    ) -> Summary:
+        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``."""
+        from weft.extraction.ingest import ingest_mail
+
+        return ingest_mail(
+            self.home,
+            self.catalog,
+            self.opened.session,
+            [paths] if isinstance(paths, str | os.PathLike) else paths,
+            table,
+            ts_from,
+            newsgroup,
+            self.clock(),
+            progress,
+            clock=self.clock,
+        )
+
+    def ingest_file(
+        self,
+        path: AnyPath,
+        table: str,
+        *,
+        ts_from: str | None = None,
+        keys: Sequence[str] | None = None,
+        evolve: bool = False,
+        progress: Progress | None = None,
+    ) -> Summary:
+        """Loads a CSV, JSON lines or Parquet file; see ``extraction.ingest.ingest_file``."""
+        from weft.extraction.ingest import ingest_file
+
+        return ingest_file(
+            self.home,
+            self.catalog,
+            self.opened.session,
+            path,
+            table,
+            ts_from,
+            keys,
+            evolve,
+            self.clock(),
+            progress,
+            clock=self.clock,
+        )
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        """Every table, in the order in which they were made."""
+        return self.catalog.tables.all()
+
+    def describe(self, table: str, samples: int = 3) -> Description:
+        """A table with at most ``samples`` rows of its newest file; raises NotFound, StorageError.  Starts no Spark."""
+        from weft.storage.samples import sample_rows
+
+        record = self.catalog.tables.named(table)
+        return Description(record, tuple(sample_rows(self.home, record, samples)))
+
+    def quarantined(self) -> tuple[QuarantineRecord, ...]:
+        """The records that could not be read, the oldest first."""
+        return self.catalog.quarantine.all()
+
+    def retry_quarantine(self, ids: Collection[int] | None = None) -> Retried:
+        """Reads quarantined records again, all or those named; raises NotFound, StorageError, LeaseBusy."""
+        from weft.extraction.retrying import retry
+
+        return retry(self.home, self.catalog, self.opened.session, self.clock(), ids, clock=self.clock)
+
+    def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
+        """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
+
+        Raises SqlError for what cannot stand, ExecutionError, StorageError.
+        """
+        compiled = plan(sql, self.schemas())
+        at = self.opened.now() if now is None else micros(now)
+        from weft.execution.ad_hoc import ask
+
+        tables = {table.name: table for table in self.catalog.tables.all()}
+        return ask(self.opened.session(), self.home, tables, compiled.query, at, limit)
+
+    def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
+        """What the query would do when installed; starts no Spark.  Raises SqlError."""
+        return explained(sql, Known(self.schemas(), None), from_now=start == "now")
+
+    def install(
+        self,
+        name: str,
+        sql: str,
+        *,
+        user: str | None = None,
+        every: str | int | None = None,
+        start: FromMode = "start",
+        to: Sequence[str] = (),
+    ) -> QueryRecord:
+        """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
+
+        From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
+        the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
+        """
+        return standing.install(self.opened, name, sql, user=user, every=every, start=start, to=to)
+
+    def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
+        """The installed queries in the order of their ids, those with an id above ``after``, at most ``limit``."""
+        return self.catalog.queries.all(after=after, limit=limit)
+
+    def show(self, name: str, ticks: int = 5) -> Shown:
+        """One query in full; raises NotFound."""
+        return standing.show(self.opened, name, ticks)
+
+    def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
+        """The query's answers of an ordinal above ``after``, in order, without Spark; raises NotFound, StorageError."""
+        from weft.storage.ledger import read_rows
+
+        return read_rows(self.home, self.catalog.queries.named(name), after, limit)
+
+    def pause(self, name: str) -> QueryRecord:
+        """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""
+        return standing.pause(self.opened, name)
+
+    def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
+        """Lets a query that was paused or failed go on, and has its channels that failed tried again at once.
+
+        It goes on where it stopped; with ``skip`` as if it were installed from now on at the home's present instant:
+        what was an answer before, or became one in between, is left out.  Raises NotFound, Conflict where nothing of it
+        was stopped, PlanMismatch with ``skip`` where it fits the tables no more.
+        """
+        return standing.resume(self.opened, name, skip=skip)
+
+    def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
+        """Removes a query, its name being free again; with ``purge`` its answers, too.  Raises NotFound."""
+        return standing.remove(self.opened, name, purge=purge)
+
+    def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
+        """One tick of the named queries (none: all that are active), then their deliveries.
+
+        ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is
+        something to compute.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy,
+        StorageError, ExecutionError.
+        """
+        from weft.schedule.ticking import tick
+
+        t = None if now is None else micros(now)
+        self._check_clock(t)
+        wanted = tuple(self._active(name).query_id for name in ([names] if isinstance(names, str) else names))
+        done = tick(self.opened, Choice(wanted or None), t=t, wait_us=LEASE_WAIT_US)
+        try:
+            return replace(done, delivered=tuple(self._deliver(_DELIVERY_WAIT_US)))
+        except LeaseBusy:
+            return replace(done, delivered=None)
+
+    def run(
+        self,
+        stop: Stop,
+        *,
+        ticked: Callable[[Ticked], None],
+        delivered: Callable[[list[Delivered]], None],
+        troubled: Callable[[WeftError], None],
+        pace_us: int | None = None,
+    ) -> None:
+        """Ticks by timeliness until ``stop``; see ``schedule.runner``.  ``delivered`` is called in another thread."""
+        from weft.schedule.runner import PACE_US, Runner
+
+        Runner(self.opened, ticked, delivered, troubled, PACE_US if pace_us is None else pace_us).run(stop)
+
+    def deliver(self) -> list[Delivered]:
+        """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
+        return self._deliver(LEASE_WAIT_US)
+
+    def time_driven(self, query: QueryRecord) -> bool | None:
+        """Whether time alone can add rows to the query; None where it fits the tables no more."""
+        from weft.execution.groups import compiled
+
+        try:
+            return compiled(self.catalog.queries.plan(query.plan_id), self.schemas()).time_driven
+        except PlanMismatch:
+            return None
+
+    def doctor(self) -> Iterator[Check]:
+        """Whether Weft and this home are well, check by check; starts no Spark."""
+        from weft.runtime.doctor import examine
+
+        return examine(self.home, self.clock())
 
     def close(self) -> None:
         """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""
-        from weft.runtime.session import release_session
-
-        release_session(self.home)
-        self.catalog.close()
+        self.opened.close()
 
     def __enter__(self) -> Weft:
         return self
@@ -69,3 +321,40 @@ class Weft(Loading, Standing, Ticking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _deliver(self, wait_us: int) -> list[Delivered]:
+        from weft.delivery.outbox import deliver
+
+        return deliver(self.catalog, self.home, self.clock(), clock=self.clock, wait_us=wait_us)
+
+    def _active(self, name: str) -> QueryRecord:
+        query = self.catalog.queries.named(name)
+        if query.state != "active":
+            raise Conflict(f"{query.name} is {query.state}", hint=f"`weft resume {query.name}` lets it go on.")
+        return query
+
+    def _check_clock(self, t: int | None) -> None:
+        home = self.catalog.home()
+        if t is None:
+            return
+        if t < home.forward:
+            raise ClockError(
+                f"this home has gone on to {format_instant(home.forward)}, and {format_instant(t)} is before it",
+                hint="A clock never goes back: tick at a later instant.",
+            )
+        if home.clock == "wall" and t > self.clock():
+            raise ClockError(
+                f"{format_instant(t)} is in the future, and this home's clock is the wall's",
+                hint="Only a home made with `weft init --clock replay` is ticked at an instant of your choice.",
+            )
+
+
+def micros(instant: AnyInstant) -> int:
+    """An instant as microseconds UTC; raises Refused for text that is none and a datetime without a zone."""
+    if isinstance(instant, str):
+        return parse_instant(instant)
+    if isinstance(instant, dt.datetime):
+        if instant.tzinfo is None:
+            raise Refused(f"{instant} has no zone", hint="Give it one: datetime(…, tzinfo=timezone.utc).")
+        return from_datetime(instant)
+    return instant

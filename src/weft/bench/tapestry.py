@@ -24,7 +24,7 @@ from weft.bench.netnews import COLUMNS, arrival, messages
 from weft.bench.queries import QUERIES
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.lease import this_process
-from weft.catalog.records import QueryDefinition
+from weft.catalog.records import Choice, QueryDefinition
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.tables import append
@@ -138,7 +138,7 @@ class Bench:
                 self.writer,
                 self.home,
                 lambda: self.spark,
-                queries=self.catalog.queries.all(),
+                choice=Choice(),
                 t=arrival(self.count),
                 at=now_us(),
             )

@@ -72,6 +72,7 @@ STEPS: Final = (
             "ALTER TABLE queries ADD COLUMN next_run BIGINT",
             "UPDATE queries SET next_run = tau + every_us",
             "CREATE INDEX queries_by_plan ON queries (plan_id, state)",
+            "CREATE INDEX subscriptions_by_channel ON subscriptions (channel)",
             "CREATE INDEX queries_poll ON queries (state, plan_id, next_run, tau, from_instant, next_due)",
             "ALTER TABLE queries ADD COLUMN names TEXT DEFAULT '[]' NOT NULL",
         ),

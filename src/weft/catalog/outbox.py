@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.records import OutboxEntry, Subscription
+from weft.catalog.queries import query_record
+from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
 from weft.errors import CatalogError, Conflict, NotFound
 
 
@@ -43,6 +44,25 @@ class Subscriptions:
             wanted = wanted.where(schema.subscriptions.c.query_id == query_id)
         with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
+
+    def waiting(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Those of live queries that have answers to take and may be tried at ``at``, in the order of their ids."""
+        kept, query = schema.subscriptions.c, schema.queries.c
+        wanted = (
+            select(schema.subscriptions.c.sub_id, schema.queries)
+            .join_from(schema.subscriptions, schema.queries)
+            .where(
+                kept.state == "active",
+                query.state != "removed",
+                kept.delivered < query.next_ordinal - 1,
+                or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
+            )
+        )
+        subscribed = select(schema.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
+        with self._database.reading() as connection:
+            queries = {row.sub_id: query_record(row) for row in connection.execute(wanted)}
+            found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
+            return tuple((_subscription(row), queries[row.sub_id]) for row in found)
 
     def by_id(self, sub_id: int) -> Subscription:
         """The subscription with that id; raises NotFound."""

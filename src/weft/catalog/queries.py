@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, insert, or_, select, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.records import PlanRecord, QueryDefinition, QueryRecord, QueryState
+from weft.catalog.records import MIN_INSTANT, Choice, DuePlan, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import go_forward
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound
 
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
+
+_NAMES: Final = 5_000
+"""Among so many names the one that was perhaps meant is looked for."""
 
 
 class Queries:
@@ -59,13 +63,60 @@ class Queries:
             _subscribe(connection, key, query.channels)
             return read_query(connection, key)
 
-    def all(self, include_removed: bool = False) -> tuple[QueryRecord, ...]:
-        """The installed queries in the order of their ids."""
-        wanted = select(schema.queries).order_by(schema.queries.c.query_id)
+    def all(
+        self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
+    ) -> tuple[QueryRecord, ...]:
+        """The installed queries with an id above ``after`` in the order of their ids, at most ``limit``."""
+        kept = schema.queries.c
+        wanted = select(schema.queries).where(kept.query_id > after).order_by(kept.query_id).limit(limit)
         if not include_removed:
-            wanted = wanted.where(schema.queries.c.state != "removed")
+            wanted = wanted.where(kept.state != "removed")
         with self._database.reading() as connection:
-            return tuple(_record(row) for row in connection.execute(wanted))
+            return tuple(query_record(row) for row in connection.execute(wanted))
+
+    def count(self, plan_id: int | None = None) -> int:
+        """How many queries are installed, all or those of one plan."""
+        kept = schema.queries.c
+        wanted = select(func.count()).select_from(schema.queries).where(kept.state != "removed")
+        if plan_id is not None:
+            wanted = wanted.where(kept.plan_id == plan_id)
+        with self._database.reading() as connection:
+            return int(connection.execute(wanted).scalar_one())
+
+    def next_wake(self, pace_us: int) -> int | None:
+        """When a tick is due at the latest; None where no query is active, MIN_INSTANT where one was never ticked.
+
+        ``pace_us`` is how often queries without a timeliness of their own are run.
+        """
+        kept = schema.queries.c
+        at_each_tick = case((kept.next_run.is_(None), func.coalesce(kept.tau, MIN_INSTANT)))
+        with self._database.reading() as connection:
+            run, ticked = connection.execute(
+                select(func.min(kept.next_run), func.min(at_each_tick)).where(kept.state == "active")
+            ).one()
+        if ticked is not None:
+            ticked = ticked if ticked == MIN_INSTANT else ticked + pace_us
+        return min((each for each in (run, ticked) if each is not None), default=None)
+
+    def due_plans(self, at: int) -> tuple[DuePlan, ...]:
+        """What must run at ``at``, by plan; none of a plan whose queries were all ticked up to ``at``."""
+        kept = schema.queries.c
+        begin = func.coalesce(kept.tau, kept.from_instant)
+        undated = begin.is_not(None) & kept.next_due.is_(None)
+        wanted = (
+            select(
+                kept.plan_id,
+                func.sum(case((begin.is_(None), 1), else_=0)).label("unbounded"),
+                func.min(begin).label("since"),
+                func.sum(case((undated, 1), else_=0)).label("undated"),
+                func.min(kept.next_due).label("next_due"),
+            )
+            .where(is_chosen(Choice(due_at=at)), or_(begin.is_(None), begin < at))
+            .group_by(kept.plan_id)
+            .order_by(kept.plan_id)
+        )
+        with self._database.reading() as connection:
+            return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
 
     def named(self, name: str) -> QueryRecord:
         """The live query of that name in any case; raises NotFound with the nearest name."""
@@ -85,13 +136,14 @@ class Queries:
             raise NotFound(f"there is no plan {plan_id}")
         return PlanRecord(row.plan_id, row.signature, row.body)
 
-    def plans(self) -> tuple[PlanRecord, ...]:
-        """The plans that a live query has, in the order of their ids."""
-        live = select(schema.queries.c.plan_id).where(schema.queries.c.state != "removed")
+    def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
+        """The plans with those ids (None: those that a live query has), in the order of their ids."""
+        plan, kept = schema.plans.c, schema.queries.c
+        asked: ColumnElement[bool] = exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")
+        if plan_ids is not None:
+            asked = plan.plan_id.in_(list(plan_ids))
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(schema.plans).where(schema.plans.c.plan_id.in_(live)).order_by(schema.plans.c.plan_id)
-            )
+            rows = connection.execute(select(schema.plans).where(asked).order_by(plan.plan_id))
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for row in rows)
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
@@ -112,7 +164,10 @@ class Queries:
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """The removed queries whose answers are to go from the ledger, and may be half gone."""
-        return tuple(q for q in self.all(include_removed=True) if q.state == "removed" and q.reason == PURGING)
+        kept = schema.queries.c
+        wanted = select(schema.queries).where(kept.state == "removed", kept.reason == PURGING)
+        with self._database.reading() as connection:
+            return tuple(query_record(row) for row in connection.execute(wanted.order_by(kept.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
         """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
@@ -122,18 +177,31 @@ class Queries:
             if stored is not None:
                 record_version(connection, *stored)
 
-    def skip_to(self, name: str, instant: int) -> QueryRecord:
-        """Lets the query go on from ``instant``: answers that appeared before are never given.
+    def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
+        """Lets the query go on from ``instant`` under the plan of that signature (made where there is none).
 
-        No later row gets a ts before it.  Raises ClockError for an instant before the query's tau, and as
-        ``go_forward``.
+        The plan is the query's own in its form for ``--from now``: what was an answer before is no news.  No later row
+        gets a ts before it.  Raises ClockError for an instant before the query's tau, and as ``go_forward``.
         """
         with self._database.changing_under_lease() as connection:
             query = _named(connection, name)
             go_forward(connection, instant)
             if query.tau is not None and instant < query.tau:
                 raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
-            return _change(connection, query.query_id, tau=instant, next_due=None)
+            plan_id = _plan_of(connection, signature, plan_body)
+            run = None if query.every_us is None else instant + query.every_us
+            return _change(connection, query.query_id, plan_id=plan_id, tau=instant, next_due=None, next_run=run)
+
+
+def is_chosen(choice: Choice) -> ColumnElement[bool]:
+    """The condition by which a query is among the chosen ones."""
+    kept = schema.queries.c
+    conditions = [kept.state == "active"]
+    if choice.query_ids is not None:
+        conditions.append(kept.query_id.in_(choice.query_ids))
+    if choice.due_at is not None:
+        conditions.append(or_(kept.next_run.is_(None), kept.next_run <= choice.due_at))
+    return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
@@ -141,7 +209,7 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
     row = connection.execute(select(schema.queries).where(schema.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
-    return _record(row)
+    return query_record(row)
 
 
 def _change(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
@@ -153,9 +221,9 @@ def _named(connection: Connection, name: str) -> QueryRecord:
     kept = schema.queries.c
     row = connection.execute(select(schema.queries).where(kept.folded == folded(name), kept.state != "removed")).first()
     if row is None:
-        names = connection.execute(select(kept.name).where(kept.state != "removed")).scalars()
+        names = connection.execute(select(kept.name).where(kept.state != "removed").limit(_NAMES)).scalars()
         raise not_found("query", name, names)
-    return _record(row)
+    return query_record(row)
 
 
 def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) -> None:
@@ -193,7 +261,8 @@ def _plan_of(connection: Connection, signature: str, body: str) -> int:
     return inserted_id(connection, insert(schema.plans).values(signature=signature, body=body))
 
 
-def _record(row: Row[Any]) -> QueryRecord:
+def query_record(row: Row[Any]) -> QueryRecord:
+    """A row of the table of queries."""
     return QueryRecord(
         query_id=row.query_id,
         name=row.name,
@@ -201,7 +270,7 @@ def _record(row: Row[Any]) -> QueryRecord:
         sql=row.sql,
         plan_id=row.plan_id,
         parameters=tuple((type_, value) for type_, value in json.loads(row.parameters)),
-        columns=tuple((name, DataType.parse(type_)) for name, type_ in json.loads(row.columns)),
+        columns=_columns(row.columns),
         names=tuple(json.loads(row.names)),
         every_us=row.every_us,
         from_mode=row.from_mode,
@@ -213,3 +282,9 @@ def _record(row: Row[Any]) -> QueryRecord:
         installed_at=row.installed_at,
         next_due=row.next_due,
     )
+
+
+@lru_cache(maxsize=1_000)
+def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
+    """An answer's columns; those of a plan's queries are mostly the same text."""
+    return tuple((name, DataType.parse(type_)) for name, type_ in json.loads(stored))

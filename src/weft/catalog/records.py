@@ -216,13 +216,39 @@ class QueryRecord:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Which of the active queries a tick extends: those with the ids, of them those that must run at ``due_at``.
+
+    None stands for all.  Being due is a lower bound: a query may run sooner and gets the same answers (law 2).
+    """
+
+    query_ids: tuple[int, ...] | None = None
+    due_at: int | None = None
+
+
+@dataclass(frozen=True)
+class DuePlan:
+    """The active queries of one plan that must run at an instant and have not yet been ticked up to it, together.
+
+    ``unbounded`` of them have a window without a beginning; ``since`` is where the first of the other windows begins
+    (None: there is none); of these ``undated`` do not know when time alone adds a row, and ``next_due`` is the first
+    instant known of the rest.
+    """
+
+    plan_id: int
+    unbounded: int
+    since: int | None
+    undated: int
+    next_due: int | None
+
+
+@dataclass(frozen=True)
 class TickRecord:
-    """One tick: the clock it was given and the queries it extends, each with its tau before the tick."""
+    """One tick and the clock it was given; its queries are ``Ticks.members``."""
 
     tick_id: int
     t: int
     state: TickState
-    queries: tuple[tuple[int, int | None], ...]
     planned_at: int
     committed_at: int | None
     ledger_version: int | None

@@ -232,6 +232,7 @@ subscriptions: Final = Table(
     Column("next_attempt_at", BigInteger),
     Column("last_error", Text),
     UniqueConstraint("query_id", "channel"),
+    Index("subscriptions_by_channel", "channel"),
     sqlite_autoincrement=True,
 )
 

@@ -6,15 +6,17 @@ same rows: nothing that it reads can change below its t, since no row may be giv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, literal, select, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
-from weft.catalog.records import TickQuery, TickRecord
+from weft.catalog.queries import is_chosen, query_record
+from weft.catalog.records import Choice, QueryRecord, TickQuery, TickRecord
 from weft.catalog.reservations import read_open_reservations
 from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
@@ -29,8 +31,8 @@ class Ticks:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def plan(self, t: int, queries: Iterable[tuple[int, int | None]], at: int) -> TickRecord:
-        """Logs a tick at ``t`` of (query id, its tau) before it is run.
+    def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
+        """Logs a tick at ``t`` of the chosen queries, each with its tau, before it is run.
 
         Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
         time; Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
@@ -40,15 +42,28 @@ class Ticks:
             if _planned(connection) is not None:
                 raise Conflict("an earlier tick is not finished", hint="It is run again before a new one begins.")
             key = inserted_id(
-                connection, insert(schema.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at)
+                connection,
+                insert(schema.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
             )
-            rows = [{"tick_id": key, "query_id": query_id, "tau": tau} for query_id, tau in queries]
-            if rows:
-                connection.execute(insert(schema.tick_queries), rows)
+            query = schema.queries.c
+            chosen = select(literal(key), query.query_id, query.tau).where(is_chosen(choice))
+            connection.execute(insert(schema.tick_queries).from_select(["tick_id", "query_id", "tau"], chosen))
             home = read_home(connection)
             if home.t0 is None:
                 set_home(connection, t0=t)
             return _read_tick(connection, key)
+
+    def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
+        """The queries of a tick in the order of their ids, each with its tau before it; removed ones are left out."""
+        of, query = schema.tick_queries.c, schema.queries.c
+        wanted = (
+            select(schema.queries, of.tau.label("before"))
+            .join_from(schema.tick_queries, schema.queries)
+            .where(of.tick_id == tick_id, query.state != "removed")
+            .order_by(of.query_id)
+        )
+        with self._database.reading() as connection:
+            return tuple((query_record(row), row.before) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
         """The tick that was planned and neither committed nor abandoned, or None."""
@@ -72,15 +87,16 @@ class Ticks:
             tick = _read_tick(connection, tick_id)
             if tick.state != "planned":
                 raise CatalogError(f"the tick {tick_id} is {tick.state} already")
-            strangers = set(counts) - {query_id for query_id, _ in tick.queries}
-            if strangers:
+            of = schema.tick_queries.c
+            planned = set(connection.execute(select(of.query_id).where(of.tick_id == tick_id)).scalars())
+            if strangers := set(counts) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
                 update(schema.ticks)
                 .where(schema.ticks.c.tick_id == tick_id)
                 .values(state="committed", committed_at=at, ledger_version=ledger_version)
             )
-            _count(connection, tick, counts)
+            _count(connection, tick, counts, absent=planned - set(counts))
             for path, version, rows in versions:
                 connection.execute(
                     insert(schema.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
@@ -91,12 +107,18 @@ class Ticks:
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
-        of, kept = schema.tick_queries.c, schema.queries.c
+        of, kept = schema.tick_queries, schema.queries
         with self._database.changing_under_lease() as connection:
-            for query_id, reason in failed.items():
-                connection.execute(delete(schema.tick_queries).where(of.tick_id == tick_id, of.query_id == query_id))
+            which = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
+            if which:
                 connection.execute(
-                    update(schema.queries).where(kept.query_id == query_id).values(state="failed", reason=reason)
+                    delete(of).where(of.c.tick_id == tick_id, of.c.query_id == bindparam("which")), which
+                )
+                connection.execute(
+                    update(kept)
+                    .where(kept.c.query_id == bindparam("which"))
+                    .values(state="failed", reason=bindparam("why")),
+                    which,
                 )
 
     def abandon(self, tick_id: int) -> None:
@@ -110,10 +132,8 @@ class Ticks:
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
         """The latest ticks, the newest first."""
         with self._database.reading() as connection:
-            ids = connection.execute(
-                select(schema.ticks.c.tick_id).order_by(schema.ticks.c.tick_id.desc()).limit(limit)
-            ).scalars()
-            return tuple(_read_tick(connection, tick_id) for tick_id in ids.all())
+            rows = connection.execute(_TICKS.order_by(schema.ticks.c.tick_id.desc()).limit(limit))
+            return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """What the latest ticks did for one query, the newest first."""
@@ -158,43 +178,54 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
             )
 
 
-def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
+def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], absent: set[int]) -> None:
+    """Moves the queries on: what most of them have in common in one statement, what differs one by one."""
     if not counts:
         return
     of, kept = schema.tick_queries, schema.queries
-    connection.execute(
-        update(of)
-        .where(of.c.tick_id == tick.tick_id, of.c.query_id == bindparam("which"))
-        .values(rows=bindparam("gained"), reason=bindparam("why")),
-        [{"which": query_id, "gained": rows, "why": reason} for query_id, (rows, reason, _) in counts.items()],
-    )
+    ((rows, reason, due), _), *_rest = Counter(counts.values()).most_common(1)
+    counted = of.c.tick_id == tick.tick_id
+    if absent:
+        counted = and_(counted, of.c.query_id.in_(list(counts)))
+    moved = {"tau": tick.t, "next_run": tick.t + kept.c.every_us, "next_due": due}
+    connection.execute(update(of).where(counted).values(rows=rows, reason=reason))
     connection.execute(
         update(kept)
-        .where(kept.c.query_id == bindparam("which"))
-        .values(tau=tick.t, next_ordinal=kept.c.next_ordinal + bindparam("gained"), next_due=bindparam("due")),
-        [{"which": query_id, "gained": rows, "due": due} for query_id, (rows, _, due) in counts.items()],
+        .where(kept.c.query_id.in_(select(of.c.query_id).where(counted)))
+        .values(**moved, next_ordinal=kept.c.next_ordinal + rows)
     )
+    others = [
+        {"which": query_id, "gained": each[0], "more": each[0] - rows, "why": each[1], "due": each[2]}
+        for query_id, each in counts.items()
+        if each != (rows, reason, due)
+    ]
+    if others:
+        connection.execute(
+            update(of)
+            .where(of.c.tick_id == tick.tick_id, of.c.query_id == bindparam("which"))
+            .values(rows=bindparam("gained"), reason=bindparam("why")),
+            others,
+        )
+        connection.execute(
+            update(kept)
+            .where(kept.c.query_id == bindparam("which"))
+            .values(next_ordinal=kept.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
+            others,
+        )
+
+
+_TICKS: Final = select(
+    *(schema.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at", "ledger_version"))
+)
 
 
 def _planned(connection: Connection) -> TickRecord | None:
-    tick_id = connection.execute(
-        select(schema.ticks.c.tick_id).where(schema.ticks.c.state == "planned")
-    ).scalar_one_or_none()
-    return None if tick_id is None else _read_tick(connection, tick_id)
+    row = connection.execute(_TICKS.where(schema.ticks.c.state == "planned")).first()
+    return None if row is None else TickRecord(**row._mapping)
 
 
 def _read_tick(connection: Connection, tick_id: int) -> TickRecord:
-    row: Row[Any] | None = connection.execute(select(schema.ticks).where(schema.ticks.c.tick_id == tick_id)).first()
+    row = connection.execute(_TICKS.where(schema.ticks.c.tick_id == tick_id)).first()
     if row is None:
         raise CatalogError(f"there is no tick {tick_id}")
-    of = schema.tick_queries.c
-    queries = connection.execute(select(of.query_id, of.tau).where(of.tick_id == tick_id).order_by(of.query_id))
-    return TickRecord(
-        tick_id=row.tick_id,
-        t=row._mapping["t"],  # ``row.t`` is SQLAlchemy's own
-        state=row.state,
-        queries=tuple((query.query_id, query.tau) for query in queries),
-        planned_at=row.planned_at,
-        committed_at=row.committed_at,
-        ledger_version=row.ledger_version,
-    )
+    return TickRecord(**row._mapping)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import asking, demo, explaining, homes, loads, measuring, running, shell, standing, tables, ticking
+from weft.cli import asking, demo, explaining, homes, loads, measuring, queries, running, shell, tables, ticks
 from weft.cli.frame import example
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def _root(
     """Standing SQL queries: try one, leave it standing, and receive each of its answers once."""
 
 
-for part in (homes, loads, tables, asking, explaining, standing, ticking, shell, demo, measuring):
+for part in (homes, loads, tables, asking, explaining, queries, ticks, shell, demo, measuring):
     part.add_to(app)
 
 

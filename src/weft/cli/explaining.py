@@ -9,7 +9,7 @@ import typer
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, query_text
 from weft.cli.printing import lines as safe_lines
 from weft.cli.printing import say_json
-from weft.cli.standing import StartName
+from weft.cli.queries import StartName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -48,7 +48,7 @@ def init(
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
     """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
-    from weft.api.ticking import doctor as examine
+    from weft.runtime.doctor import examine
     from weft.schedule.clock import now_us
 
     well = True

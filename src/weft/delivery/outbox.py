@@ -63,16 +63,12 @@ def deliver(
     with own as held:
         run = _Run(held, home, at, clock)
         run.recover()
-        by_id = {query.query_id: query for query in catalog.queries.all()}
-        done = []
-        for subscription in catalog.subscriptions.all():
-            query = by_id.get(subscription.query_id)
-            if query is None or (queries is not None and query.query_id not in queries):
-                continue
-            result = run.send_all(subscription, query)
-            if result is not None:
-                done.append(result)
-        return done
+        found = (
+            run.send_all(subscription, query)
+            for subscription, query in held.subscriptions.waiting(at)
+            if queries is None or query.query_id in queries
+        )
+        return [each for each in found if each is not None]
 
 
 class _Run:
@@ -90,11 +86,10 @@ class _Run:
 
         Those of removed queries and parked subscriptions too: their place may be another's soon.
         """
-        subscriptions = {subscription.sub_id: subscription for subscription in self._sender.subscriptions.all()}
         for entry in self._sender.outbox.unsent():
             if entry.state != "pending":
                 continue
-            subscription = subscriptions[entry.sub_id]
+            subscription = self._sender.subscriptions.by_id(entry.sub_id)
             try:
                 channel = open_channel(subscription.channel, self._home)
                 outcome = "undone" if channel is None else channel.recover(entry.position)
@@ -109,7 +104,7 @@ class _Run:
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
-        if not self._is_due(subscription, query):
+        if subscription.channel in self._blocked:
             return None
         before, error = subscription.delivered, None
         try:
@@ -194,13 +189,6 @@ class _Run:
         """Nothing may go to a place in which an interrupted message is still to be undone."""
         self._blocked.add(subscription.channel)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
-
-    def _is_due(self, subscription: Subscription, query: QueryRecord) -> bool:
-        if subscription.state != "active" or subscription.channel in self._blocked:
-            return False
-        if subscription.next_attempt_at is not None and subscription.next_attempt_at > self._at:
-            return False
-        return subscription.delivered < query.rows
 
     def _next_attempt(self, subscription: Subscription) -> int | None:
         if subscription.attempts + 1 >= ATTEMPTS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from weft.catalog.records import TableRecord
+from weft.catalog.records import DuePlan, TableRecord
 from weft.execution import ledger
 from weft.execution.answers import candidates
 from weft.execution.groups import Group, Member
@@ -45,6 +45,19 @@ def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: 
     if member.tau is None or not shape.time_driven:
         return True
     return member.query.next_due is not None and member.query.next_due >= t
+
+
+def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, TableRecord], t: int, t0: int | None) -> bool:
+    """``is_quiet`` of all the queries of a plan that are due, at once."""
+    for schema in shape.tables:
+        last = tables[schema.name].last_ts
+        if last is not None and (due.unbounded or (due.since is not None and last >= due.since)):
+            return False
+    if shape.has_constants and (due.unbounded or t0 is None or due.since is None or due.since <= t0):
+        return False
+    if due.since is None or not shape.time_driven:
+        return True
+    return not due.undated and due.next_due is not None and due.next_due >= t
 
 
 def next_due(

@@ -7,15 +7,20 @@ another's window (design section 5).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.catalog.records import PlanRecord, QueryRecord
-from weft.planning.form import restored_parameter, restored_plan
+from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Plan] = {}
+
+
+def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
+    """The same plan as it is for ``--from now``; raises PlanMismatch as ``compiled``."""
+    return stored_form(replace(compiled(record, tables), from_now=True))
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import QueryRecord, TableRecord, TickRecord
-from weft.errors import ClockError, PlanMismatch
+from weft.catalog.records import Choice, QueryRecord, TableRecord, TickRecord
+from weft.errors import ClockError, ExecutionError, PlanMismatch
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
 from weft.execution.groups import Member, compiled, grouped, tau_of
@@ -29,7 +29,8 @@ from weft.planning.plan import Plan
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import small
 from weft.storage.delta_log import delta_snapshot, latest_version
-from weft.storage.ledger import count_by_query
+from weft.storage.fence import spend
+from weft.storage.ledger import APP_ID, count_by_query
 from weft.storage.verify import require_whole
 
 if TYPE_CHECKING:
@@ -96,11 +97,11 @@ def run_tick(
     home: Path,
     session: Callable[[], SparkSession],
     *,
-    queries: Sequence[QueryRecord],
+    choice: Choice,
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finishes a tick that died, if there is one, then extends ``queries`` to ``t`` (None: the home's clock).
+    """Finishes a tick that died, if there is one, then extends the chosen queries to ``t`` (None: the home's clock).
 
     ``at`` is the wall's time.  ``session`` is called only where there is something to compute.  Raises ClockError for a
     t that the clock does not allow, StorageError for a damaged store, ExecutionError where Spark fails.
@@ -110,14 +111,30 @@ def run_tick(
     died = writer.ticks.planned()
     if died is not None:
         reports.append(_run(writer, home, session, died, at))
-        alive = {query.query_id: query for query in writer.queries.all()}
-        queries = [alive[q.query_id] for q in queries if q.query_id in alive]
     instant = _clock(writer, t, at)
-    active = [query for query in queries if query.state == "active"]
-    planned = writer.ticks.plan(instant, [(q.query_id, q.tau) for q in active], at)
+    planned = writer.ticks.plan(instant, choice, at)
     failpoint("tick.planned")
     reports.append(_run(writer, home, session, planned, at))
     return tuple(reports)
+
+
+def settle_tick(writer: Writer, home: Path, at: int) -> None:
+    """Finishes a planned tick that died where its answers are in the ledger, and gives it up where they are not.
+
+    Needs no Spark.  Its transaction's number is spent before it is given up: whoever still runs it commits nothing.
+    """
+    died = writer.ticks.planned()
+    if died is None:
+        return
+    if ledger.committed(home, died.tick_id) is None:
+        spend(layout.ledger_folder(home), APP_ID, died.tick_id)
+        writer.ticks.abandon(died.tick_id)
+    else:
+        _run(writer, home, _no_session, died, at)
+
+
+def _no_session() -> SparkSession:
+    raise ExecutionError("a tick that is in the ledger was computed again")
 
 
 def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
@@ -135,11 +152,7 @@ def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
 def _run(writer: Writer, home: Path, session: Callable[[], SparkSession], tick: TickRecord, at: int) -> TickReport:
     tables = {table.name: table for table in writer.tables.all()}
     run = _Run(writer, home, session, at, tick, tables)
-    members = [
-        Member(query, tau_of(query, tau))
-        for query, tau in ((writer.queries.by_id(key), tau) for key, tau in tick.queries)
-        if query.state != "removed"
-    ]
+    members = [Member(query, tau_of(query, tau)) for query, tau in writer.ticks.members(tick.tick_id)]
     version = ledger.committed(home, tick.tick_id)
     if version is not None:
         counts, outcomes = count_by_query(home, version), None
@@ -153,6 +166,7 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
     """The members whose plans still fit the tables; the others are set aside as failed, with the reason."""
     schemas = {name: table.schema for name, table in run.tables.items()}
     fit = []
+    failed: dict[int, str] = {}
     for member in members:
         key = member.query.plan_id
         try:
@@ -160,7 +174,9 @@ def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
                 run.plans[key] = compiled(run.writer.queries.plan(key), schemas)
             fit.append(member)
         except PlanMismatch as error:
-            _set_aside(run, {member.query.query_id: str(error)})
+            failed[member.query.query_id] = str(error)
+    if failed:
+        _set_aside(run, failed)
     return fit
 
 

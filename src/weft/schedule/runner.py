@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
-from weft.catalog import Catalog
-from weft.catalog.records import QueryRecord
+from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.execution.home import Home
 from weft.schedule.ticking import Ticked, all_quiet, tick
-from weft.schedule.timeliness import due, next_wake
 
 PACE_US: Final = 10 * 1_000_000
 """How often queries without a timeliness of their own are run, in microseconds."""
@@ -27,6 +26,8 @@ _REST_US: Final = 200_000
 """Between two ticks, so that other commands come by the lease."""
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
+_CARRIER_SECONDS: Final = 5.0
+"""How long the end waits for a message that is under way."""
 _GIVE_UP: Final = 3
 """Spark failing so often before it ever worked is a matter of the installation: the runner says so and ends."""
 
@@ -64,48 +65,52 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered`` and ``troubled`` hear what happens.  ``clock`` is the wall's."""
+    """Runs one home; ``ticked``, ``delivered`` and ``troubled`` hear what happens.
 
-    catalog: Catalog
-    home: Path
-    session: Callable[[], Any]
-    clock: Callable[[], int]
+    Answers go to channels in a thread of their own: one that stalls stops deliveries only.
+    """
+
+    home: Home
     ticked: Callable[[Ticked], None]
     delivered: Callable[[list[Delivered]], None]
     troubled: Callable[[WeftError], None]
     pace_us: int = PACE_US
     _worked: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
+    _news: threading.Event = field(default_factory=threading.Event, init=False)
 
     def run(self, stop: Stop) -> None:
         """Ticks until ``stop``; raises what no later tick can mend (StorageError, a Spark that never starts)."""
-        if self.catalog.home().clock != "wall":
+        if self.home.catalog.home().clock != "wall":
             raise Refused(
                 "this home's clock is replay: it moves by `weft tick --now T` only",
                 hint="Tick it, or make a wall home with `weft init`.",
             )
-        while not stop.wished:
-            stop.wait(self._step())
+        over = threading.Event()
+        carrier = threading.Thread(target=self._carry, args=(over,), name="weft-deliver", daemon=True)
+        carrier.start()
+        try:
+            while not stop.wished:
+                stop.wait(self._step())
+        finally:
+            over.set()
+            self._news.set()
+            # What a stalled channel has not taken is sent again, or undone first, when it is next delivered to.
+            carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
         """Does what is due now; how long to wait then, in microseconds."""
-        at = self.clock()
-        queries = self.catalog.queries.all()
-        wake = next_wake(queries, at, self.pace_us)
+        at = self.home.clock()
+        wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
-            self._deliver_late(at)
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
-        if all_quiet(self.catalog, due(queries, at), at):
-            self._deliver_late(at)
+        if all_quiet(self.home.catalog, at):
             return self.pace_us
-        return self._tick()
+        return self._tick(at)
 
-    def _tick(self) -> int:
-        def choose(queries: Sequence[QueryRecord]) -> tuple[QueryRecord, ...]:
-            return due(queries, self.clock())
-
+    def _tick(self, at: int) -> int:
         try:
-            done = tick(self.catalog, self.home, self.session, choose, t=None, clock=self.clock, wait_us=_LEASE_WAIT_US)
+            done = tick(self.home, Choice(due_at=at), t=None, wait_us=_LEASE_WAIT_US)
         except (LeaseBusy, LeaseLost, ClockError) as error:
             self.troubled(error)
             return _FIRST_PAUSE_US
@@ -117,22 +122,19 @@ class Runner:
             return min(_FIRST_PAUSE_US << min(self._failures - 1, 10), _LONGEST_PAUSE_US)
         self._worked, self._failures = True, 0
         self.ticked(done)
+        self._news.set()
         return _REST_US
 
-    def _deliver_late(self, at: int) -> None:
-        """Gives a channel that failed its next attempt, between ticks."""
-        rows = {query.query_id: query.rows for query in self.catalog.queries.all()}
-        waiting = [
-            one
-            for one in self.catalog.subscriptions.all()
-            if one.state == "active"
-            and one.channel != "cursor"
-            and one.delivered < rows.get(one.query_id, 0)
-            and (one.next_attempt_at is None or one.next_attempt_at <= at)
-        ]
-        if not waiting:
-            return
-        try:
-            self.delivered(deliver(self.catalog, self.home, at, clock=self.clock))
-        except (LeaseBusy, LeaseLost) as error:
-            self.troubled(error)
+    def _carry(self, over: threading.Event) -> None:
+        """Delivers after each tick, and gives channels that failed their next attempt, until ``over``."""
+        while not over.is_set():
+            self._news.clear()
+            try:
+                at = self.home.clock()
+                if self.home.catalog.subscriptions.waiting(at):
+                    self.delivered(deliver(self.home.catalog, self.home.folder, at, clock=self.home.clock))
+            except LeaseBusy:
+                pass  # somebody else is at it
+            except WeftError as error:
+                self.troubled(error)
+            self._news.wait(self.pace_us / 1_000_000)

@@ -1,54 +1,48 @@
-"""One tick as a person or the runner asks for it: under the lease, its answers delivered after its commit."""
+"""One tick as a person or the runner asks for it: under the lease, and what it can tell beforehand."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import QueryRecord
-from weft.delivery.outbox import Delivered, deliver
+from weft.catalog.records import Choice
+from weft.delivery.outbox import Delivered
 from weft.errors import CatalogError, LeaseLost, PlanMismatch
-from weft.execution import due
-from weft.execution.groups import Member, compiled, tau_of
+from weft.execution.due import are_quiet
+from weft.execution.groups import compiled
+from weft.execution.home import Home
 from weft.execution.tick import TickReport, run_tick
 from weft.runtime.session import plain_errors
-
-Choice = Callable[[Sequence[QueryRecord]], Sequence[QueryRecord]]
-"""Which of the home's queries a tick runs."""
 
 _RENEW_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
 class Ticked:
-    """What one call did: its tick, after one that had died if there was one, and what went out to channels."""
+    """What one call did: its tick, after one that had died if there was one, and what went out to channels.
+
+    ``delivered`` is None where another process was delivering: what is new goes with its next round, or the next tick.
+    """
 
     reports: tuple[TickReport, ...]
-    delivered: tuple[Delivered, ...]
+    delivered: tuple[Delivered, ...] | None = ()
 
 
-def tick(
-    catalog: Catalog,
-    home: Path,
-    session: Callable[[], Any],
-    choose: Choice,
-    *,
-    t: int | None,
-    clock: Callable[[], int],
-    wait_us: int,
-) -> Ticked:
-    """Ticks the chosen queries at ``t`` (None: the home's clock), then delivers; waits for the lease up to ``wait_us``.
+def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
+    """Ticks the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
 
     Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
     """
-    with catalog.writing("tick", clock, wait_us=wait_us) as writer, kept(writer, clock), plain_errors("ticking"):
-        reports = run_tick(writer, home, session, queries=choose(writer.queries.all()), t=t, at=clock())
-    return Ticked(reports, tuple(deliver(catalog, home, clock(), clock=clock, wait_us=wait_us)))
+    with (
+        home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,
+        kept(writer, home.clock),
+        plain_errors("ticking"),
+    ):
+        return Ticked(run_tick(writer, home.folder, home.session, choice=choice, t=t, at=home.clock()))
 
 
 @contextmanager
@@ -71,19 +65,25 @@ def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
         thread.join()
 
 
-def all_quiet(catalog: Catalog, queries: Sequence[QueryRecord], t: int) -> bool:
-    """Whether a tick of the queries at ``t`` would find nothing: nothing arrived, no instant of theirs is reached."""
+def all_quiet(catalog: Catalog, t: int) -> bool:
+    """Whether a tick at ``t`` of the queries that are due would find nothing.
+
+    Nothing arrived for them, and no instant of their own is reached.  Asked of each plan, not of each query.
+    """
     if catalog.ticks.planned() is not None:
         return False
+    waiting = catalog.queries.due_plans(t)
+    if not waiting:
+        return True
     tables = {table.name: table for table in catalog.tables.all()}
     schemas = {name: table.schema for name, table in tables.items()}
-    plans = {record.plan_id: record for record in catalog.queries.plans()}
+    plans = {record.plan_id: record for record in catalog.queries.plans([each.plan_id for each in waiting])}
     t0 = catalog.home().t0
-    for query in queries:
+    for each in waiting:
         try:
-            shape = compiled(plans[query.plan_id], schemas)
+            shape = compiled(plans[each.plan_id], schemas)
         except PlanMismatch:
             return False  # the tick says so, and sets it aside
-        if not due.is_quiet(Member(query, tau_of(query, query.tau)), shape, tables, t, t0):
+        if not are_quiet(each, shape, tables, t, t0):
             return False
     return True

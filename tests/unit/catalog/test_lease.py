@@ -12,7 +12,7 @@ from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
 from weft.catalog.lease import is_gone, this_process
-from weft.catalog.records import MIN_INSTANT
+from weft.catalog.records import MIN_INSTANT, Choice
 from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
 
 SECOND = 1_000_000
@@ -92,7 +92,7 @@ def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(
             lambda: mine.reservations.reserve(1, 1),
             lambda: mine.reservations.commit(1, 0, 1, 5, 5),
             lambda: mine.reservations.abandon(1),
-            lambda: mine.ticks.plan(5, [], 5),
+            lambda: mine.ticks.plan(5, Choice(), 5),
             lambda: mine.ticks.commit(1, None, {}, [], 5),
             lambda: mine.renew(5),
             lambda: mine.queries.install(definition(), 5),
@@ -160,7 +160,7 @@ def test_who_writes_and_who_delivers_do_not_exclude_each_other(home: Path, opene
         with pytest.raises(CatalogError, match="needs the lease to deliver"):
             writer.outbox.mark_sent(1, 15)
         with pytest.raises(CatalogError, match="needs the lease to write"):
-            sender.ticks.plan(5, [], 5)
+            sender.ticks.plan(5, Choice(), 5)
         assert writer.queries.install(definition(), 5).query_id == 1
         sender.check()
         writer.check()

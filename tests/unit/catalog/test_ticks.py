@@ -8,7 +8,7 @@ import pytest
 from definitions import definition
 from weft.algebra.schema import BIGINT, STRING, DataType
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import QueryRecord
+from weft.catalog.records import Choice, QueryRecord
 from weft.errors import CatalogError, ClockError, Conflict, NotFound, Refused
 
 Opened = Callable[..., Catalog]
@@ -96,19 +96,20 @@ def test_states_and_skipping(writer: Writer) -> None:
     assert (failed.state, failed.reason) == ("failed", "too many rows")
     resumed = writer.queries.set_state("q", "active")
     assert (resumed.state, resumed.reason) == ("active", None)
-    assert writer.queries.skip_to("q", 70).tau == 70
+    assert writer.queries.skip_to("q", 70, "shape, from now", "body").tau == 70
     with pytest.raises(ClockError):
-        writer.queries.skip_to("q", 69)
+        writer.queries.skip_to("q", 69, "shape, from now", "body")
 
 
 def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
     a, b = install(writer, "a").query_id, install(writer, "b").query_id
-    tick = writer.ticks.plan(100, [(a, None), (b, None)], 7)
-    assert (tick.t, tick.state, tick.queries, tick.planned_at) == (100, "planned", ((a, None), (b, None)), 7)
+    tick = writer.ticks.plan(100, Choice((a, b)), 7)
+    assert (tick.t, tick.state, tick.planned_at) == (100, "planned", 7)
+    assert [(query.query_id, tau) for query, tau in writer.ticks.members(tick.tick_id)] == [(a, None), (b, None)]
     assert writer.ticks.planned() == tick
     assert writer.home().forward < 100  # nothing is ticked yet
     with pytest.raises(Conflict):
-        writer.ticks.plan(101, [], 8)
+        writer.ticks.plan(101, Choice(()), 8)
     writer.ticks.commit(tick.tick_id, 4, {a: (3, None, 500), b: (0, "nothing arrived", None)}, [("ledger", 4, 3)], 9)
     assert writer.ticks.planned() is None
     home = writer.home()
@@ -128,35 +129,35 @@ def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
 
 def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path, opened: Opened) -> None:
     a = install(writer, "a").query_id
-    tick = writer.ticks.plan(100, [(a, 50)], 7)
+    tick = writer.ticks.plan(100, Choice((a,)), 7)
     with opened(tmp_path, at=0) as other:
         later = other.writer("tick", "later", 10**12)
         assert later.ticks.planned() == tick
         assert later.ticks.planned() is not None
         later.ticks.commit(tick.tick_id, None, {a: (0, "nothing", None)}, [], 11)
         assert later.queries.named("a").tau == 100
-        assert later.ticks.plan(100, [], 12).tick_id > tick.tick_id
+        assert later.ticks.plan(100, Choice(()), 12).tick_id > tick.tick_id
 
 
 def test_no_row_comes_below_a_planned_tick(writer: Writer) -> None:
-    writer.ticks.plan(100, [], 7)
+    writer.ticks.plan(100, Choice(()), 7)
     assert writer.reservations.reserve(1, 1).floor == 100
 
 
 def test_an_abandoned_tick_moves_nothing(writer: Writer) -> None:
     a = install(writer, "a").query_id
-    tick = writer.ticks.plan(100, [(a, None)], 7)
+    tick = writer.ticks.plan(100, Choice((a,)), 7)
     writer.ticks.abandon(tick.tick_id)
     assert writer.queries.named("a").tau is None
     assert writer.ticks.planned() is None
-    assert writer.ticks.plan(90, [], 8).t == 90
+    assert writer.ticks.plan(90, Choice(()), 8).t == 90
     with pytest.raises(CatalogError):
         writer.ticks.abandon(tick.tick_id)
 
 
 def test_a_query_that_is_left_out_keeps_its_tau(writer: Writer) -> None:
     a, b = install(writer, "a").query_id, install(writer, "b").query_id
-    tick = writer.ticks.plan(100, [(a, None), (b, None)], 7)
+    tick = writer.ticks.plan(100, Choice((a, b)), 7)
     with pytest.raises(CatalogError, match="not planned"):
         writer.ticks.commit(tick.tick_id, None, {99: (0, None, None)}, [], 9)
     writer.ticks.commit(tick.tick_id, None, {a: (0, None, None)}, [], 9)
@@ -164,29 +165,29 @@ def test_a_query_that_is_left_out_keeps_its_tau(writer: Writer) -> None:
 
 
 def test_clocks_never_go_back(writer: Writer) -> None:
-    tick = writer.ticks.plan(100, [], 7)
+    tick = writer.ticks.plan(100, Choice(()), 7)
     writer.ticks.commit(tick.tick_id, None, {}, [], 7)
     with pytest.raises(ClockError, match="before it"):
-        writer.ticks.plan(99, [], 8)
+        writer.ticks.plan(99, Choice(()), 8)
     assert writer.reservations.reserve(1, 1).floor == 100
     with pytest.raises(ClockError, match="reserved"):
-        writer.ticks.plan(101, [], 8)
-    assert writer.ticks.plan(100, [], 8).t == 100
+        writer.ticks.plan(101, Choice(()), 8)
+    assert writer.ticks.plan(100, Choice(()), 8).t == 100
 
 
 def test_a_wall_home_is_not_ticked_in_the_future(tmp_path: Path, opened: Opened) -> None:
     with opened(tmp_path / "wall", create=True, at=0) as catalog:
         writer = catalog.writer("tick", "a", 0)
         with pytest.raises(ClockError, match="future"):
-            writer.ticks.plan(101, [], 100)
-        tick = writer.ticks.plan(100, [], 100)
+            writer.ticks.plan(101, Choice(()), 100)
+        tick = writer.ticks.plan(100, Choice(()), 100)
         writer.ticks.commit(tick.tick_id, None, {}, [], 100)
         assert writer.home().now is None
 
 
 def test_many_queries_are_ticked_in_one_transaction(writer: Writer) -> None:
     ids = [install(writer, f"q{n}").query_id for n in range(100)]
-    tick = writer.ticks.plan(100, [(each, None) for each in ids], 7)
+    tick = writer.ticks.plan(100, Choice(tuple(ids)), 7)
     writer.ticks.commit(tick.tick_id, 1, dict.fromkeys(ids, (1, None, None)), [], 8)
     assert {query.tau for query in writer.queries.all()} == {100}
 

@@ -10,6 +10,7 @@ from definitions import definition
 from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import Catalog, Writer, open_catalog
+from weft.catalog.records import Choice
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Site:
 
     def tick(self, query_id: int, rows: int) -> None:
         query = self.catalog.queries.by_id(query_id)
-        tick = self.writer.ticks.plan((query.tau or 0) + 10, [(query_id, query.tau)], 0)
+        tick = self.writer.ticks.plan((query.tau or 0) + 10, Choice((query_id,)), 0)
         first = query.next_ordinal
         write_ledger(
             self.home / "ledger",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from weft.api.home import Weft
+from weft.catalog.records import Choice
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.schedule import runner
@@ -58,18 +59,10 @@ class Waiting(Stop):
         self.wished = len(self.waited) >= self.waits
 
 
-def _run(weft: Weft, stop: Stop, **more: Any) -> tuple[list[Ticked], list[WeftError]]:
+def _run(weft: Weft, stop: Stop) -> tuple[list[Ticked], list[WeftError]]:
     ticks: list[Ticked] = []
     troubles: list[WeftError] = []
-    Runner(
-        weft.catalog,
-        weft.home,
-        more.get("session", weft.session),
-        weft.clock,
-        ticks.append,
-        lambda _: None,
-        troubles.append,
-    ).run(stop)
+    Runner(weft.opened, ticks.append, lambda _: None, troubles.append).run(stop)
     return ticks, troubles
 
 
@@ -83,7 +76,7 @@ def test_nothing_to_do_is_not_ticked(weft: Weft, clock: Clock) -> None:
 def test_a_tick_that_died_is_finished_even_where_nothing_arrived(weft: Weft, clock: Clock) -> None:
     query = weft.install("q", QUERY)
     with weft.writing("tick") as writer:
-        writer.ticks.plan(clock(), [(query.query_id, None)], clock())
+        writer.ticks.plan(clock(), Choice((query.query_id,)), clock())
     ticks, _ = _run(weft, Waiting(clock, 2))
     assert [len(each.reports) for each in ticks] == [2]
     assert (

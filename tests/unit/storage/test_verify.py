@@ -11,6 +11,7 @@ from definitions import definition
 from delta_tables import commit_file, newest_data_file, write_ledger, write_table
 from weft.algebra.schema import BIGINT
 from weft.catalog import Writer, open_catalog
+from weft.catalog.records import Choice
 from weft.errors import StorageError
 from weft.storage.samples import sample_rows
 from weft.storage.verify import require_whole, verify
@@ -32,7 +33,7 @@ def home(tmp_path: Path) -> Path:
         ingest(writer, tmp_path, [1, 2, 3])
         ingest(writer, tmp_path, [4, 5])
         query = writer.queries.install(definition(), 0)
-        tick = writer.ticks.plan(10, [(query.query_id, None)], 0)
+        tick = writer.ticks.plan(10, Choice((query.query_id,)), 0)
         write_ledger(tmp_path / "ledger", tick.tick_id, [(1, 1, 5, ["1"])])
         writer.ticks.commit(tick.tick_id, 0, {1: (1, None, None)}, [("ledger", 0, 1)], 0)
         writer.release()
@@ -93,7 +94,7 @@ def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
 def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         writer = catalog.writer("test", "test", 0)
-        tick = writer.ticks.plan(20, [(1, 10)], 0)
+        tick = writer.ticks.plan(20, Choice((1,)), 0)
         write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
         assert verify(catalog, home) == []
         writer.ticks.abandon(tick.tick_id)

@@ -39,11 +39,13 @@ def tick(
             done = weft.tick(names or (), now=now)
         if json:
             say_json(as_json(weft, done, time.monotonic() - began))
-            return
-        for report in done.reports:
-            tell_tick(weft, report)
-        _tell_delivered(list(done.delivered))
-        say(f"in {time.monotonic() - began:.1f} s")
+        else:
+            for report in done.reports:
+                tell_tick(weft, report)
+            _tell_delivered(done.delivered)
+            say(f"in {time.monotonic() - began:.1f} s")
+    if any(_set_aside(each) for report in done.reports for each in report.outcomes):
+        raise typer.Exit(1)
 
 
 def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
                         "to": iso(each.t),
                         "rows": each.rows,
                         "reason": each.reason,
+                        "failed": _set_aside(each),
                         "next_by_time": iso(_next(each)),
                         "time_alone": weft.time_driven(each.query),
                     }
@@ -73,7 +76,9 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
     }
 
 
-def _delivered_json(found: Sequence[Delivered]) -> list[dict[str, Any]]:
+def _delivered_json(found: Sequence[Delivered] | None) -> list[dict[str, Any]] | None:
+    if found is None:
+        return None
     return [
         {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error} for each in found
     ]
@@ -99,9 +104,14 @@ def _remark(weft: Weft, each: QueryOutcome) -> str:
     when = _next(each)
     if when is not None:
         return f"{why}; next by time alone: {instant(when)}"
-    if weft.time_driven(each.query) and each.next_due is None:
+    if _set_aside(each) or (weft.time_driven(each.query) and each.next_due is None):
         return why
     return f"{why}; time alone adds none" if why else "time alone adds none"
+
+
+def _set_aside(each: QueryOutcome) -> bool:
+    """Whether the query failed in this tick."""
+    return each.query.state == "failed"
 
 
 def _next(each: QueryOutcome) -> int | None:
@@ -110,8 +120,10 @@ def _next(each: QueryOutcome) -> int | None:
     return None if each.next_due is None or each.next_due >= NEVER else each.next_due
 
 
-def _tell_delivered(found: list[Delivered]) -> None:
-    for each in found:
+def _tell_delivered(found: Sequence[Delivered] | None) -> None:
+    if found is None:
+        say("Another process is delivering; what is new goes to channels with the next tick.")
+    for each in found or ():
         if each.rows:
             say(f"{each.rows:,} answer{'s' * (each.rows != 1)} of {each.query_name} to {each.channel}")
         if each.error:
@@ -141,11 +153,11 @@ def run(
                 return
             for report in done.reports:
                 new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in report.outcomes if each.rows)
-                failed = [each for each in report.outcomes if each.reason and each.reason.startswith("failed")]
+                failed = [each for each in report.outcomes if _set_aside(each)]
                 say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
                 for each in failed:
                     say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
-            _tell_delivered(list(done.delivered))
+            _tell_delivered(done.delivered)
 
         def delivered(found: list[Delivered]) -> None:
             if json:

@@ -1,18 +1,17 @@
-"""An open home: its catalog, its clock, and the Spark session that starts when it is first needed."""
+"""An open home: its folder, its catalog, its clock, and the Spark session that starts when it is first needed."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.records import MIN_INSTANT
-from weft.errors import ClockError, Refused
-from weft.instants import from_datetime, parse_instant
+from weft.errors import ClockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,34 +19,20 @@ if TYPE_CHECKING:
 LEASE_WAIT_US: Final = 60 * 1_000_000
 """How long an operation waits for another writer, a tick of ``weft run`` for example, in microseconds."""
 
-Instant = int | str | dt.datetime
-"""Microseconds since 1970-01-01 UTC, ISO 8601 text (UTC where it has no offset), or a datetime with a zone."""
 
+@dataclass
+class Home:
+    """What every operation on a home works with; ``clock`` is the wall's, in microseconds UTC."""
 
-def micros(instant: Instant) -> int:
-    """An instant as microseconds UTC; raises Refused for text that is none and a datetime without a zone."""
-    if isinstance(instant, str):
-        return parse_instant(instant)
-    if isinstance(instant, dt.datetime):
-        if instant.tzinfo is None:
-            raise Refused(f"{instant} has no zone", hint="Give it one: datetime(…, tzinfo=timezone.utc).")
-        return from_datetime(instant)
-    return instant
-
-
-class Opened:
-    """What every part of ``Weft`` works with."""
-
-    def __init__(self, home: Path, catalog: Catalog, clock: Callable[[], int]) -> None:
-        self.home = home
-        self.catalog = catalog
-        self.clock = clock
+    folder: Path
+    catalog: Catalog
+    clock: Callable[[], int]
 
     def session(self) -> SparkSession:
         """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
         from weft.runtime.session import spark_session
 
-        return spark_session(self.home)
+        return spark_session(self.folder)
 
     def schemas(self) -> Mapping[str, TableSchema]:
         """The home's tables as queries see them, by name."""
@@ -77,11 +62,21 @@ class Opened:
         return max(self.now(), home.last_ts + 1)
 
     @contextmanager
-    def writing(self, purpose: str) -> Iterator[Writer]:
-        """Holds the writer's lease, what dead writers left behind being settled; raises LeaseBusy."""
-        with self.catalog.writing(purpose, self.clock, wait_us=LEASE_WAIT_US) as writer:
+    def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
+        """Holds the lease to write, what dead writers left behind being settled, a tick among it; raises LeaseBusy."""
+        from weft.execution.tick import settle_tick
+
+        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer:
             if writer.reservations.still_open():
                 from weft.execution.tables import settle
 
-                settle(writer, self.home)
+                settle(writer, self.folder)
+            settle_tick(writer, self.folder, self.clock())
             yield writer
+
+    def close(self) -> None:
+        """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""
+        from weft.runtime.session import release_session
+
+        release_session(self.folder)
+        self.catalog.close()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Final
+
 from sqlglot import exp
 
-from weft.algebra.scalar import Cast, Literal, Scalar
+from weft.algebra.scalar import Call, Cast, Literal, Scalar
 from weft.algebra.schema import DATE, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
 from weft.sql.functions import wider
-from weft.sql.parse import place
+from weft.sql.places import place
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
@@ -33,14 +37,35 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
     return left, right
 
 
+def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
+    """Refuses an IN whose strings and times Spark compares as text, unless that comes to the same.
+
+    It does for a constant written as Spark itself writes such a time: ``born IN ('1993-04-05')``.
+    """
+    times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
+    strings = [value for value in values if value.type == STRING]
+    if not times or not strings:
+        return
+    shape = _WRITTEN.get(next(iter(times)).name, "") if len(times) == 1 else "$^"
+    if not all(isinstance(value, Literal) and re.fullmatch(shape, str(value.value)) for value in strings):
+        raise SqlError(
+            "IN with strings and times compares them as text, letter by letter",
+            where=place(node),
+            hint="Write TIMESTAMP '1993-04-05 12:00:00' or DATE '1993-04-05', or convert with CAST(… AS …).",
+        )
+
+
+_WRITTEN: Final = {
+    "DATE": r"\d{4}-\d{2}-\d{2}",
+    "TIMESTAMP": r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(?:\.\d{0,5}[1-9])?",
+}
+
+
 def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
     """A string read as a time: a constant at once, anything else when it runs (NULL where it is none)."""
     if not isinstance(value, Literal):
         return Cast(value, type)
-    text = str(value.value)
-    if type == DATE and len(text.strip()) <= 10:
-        return literals.day(text, node)
-    return literals.timestamp(text, node)
+    return (literals.day if type == DATE else literals.timestamp)(str(value.value), node)
 
 
 def typed(value: Scalar, type: DataType) -> Scalar:
@@ -50,4 +75,15 @@ def typed(value: Scalar, type: DataType) -> Scalar:
 
 def converted(value: Scalar, type: DataType) -> Scalar:
     """``value`` as ``type``, without a needless cast."""
+    if type == TIMESTAMP and isinstance(value, Cast) and value.type == DATE and _midnight(value.arg):
+        return value.arg
     return value if value.type in (type, NULL) else Cast(value, type)
+
+
+def _midnight(value: Scalar) -> bool:
+    """Whether it is a DATE's first instant, moved by whole days."""
+    match value:
+        case Call(name="+" | "-", args=(Cast(arg=day), Literal(value=int(span))), type=type):
+            return type == TIMESTAMP and day.type == DATE and span % 86_400_000_000 == 0
+        case _:
+            return False

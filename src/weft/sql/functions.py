@@ -147,12 +147,31 @@ def castable(source: DataType, target: DataType) -> bool:
     return source != BINARY
 
 
+def tryable(source: DataType, target: DataType) -> bool:
+    """Whether Spark has TRY_CAST from the one to the other: fewer than with CAST, and what does not fit is NULL."""
+    if {source.name, target.name} & {"TIMESTAMP", "DATE"} and (
+        source.numeric or target.numeric or BOOLEAN in (source, target)
+    ):
+        return False
+    return castable(source, target) and (target != BINARY or source in (STRING, BINARY, NULL))
+
+
 def _same(types: Sequence[DataType]) -> DataType:
     return DOUBLE if types[0] == NULL else types[0]
 
 
-def _rounded(types: Sequence[DataType]) -> DataType:
-    return DOUBLE if types[0].name in ("DECIMAL", "NULL") else types[0]
+def rounded_decimal(type: DataType, digits: int) -> DataType:
+    """ROUND of a DECIMAL to so many digits, as Spark types it: one more before the point, for 9.9.
+
+    >>> str(rounded_decimal(DataType("DECIMAL", 10, 2), 1)), str(rounded_decimal(DataType("DECIMAL", 10, 2), -9))
+    ('DECIMAL(10,1)', 'DECIMAL(10,0)')
+    """
+    precision, scale = as_decimal(type)
+    whole = precision - scale + 1
+    if digits < 0:
+        return DataType("DECIMAL", min(max(whole, 1 - digits), 38), 0)
+    kept = min(scale, digits)
+    return DataType("DECIMAL", min(whole + kept, 38), kept)
 
 
 def _whole(types: Sequence[DataType]) -> DataType:
@@ -210,7 +229,7 @@ _NUMBERS: Final = {
     "ceil": Function(1, 1, _whole, ("NUMERIC",)),
     "ceiling": Function(1, 1, _whole, ("NUMERIC",)),
     "floor": Function(1, 1, _whole, ("NUMERIC",)),
-    "round": Function(1, 2, _rounded, ("NUMERIC", "INTEGRAL"), constant=1),
+    "round": Function(1, 2, _same, ("NUMERIC", "INTEGRAL"), constant=1),
     "sqrt": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
     "exp": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),
     "ln": Function(1, 1, fixed(DOUBLE), ("NUMERIC",)),

@@ -26,7 +26,7 @@ from weft.algebra.scalar import Call, call
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
 from weft.sql.lower_predicate import lower_predicate
-from weft.sql.parse import place
+from weft.sql.places import place
 from weft.sql.refusal import only, refuse
 from weft.sql.scope import RESULTS, Scope, Variable
 

@@ -49,7 +49,7 @@ from weft.sql.lower_scalar import (
     lower_scalar,
     only_known_parts,
 )
-from weft.sql.parse import place
+from weft.sql.places import place
 from weft.sql.refusal import only, refuse
 from weft.sql.scope import Scope
 

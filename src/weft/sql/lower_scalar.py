@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar
-from weft.algebra.schema import BOOLEAN, DATE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
-from weft.sql.conversion import as_time, comparable, converted, typed
-from weft.sql.functions import (
-    AGGREGATES,
-    EXPANDING,
-    FUNCTIONS,
-    REACHING_OUT,
-    VOLATILE,
-    WINDOWS,
-    arithmetic,
-    castable,
-    common,
-    fits,
-)
-from weft.sql.parse import place
+from weft.sql.conversion import as_time, comparable, compared_as_text, converted, typed
+from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
+from weft.sql.intervals import interval
+from weft.sql.lower_arithmetic import combined
+from weft.sql.lower_calls import apply, extracted, unknown_function
+from weft.sql.places import place
 from weft.sql.refusal import only, refuse, spaced
-from weft.sql.scope import Scope, suggestion
+from weft.sql.scope import Scope
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
 COMPARISONS: Final[dict[type[exp.Expr], str]] = {
@@ -91,11 +82,13 @@ def _paren(node: exp.Paren, scope: Scope) -> Scalar:
 
 
 def _negative(node: exp.Neg, scope: Scope) -> Scalar:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return literals.number(node.this, negative=True)
     value = lower_scalar(node.this, scope)
     if not (value.type.numeric or value.type == INTERVAL):
         raise SqlError(f"- takes a number, not {value.type}", where=place(node))
-    if isinstance(value, Literal) and isinstance(value.value, (int, float, Decimal)):
-        return Literal(-value.value, value.type)
+    if isinstance(value, Literal) and value.type == INTERVAL and isinstance(value.value, int):
+        return Literal(-value.value, INTERVAL)
     return Call("negative", (value,), value.type)
 
 
@@ -139,34 +132,7 @@ def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
 
 
 def _arithmetic(operator: str, node: exp.Expr, scope: Scope) -> Scalar:
-    left, right = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
-    timely = _time_arithmetic(operator, left, right, node)
-    if timely is not None:
-        return timely
-    if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
-        raise SqlError(
-            f"{left.type} {operator} {right.type} has no meaning", where=place(node), hint="Convert with CAST(… AS …)."
-        )
-    return Call(operator, (left, right), arithmetic(operator, left.type, right.type))
-
-
-def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar | None:
-    times = (TIMESTAMP, DATE)
-    if operator in "+-" and left.type in times and right.type == INTERVAL:
-        return Call(operator, (converted(left, TIMESTAMP), right), TIMESTAMP)
-    if operator == "+" and left.type == INTERVAL and right.type in times:
-        return Call("+", (converted(right, TIMESTAMP), left), TIMESTAMP)
-    if operator == "-" and left.type in times and right.type in times:
-        return Call("-", (converted(left, TIMESTAMP), converted(right, TIMESTAMP)), INTERVAL)
-    if operator in "+-" and left.type == right.type == INTERVAL:
-        return Call(operator, (left, right), INTERVAL)
-    if operator == "*" and INTERVAL in (left.type, right.type) and (left.type.numeric or right.type.numeric):
-        number, span = (left, right) if right.type == INTERVAL else (right, left)
-        if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
-            assert isinstance(span.value, int)
-            return literals.length(number.value * span.value, node)
-        return Call("*", (span, number), INTERVAL)
-    return None
+    return combined(operator, lower_scalar(node.this, scope), lower_scalar(node.expression, scope), node)
 
 
 def _concat(node: exp.DPipe, scope: Scope) -> Scalar:
@@ -180,18 +146,19 @@ def _cast(node: exp.Cast, scope: Scope) -> Scalar:
     value = lower_scalar(node.this, scope)
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
-        return converted(as_time(value, target, node), target)
+        return as_time(value, target, node)
     if value.type == INTERVAL or target == INTERVAL:
         raise refuse(node.sql("spark"), node, "intervals are not converted")
-    if not castable(value.type, target):
+    tried = bool(node.args.get("safe"))
+    if not (tryable if tried else castable)(value.type, target):
         raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}")
-    return Cast(value, target)
+    return Call("try_cast", (value,), target) if tried else Cast(value, target)
 
 
 def _type(node: exp.Expr) -> DataType:
     text = node.sql("spark")
     try:
-        found = DataType.parse({"TIMESTAMP_NTZ": "TIMESTAMP", "TIMESTAMP_LTZ": "TIMESTAMP"}.get(text.upper(), text))
+        found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
     except ValueError:
         raise refuse(f"the type {text}", node, "Weft stores plain scalar types") from None
     if found in (NULL, INTERVAL):
@@ -206,6 +173,8 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
     conditions, values = [], []
     for branch in node.args["ifs"]:
         test = exp.EQ(this=subject.copy(), expression=branch.this) if subject is not None else branch.this
+        if isinstance(test.unnest(), exp.Null):
+            raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
         conditions.append(lower_boolean(test, scope))
         values.append(lower_scalar(branch.args["true"], scope))
     default = node.args.get("default")
@@ -217,6 +186,8 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
 
 def _if(node: exp.If, scope: Scope) -> Scalar:
     """IF(condition, then, otherwise) is a CASE of one branch."""
+    if isinstance(node.this.unnest(), exp.Null):
+        node.this.replace(exp.false())
     return _case(exp.Case(ifs=[node], default=node.args.get("false")), scope)
 
 
@@ -231,22 +202,33 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def lower(node: exp.Expr, scope: Scope) -> Scalar:
         if isinstance(node.expression, (exp.Any, exp.All)):
             raise refuse(f"{name.upper()} ANY or ALL", node, "write the patterns one by one with OR or AND")
-        parts = (lower_scalar(node.this, scope), lower_scalar(node.expression, scope))
-        if any(part.type not in (STRING, NULL) for part in parts):
+        value, pattern = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
+        if any(part.type not in (STRING, NULL) for part in (value, pattern)):
             raise SqlError(f"{name.upper()} compares strings", where=place(node))
+        like: Scalar = Call(name, (value, pattern), BOOLEAN)
         if name == "regexp_like":
-            _constant(name, 1, parts[1], "STRING", node)
-        elif isinstance(parts[1], Literal):
-            literals.pattern(str(parts[1].value), node)
-        like = Call(name, parts, BOOLEAN)
+            like = apply(name, [value, pattern], node)
+        elif not isinstance(pattern, Literal):
+            like = Case(((_is_pattern(pattern), like),), None, BOOLEAN)
+        elif pattern.value is not None:
+            literals.pattern(str(pattern.value), node)
         return Call("not", (like,), BOOLEAN) if node.args.get("negate") else like
 
     return lower
 
 
+def _is_pattern(pattern: Scalar) -> Scalar:
+    """Whether every \\ of a pattern stands before %, _ or another: Spark fails at a row where one does not."""
+    rest = pattern
+    for escape in ("\\\\", "\\%", "\\_"):  # the doubled first: what is left of a row of them is an odd one
+        rest = Call("replace", (rest, Literal(escape, STRING, fixed=True), Literal("", STRING, fixed=True)), STRING)
+    return Call("not", (Call("contains", (rest, Literal("\\", STRING, fixed=True)), BOOLEAN),), BOOLEAN)
+
+
 def _in_list(node: exp.In, scope: Scope) -> Scalar:
-    value = lower_scalar(node.this, scope)
-    pairs = [comparable(value, lower_scalar(item, scope), node) for item in listed(node)]
+    value, items = lower_scalar(node.this, scope), [lower_scalar(item, scope) for item in listed(node)]
+    compared_as_text([value, *items], node)
+    pairs = [comparable(value, item, node) for item in items]
     if len({left for left, _ in pairs}) > 1:  # each is compared in a type of its own
         return Call("or", tuple(Call("=", pair, BOOLEAN) for pair in pairs), BOOLEAN)
     return Call("in", (pairs[0][0], *(right for _, right in pairs)), BOOLEAN)
@@ -271,10 +253,7 @@ def _between(node: exp.Between, scope: Scope) -> Scalar:
 
 
 def _extract(node: exp.Extract, scope: Scope) -> Scalar:
-    name = node.this.name.lower()
-    if name not in FUNCTIONS or FUNCTIONS[name].takes != ("TIME",) or FUNCTIONS[name].result([]) != INT:
-        raise refuse(f"EXTRACT({name.upper()} …)", node, "it is not on the list of functions")
-    return _apply(name, [lower_scalar(node.expression, scope)], node)
+    return extracted(node.this.name.upper(), lower_scalar(node.expression, scope), node)
 
 
 def _now(node: exp.Expr, scope: Scope) -> Scalar:
@@ -288,50 +267,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     if name in NOW_NAMES and not node.expressions:
         return Now()
     if name not in FUNCTIONS:
-        raise _unknown_function(name, node)
-    return _apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
-
-
-def _unknown_function(name: str, node: exp.Expr) -> SqlError:
-    shown = f"{name.upper()}()"
-    if name in AGGREGATES:
-        return refuse(shown, node, "aggregates come in a later release")
-    if name in WINDOWS:
-        return refuse(shown, node, "window functions come in a later release")
-    if name in VOLATILE:
-        return refuse(shown, node, "it gives another value at every call, so no answer could be told to be new")
-    if name in REACHING_OUT:
-        return refuse(shown, node, "it runs code of the machine that Weft runs on")
-    if name in EXPANDING:
-        return refuse(shown, node, "it can make a row of any size out of a short one")
-    if name in ("current_date", "curdate"):
-        return refuse(shown, node, "NOW() rounded to a day comes in a later release", "Compare with NOW() itself.")
-    return refuse(shown, node, "it is not on the list of functions", suggestion(name, FUNCTIONS, "functions"))
-
-
-def _apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
-    function = FUNCTIONS[name]
-    if not function.least <= len(args) <= function.most:
-        wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
-        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(args)}", where=place(node))
-    for number, arg in enumerate(args):
-        family = function.takes[min(number, len(function.takes) - 1)]
-        if not fits(arg.type, family):
-            raise SqlError(f"{name.upper()} takes {family}, not {arg.type}", where=place(node))
-        if function.constant is not None and number >= function.constant:
-            _constant(name, number, arg, family, node)
-    try:
-        type = function.result([arg.type for arg in args])
-    except TypeError as error:
-        raise SqlError(f"{name.upper()}: {error} have no common type", where=place(node)) from None
-    return Call(name, tuple(args), type)
-
-
-def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
-        wanted = "a constant other than 0" if family == "INDEX" else "a constant"
-        reason = "with what a row may hold there the query would fail"
-        raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
+        raise unknown_function(name, node)
+    return apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
@@ -339,7 +276,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Literal: _literal,
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
-    exp.Interval: lambda node, scope: literals.interval(node),
+    exp.Interval: lambda node, scope: interval(node),
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _logical("and"),

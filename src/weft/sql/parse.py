@@ -17,6 +17,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from weft.errors import SqlError
+from weft.sql.places import WRITTEN
+from weft.sql.precedence import check_precedence
 
 _STATEMENTS: Final = (
     exp.Alter, exp.Cache, exp.Copy, exp.Declare, exp.Delete, exp.Describe, exp.Drop, exp.Insert, exp.Kill, exp.LoadData,
@@ -31,6 +33,13 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 class QueryText(Spark):
     """Spark's dialect with every function left as typed; CAST and EXTRACT keep their own syntax."""
 
+    class Tokenizer(Spark.Tokenizer):
+        """Knows no operators ISNULL and NOTNULL: to Spark they are names, here of a column of the answer."""
+
+        KEYWORDS: ClassVar[dict[str, Any]] = {
+            word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")
+        }
+
     class Parser(SparkParser):
         """Knows no function by name."""
 
@@ -41,11 +50,19 @@ class QueryText(Spark):
             if name in SparkParser.FUNCTION_PARSERS
         }
 
+        def _parse_paren(self) -> exp.Expr | None:
+            """Marks the parentheses of the text: the parser makes others of its own."""
+            found = super()._parse_paren()
+            if isinstance(found, exp.Paren):
+                found.meta[WRITTEN] = True
+            return found
+
 
 def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     """The AST of the one query in ``text``.
 
-    Raises SqlError where the text is not exactly one query (SELECT, set operations, VALUES).
+    Raises SqlError where the text is not exactly one query (SELECT, set operations, VALUES), or where Spark would group
+    its operators differently.
     """
     if len(text) > MAX_TEXT:
         raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
@@ -66,6 +83,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
             f"this is not a query but {_kind(statement)}",
             hint="A standing query begins with SELECT and changes nothing.",
         )
+    check_precedence(statement)
     return statement
 
 
@@ -92,14 +110,3 @@ def _not_sql(error: SqlglotError) -> SqlError:
     message = re.sub(r" but got <Token .*?>(?=,|$)", "", message)
     shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
     return SqlError(shown, where=where, hint="Weft reads one SELECT in Spark's dialect.")
-
-
-def place(node: exp.Expr, text: str = "") -> str | None:
-    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
-    for part in node.walk():
-        line, column = part.meta.get("line"), part.meta.get("col")
-        if isinstance(line, int) and isinstance(column, int):
-            start, end = part.meta.get("start"), part.meta.get("end")
-            width = (end - start) if isinstance(start, int) and isinstance(end, int) else 0
-            return f"line {line}, column {max(1, column - width)}"
-    return None

@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.parse import place
+from weft.sql.places import place
 
 _LATER: Final = {
     "group": ("GROUP BY", "aggregates come in a later release"),

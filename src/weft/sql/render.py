@@ -39,7 +39,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, columns
-from weft.algebra.schema import INTERVAL, DataType
+from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 from weft.sql.identifiers import quoted
@@ -48,6 +48,7 @@ _INFIX: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
 )
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
+_DEEPEST: Final = 4
 _UNITS: Final = (
     (86_400_000_000, "DAY"),
     (3_600_000_000, "HOUR"),
@@ -113,6 +114,9 @@ def scalar(value: Scalar) -> str:
             return f":{label}"
         case Now():
             return "NOW()"
+        case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not _within_calendar(arg):
+            days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
+            return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"
         case Cast(arg=arg, type=type):
             return f"CAST({scalar(arg)} AS {spelled(type)})"
         case Case(branches=branches, default=default):
@@ -137,8 +141,10 @@ def _call(value: Call) -> str:
         return f"{_operand(args[0])} {value.name.upper()}"
     if value.name == "not":
         return f"NOT {_operand(args[0])}"
-    if value.name == "negative":
-        return f"-{_operand(args[0])}"
+    if value.name == "negative":  # a number right behind a - would be another constant, of another type
+        return f"-({scalar(args[0])})" if isinstance(args[0], Literal) else f"-{_operand(args[0])}"
+    if value.name == "try_cast":
+        return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
     if value.name == "in" and args[1].type.name == "ARRAY" and not isinstance(args[1], Literal):
         return f"ARRAY_CONTAINS({scalar(args[1])}, {scalar(args[0])})"
     if value.name == "in":
@@ -147,11 +153,31 @@ def _call(value: Call) -> str:
 
 
 def _tried(value: Call) -> bool:
-    """Whether a row has a say in an interval: too long a one has no sum or product, which then is NULL, no error."""
+    """Whether a row has a say in how far a sum of times goes: one that goes too far is NULL then, and no error."""
     if value.name == "*":
         return value.type == INTERVAL and bool(columns(value))
-    own = (arg for arg in value.args if arg.type == INTERVAL and isinstance(arg, Call))
-    return value.name in _TRIED and any(columns(arg) for arg in own)
+    timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
+    return timely and bool(columns(value)) and not all(_within_calendar(arg) for arg in value.args)
+
+
+def _within_calendar(value: Scalar, depth: int = 0) -> bool:
+    """Whether it is a time near the years 1 to 9999, or a length between two such times.
+
+    Spark's own range is thirty times as wide: a few sums of what is within it stay within 64 bits.
+    """
+    match value:
+        case ColumnRef() | Literal() | Param() | Now():
+            return True
+        case Cast(arg=ColumnRef(type=source), type=type):
+            return {source.name, type.name} == {"DATE", "TIMESTAMP"}
+        case Cast(arg=arg, type=type):
+            return {arg.type.name, type.name} == {"DATE", "TIMESTAMP"} and _within_calendar(arg, depth)
+        case Call(name="+" | "-", args=args):
+            return depth < _DEEPEST and all(_within_calendar(arg, depth + 1) for arg in args)
+        case Call(name="greatest" | "least" | "coalesce" | "ifnull" | "nvl", args=args):
+            return all(_within_calendar(arg, depth) for arg in args)
+        case _:
+            return not columns(value)
 
 
 def _operand(value: Scalar) -> str:

@@ -1,0 +1,139 @@
+"""INTERVAL constants, read as Spark reads them: microseconds, and whether they count whole days.
+
+Months, quarters and years have no fixed length and are refused for now.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import INTERVAL
+from weft.errors import SqlError
+from weft.sql.places import place
+from weft.sql.refusal import refuse
+
+UNITS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 7 * 86_400_000_000,
+}
+LONGEST: Final = 3_652_059 * UNITS["DAY"]
+"""From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
+_CALENDAR: Final = ("MONTH", "QUARTER", "YEAR")
+_FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
+_AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
+_PART: Final = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s+([A-Za-z]+)(?=\s|$)", re.ASCII)
+_SPAN: Final = re.compile(r"[+-]?\d{1,18}(?:[ :]\d{1,2})*(?:\.\d{1,9})?", re.ASCII)
+
+
+def interval(node: exp.Interval) -> Literal:
+    """INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours', INTERVAL '1 12:00:00' DAY TO SECOND: microseconds.
+
+    Raises SqlError for what Spark would not read, and for what is longer than the calendar.
+    """
+    text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
+    if sign < 0 and (unit is None or text.strip().startswith(("-", "+"))):
+        raise SqlError("an INTERVAL takes one sign", where=place(node), hint="Write -INTERVAL …, with one - in all.")
+    if isinstance(unit, exp.IntervalSpan):
+        return length(sign * _span(text, unit, node), node)
+    if unit is None:
+        return length(sum(_amount(amount, name, node) for amount, name in _parts(text, node)), node)
+    return length(sign * _amount(text, unit.name, node), node)
+
+
+def counts_days(node: exp.Interval) -> bool:
+    """Whether Spark's type of the constant is INTERVAL DAY: added to a DATE it gives a DATE."""
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        return False
+    names = [unit.name] if unit is not None else [name for _, name in _parts(_text(node), node)]
+    return all(name.upper().removesuffix("S") in ("DAY", "WEEK") for name in names)
+
+
+def length(micros: int, node: exp.Expr) -> Literal:
+    """An interval; raises SqlError for one that is longer than the calendar."""
+    if abs(micros) > LONGEST:
+        raise SqlError(f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long", where=place(node))
+    return Literal(micros, INTERVAL)
+
+
+def unit_length(name: str, node: exp.Expr) -> int:
+    """Microseconds of a unit, singular or plural; calendar units are refused."""
+    folded = name.upper().removesuffix("S")
+    if folded in _CALENDAR:
+        raise refuse(
+            f"INTERVAL … {folded}",
+            node,
+            "months and years have no fixed length; calendar units come in a later release",
+            "Write days, for example INTERVAL 30 DAYS.",
+        )
+    if folded not in UNITS:
+        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"Units: {', '.join(UNITS)}.")
+    return UNITS[folded]
+
+
+def _text(node: exp.Interval) -> str:
+    value = node.this.this if isinstance(node.this, exp.Neg) else node.this
+    if not isinstance(value, exp.Literal):
+        raise SqlError(
+            "an INTERVAL takes a number",
+            where=place(node),
+            hint="Multiply instead: days * INTERVAL 1 DAY.",
+        )
+    return value.name
+
+
+def _amount(text: str, unit: str, node: exp.Expr) -> int:
+    each, found = unit_length(unit, node), _AMOUNT.fullmatch(text)
+    if found is None:
+        raise SqlError(f"{text!r} is not a number of {unit.upper()}", where=place(node), hint=_LIKE)
+    sign, whole, fraction = found.groups()
+    if fraction is not None and each != UNITS["SECOND"]:
+        raise SqlError(
+            f"{text} {unit.upper()}: only seconds have a fraction",
+            where=place(node),
+            hint="Write a smaller unit, for example INTERVAL 36 HOURS.",
+        )
+    exact = Decimal(f"{sign}{whole}.{fraction or 0}") * each
+    if exact != exact.to_integral_value():
+        raise SqlError(f"INTERVAL {text} {unit.upper()} is finer than a microsecond", where=place(node))
+    return int(exact)
+
+
+def _parts(text: str, node: exp.Expr) -> list[tuple[str, str]]:
+    rest = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
+    if not rest.strip() or _PART.sub("", rest).strip():
+        raise SqlError(f"{text!r} is not an interval", where=place(node), hint=_LIKE)
+    return _PART.findall(rest)
+
+
+def _span(text: str, span: exp.IntervalSpan, node: exp.Expr) -> int:
+    first, last = span.this.name.upper(), span.expression.name.upper()
+    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
+        unit_length(first, node)
+        raise SqlError(f"INTERVAL … {first} TO {last} is not taken", where=place(node))
+    wanted = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    text = text.strip()
+    pieces = re.split(r"[ :]", text.lstrip("+-"))
+    shape = " ".join(wanted[:1]) + (" " if first == "DAY" else ":") + ":".join(wanted[1:])
+    signs = [" " if unit == "DAY" else ":" for unit in wanted[:-1]]
+    if _SPAN.fullmatch(text) is None or re.findall(r"[ :]", text) != signs or ("." in text and last != "SECOND"):
+        raise SqlError(f"{text!r} is not an interval {first} TO {last}: {shape}", where=place(node), hint=_LIKE)
+    for piece, unit in zip(pieces[1:], wanted[1:], strict=True):
+        most = 23 if unit == "HOUR" else 59
+        if int(piece.partition(".")[0]) > most:
+            raise SqlError(f"{text!r} has {piece} for {unit}, more than {most}", where=place(node))
+    sign = -1 if text.startswith("-") else 1
+    return sign * sum(_amount(piece, unit, node) for piece, unit in zip(pieces, wanted, strict=True))
+
+
+_LIKE: Final = "Write it like INTERVAL 4 WEEKS or INTERVAL '1 12:00:00' DAY TO SECOND."

@@ -1,0 +1,88 @@
+"""+, -, *, / and % of numbers and of times, typed as Spark types them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Call, Cast, Literal, Scalar
+from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, NULL, TIMESTAMP, DataType
+from weft.errors import SqlError
+from weft.sql import intervals
+from weft.sql.conversion import converted
+from weft.sql.functions import arithmetic
+from weft.sql.places import place
+
+_TIMES = (TIMESTAMP, DATE)
+_OF_DAYS = "weft_of_days"
+"""Marks a difference of two DATEs in the parser's tree: Spark's type of it is INTERVAL DAY."""
+
+
+def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar:
+    """``left operator right``; raises SqlError for types that have no such operator."""
+    timely = _time_arithmetic(operator, left, right, node)
+    if timely is not None:
+        return timely
+    if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
+        raise SqlError(
+            f"{left.type} {operator} {right.type} has no meaning", where=place(node), hint="Convert with CAST(… AS …)."
+        )
+    left, right = beside_decimal(left, right, node), beside_decimal(right, left, node)
+    return Call(operator, (left, right), arithmetic(operator, left.type, right.type))
+
+
+def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
+    """A whole constant beside a DECIMAL has as many digits as are written, not those of its type."""
+    if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
+        return value
+    if isinstance(value, Cast) and isinstance(value.arg, Literal):  # 3L and CAST(3 AS BIGINT) are one to the parser
+        raise SqlError(
+            "a constant of a type of its own beside a DECIMAL",
+            where=place(node),
+            hint="Write the number alone, or CAST(… AS DECIMAL(p, 0)) with the digits that you mean.",
+        )
+    if not isinstance(value, Literal) or not isinstance(value.value, int):
+        return value
+    return Literal(Decimal(value.value), DataType("DECIMAL", len(str(abs(value.value))), 0))
+
+
+def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar | None:
+    if operator == "+" and left.type == INTERVAL and right.type in _TIMES:
+        return _moved("+", right, left, node.this)
+    if operator in "+-" and left.type in _TIMES and right.type == INTERVAL:
+        return _moved(operator, left, right, node.expression)
+    if operator == "-" and left.type in _TIMES and right.type in _TIMES:
+        node.meta[_OF_DAYS] = left.type == right.type == DATE
+        return Call("-", (converted(left, TIMESTAMP), converted(right, TIMESTAMP)), INTERVAL)
+    if operator in "+-" and left.type == right.type == INTERVAL:
+        return Call(operator, (left, right), INTERVAL)
+    if operator == "*" and INTERVAL in (left.type, right.type) and (left.type.numeric or right.type.numeric):
+        number, span = (left, right) if right.type == INTERVAL else (right, left)
+        if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
+            assert isinstance(span.value, int)
+            return intervals.length(number.value * span.value, node)
+        return Call("*", (span, number), INTERVAL)
+    return None
+
+
+def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
+    """``time`` later or earlier; a DATE stays one where the interval, written as ``node``, counts days."""
+    moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
+    return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
+
+
+def _counts_days(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Interval):
+        return intervals.counts_days(node)
+    if isinstance(node, (exp.Paren, exp.Neg)):
+        return _counts_days(node.this)
+    if isinstance(node, (exp.Add, exp.Sub)):
+        return bool(node.meta.get(_OF_DAYS)) or (_counts_days(node.this) and _counts_days(node.expression))
+    if isinstance(node, exp.If):
+        return all(_counts_days(node.args[key]) for key in ("true", "false") if node.args.get(key) is not None)
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        values = [branch.args["true"] for branch in node.args["ifs"]] + ([default] if default is not None else [])
+        return all(_counts_days(value) or isinstance(value, exp.Null) for value in values)
+    return False

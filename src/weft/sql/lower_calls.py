@@ -1,0 +1,131 @@
+"""Calls of functions: the number, the types and the constants of their arguments, and the type of what they give."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Call, Literal, Scalar
+from weft.algebra.schema import STRING, TIMESTAMP, DataType
+from weft.errors import SqlError
+from weft.sql.conversion import converted
+from weft.sql.functions import (
+    AGGREGATES,
+    EXPANDING,
+    FUNCTIONS,
+    REACHING_OUT,
+    VOLATILE,
+    WINDOWS,
+    Function,
+    fits,
+    rounded_decimal,
+)
+from weft.sql.lower_arithmetic import beside_decimal
+from weft.sql.patterns import check_pattern, check_replacement
+from weft.sql.places import place
+from weft.sql.refusal import refuse
+from weft.sql.scope import suggestion
+
+_EXTRACTED: Final = {
+    "YEAR": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "WEEK": "weekofyear",
+    "DAY": "day",
+    "DAYOFWEEK": "dayofweek",
+    "DOW": "dayofweek",
+    "DOY": "dayofyear",
+    "HOUR": "hour",
+    "MINUTE": "minute",
+}
+_SECONDS: Final = DataType("DECIMAL", 8, 6)
+
+
+def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
+    """The function ``name`` of the allow-list; raises SqlError for arguments that Spark would refuse, at once or at
+    some row."""
+    function = FUNCTIONS[name]
+    _fitting(name, function, args, node)
+    if name == "mod":
+        args = [beside_decimal(args[0], args[1], node), beside_decimal(args[1], args[0], node)]
+    try:
+        type = function.result([arg.type for arg in args])
+    except TypeError as error:
+        raise SqlError(f"{name.upper()}: {error} have no common type", where=place(node)) from None
+    if (type == TIMESTAMP and function.takes == ("ANY",)) or name in ("hour", "minute", "second"):
+        args = [converted(arg, TIMESTAMP) for arg in args]
+    if name == "round":
+        type = _rounded(type, args)
+    if name.startswith("regexp_"):
+        _regular(name, args, node)
+    return Call(name, tuple(args), type)
+
+
+def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
+    """EXTRACT(field FROM value), which has names of its own for what the functions give; seconds have decimals."""
+    if field == "SECOND":
+        _fitting("extract", FUNCTIONS["second"], [value], node)
+        return Call("date_part", (Literal(field, STRING, fixed=True), converted(value, TIMESTAMP)), _SECONDS)
+    if field not in _EXTRACTED:
+        known = ", ".join([*_EXTRACTED, "SECOND"])
+        raise refuse(f"EXTRACT({field} …)", node, "it is not on the list", f"The fields are {known}.")
+    return apply(_EXTRACTED[field], [value], node)
+
+
+def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) -> None:
+    if not function.least <= len(args) <= function.most:
+        wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
+        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(args)}", where=place(node))
+    for number, arg in enumerate(args):
+        family = function.takes[min(number, len(function.takes) - 1)]
+        if not fits(arg.type, family):
+            raise SqlError(f"{name.upper()} takes {family}, not {arg.type}", where=place(node))
+        if function.constant is not None and number >= function.constant:
+            _constant(name, number, arg, family, node)
+
+
+def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
+    if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
+        wanted = "a constant other than 0" if family == "INDEX" else "a constant"
+        reason = "with what a row may hold there the query would fail"
+        raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
+
+
+def unknown_function(name: str, node: exp.Expr) -> SqlError:
+    """The error to raise for a function that is not on the list, with the reason."""
+    shown = f"{name.upper()}()"
+    if name in AGGREGATES:
+        return refuse(shown, node, "aggregates come in a later release")
+    if name in WINDOWS:
+        return refuse(shown, node, "window functions come in a later release")
+    if name in VOLATILE:
+        return refuse(shown, node, "it gives another value at every call, so no answer could be told to be new")
+    if name in REACHING_OUT:
+        return refuse(shown, node, "it runs code of the machine that Weft runs on")
+    if name in EXPANDING:
+        return refuse(shown, node, "it can make a row of any size out of a short one")
+    if name in ("current_date", "curdate"):
+        return refuse(shown, node, "NOW() rounded to a day comes in a later release", "Compare with NOW() itself.")
+    return refuse(shown, node, "it is not on the list of functions", suggestion(name, FUNCTIONS, "functions"))
+
+
+def _rounded(type: DataType, args: list[Scalar]) -> DataType:
+    digits = args[1].value if len(args) > 1 and isinstance(args[1], Literal) else 0
+    return rounded_decimal(type, digits if isinstance(digits, int) else 0) if type.name == "DECIMAL" else type
+
+
+def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
+    """Checks the constants of a function of regular expressions."""
+    constants = [arg.value for arg in args[1:] if isinstance(arg, Literal)]
+    groups = check_pattern(str(constants[0]), node)
+    if name == "regexp_replace":
+        check_replacement(str(constants[1]), groups, node)
+    if name == "regexp_extract":
+        wanted = constants[1] if len(constants) > 1 else 1
+        if not isinstance(wanted, int) or not 0 <= wanted <= groups:
+            raise SqlError(
+                f"REGEXP_EXTRACT asks for group {wanted!r}, and {constants[0]!r} has {groups}",
+                where=place(node),
+                hint="Group 0 is the whole match; without a third argument it is group 1.",
+            )

@@ -1,0 +1,122 @@
+"""Which operator binds tighter: a text that the parser reads in another way than Spark does is refused.
+
+The parser puts IN, BETWEEN, LIKE and IS above the comparisons, ``=`` below ``<``, ``||`` below ``+``, and takes NOT
+for an operand; Spark does not (grammar of Spark 4.1, ``booleanExpression`` and ``valueExpression``). A tree whose
+every operand would keep its place in Spark's grammar without parentheses is what Spark reads; in any other the two
+may differ, and parentheses tell which is meant.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.errors import SqlError
+from weft.sql.places import WRITTEN, place
+
+_OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _PRIMARY = range(9)
+"""Spark's levels, from the loosest to the tightest."""
+
+_BINARY: Final[dict[type[exp.Expr], int]] = {
+    exp.Or: _OR,
+    exp.And: _AND,
+    exp.EQ: _COMPARISON,
+    exp.NEQ: _COMPARISON,
+    exp.LT: _COMPARISON,
+    exp.LTE: _COMPARISON,
+    exp.GT: _COMPARISON,
+    exp.GTE: _COMPARISON,
+    exp.Add: _SUM,
+    exp.Sub: _SUM,
+    exp.DPipe: _SUM,
+    exp.Mul: _PRODUCT,
+    exp.Div: _PRODUCT,
+    exp.Mod: _PRODUCT,
+}
+_PREDICATES: Final = (
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)
+_BOUNDS: Final = ("this", "expression", "low", "high")
+"""The operands of a predicate that stand beside it without brackets."""
+
+
+def check_precedence(statement: exp.Expr) -> None:
+    """Raises SqlError, naming the place, for operators that Spark would group in another way than the parser did."""
+    for node in statement.walk():
+        level = _level(node)
+        if level == _PRIMARY:
+            continue
+        if isinstance(node, _PREDICATES):
+            least = dict.fromkeys(_BOUNDS, _COMPARISON)
+            if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):  # <=> or IS [NOT] DISTINCT FROM: what both read
+                least = {"this": _SUM, "expression": _SUM}
+        elif isinstance(node, (exp.Not, exp.Neg)):
+            least = {"this": level}
+        else:
+            least = {"this": level, "expression": level + (level > _AND)}
+        for key, lowest in least.items():
+            operand = node.args.get(key)
+            if isinstance(operand, exp.Expr) and _level(operand) < lowest and not _one_interval(operand):
+                raise _ambiguous(node, operand)
+
+
+def _level(node: exp.Expr) -> int:
+    if isinstance(node, exp.Paren) and not node.meta.get(WRITTEN):
+        return _level(node.this)
+    if isinstance(node, exp.Not):
+        return _PREDICATE if isinstance(node.this, _PREDICATES) else _NOT
+    if isinstance(node, _PREDICATES):
+        return _PREDICATE
+    if isinstance(node, exp.Neg):
+        return _SIGN
+    return _BINARY.get(type(node), _PRIMARY)
+
+
+def _one_interval(node: exp.Expr) -> bool:
+    """``INTERVAL 1 DAY 2 HOURS`` is read as a sum."""
+    if isinstance(node, exp.Add):
+        return _one_interval(node.this) and _one_interval(node.expression)
+    return isinstance(node, exp.Interval)
+
+
+def _ambiguous(node: exp.Expr, operand: exp.Expr) -> SqlError:
+    return SqlError(
+        f"{_sign(operand)} beside {_sign(node)} is ambiguous: Spark groups {node.sql('spark')} in another way",
+        where=place(operand) or place(node),
+        hint=f"Put parentheses where they are meant, for example ({operand.sql('spark')}).",
+    )
+
+
+_SIGNS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Neg: "-",
+    exp.DPipe: "||",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.ILike: "ILIKE",
+    exp.RegexpLike: "RLIKE",
+    exp.NullSafeEQ: "<=>",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+
+
+def _sign(node: exp.Expr) -> str:
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Not) and _level(node) == _PREDICATE):
+        node = node.this
+    return _SIGNS.get(type(node), type(node).__name__.upper())

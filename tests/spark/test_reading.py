@@ -1,0 +1,188 @@
+"""An expression means to Weft what it means to Spark: type and value, row by row, over values that are hard to treat.
+
+Each text is evaluated twice over one table: as it was written, by Spark itself, and as Weft reads and renders it.  Weft
+may refuse a text; it may give NULL for a row at which Spark would fail; it may never give anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from weft.execution.session import spark_errors
+
+from drawn_expressions import COLUMNS, Expressions
+from netnews import table
+from weft.algebra.schema import DataType
+from weft.errors import SqlError
+from weft.planning.plan import plan
+from weft.sql import render
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = {"odd": table(1, "odd", {name: DataType.parse(kind) for name, kind in COLUMNS.items()})}
+_ROWS = r"""
+1 | 1 | 1 | 1 | 1 | 1 | 1 | a | a% | true | false | 2000-01-01 | 1999-12-31 | 2000-01-01 12:00:00 | 2000-01-01 | a
+0 | 0 | 0 | 0 | -0.0 | 0 | 0 | | a | false | false | 1970-01-01 | 2000-01-01 | 1970-01-01 | 1999-12-31 23:00:00 |
+7 | 12 | 100 | 0.5 | 1.5 | 1.5 | 2.25 | 12 | _2 | true | true | 2000-02-29 | 2000-02-01
+  | 2000-01-01 12:00:01.5 | 1999-01-01 | A
+2 | 300 | 9 | 3 | -4 | 2.55 | 0.1 | 2000-01-01 12:00:00 | %a | false | true | 1993-04-05 | 1993-04-05
+  | 1993-04-05 | 2000-01-01 | b
+-128 | -2147483648 | -9223372036854775808 | Infinity | NaN | 99999999.99 | 9999999999999999999999999999.9 | (\%_ | \
+  | true | NULL | 9999-12-31 | 0001-01-01 | 9999-12-31 23:59:59.999999 | 0001-01-01 | ÿ
+127 | 2147483647 | 9223372036854775807 | NaN | 1e308 | -1.5 | -1.5 | 200000-01-01 | $5
+  | NULL | true | 0001-01-01 | 9999-12-31 | 0001-01-01 | 9999-12-31 | \\
+3 | -5 | 4611686018427387904 | 1e38 | -Infinity | -0.01 | 1e-10 | $1 | a\b | true | false | 2000-01-01 | 2000-01-01
+  | 2000-01-01 00:00:00.000001 | 2000-01-01 | x
+"""
+ROWS = [*_ROWS.strip().replace("\n  |", " |").split("\n"), " | ".join(["NULL"] * len(COLUMNS))]
+TAME = 4
+"""The first rows hold what nothing overflows on."""
+BATCH = 100
+Pair: TypeAlias = "tuple[str, str, str]"
+"""A text, how Weft renders it, and the type that Weft says it has."""
+
+
+@dataclass
+class Reading:
+    """What became of the expressions that were read."""
+
+    agreed: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Those at which Spark fails for some row, and Weft does not."""
+
+
+def make_table(spark: SparkSession) -> None:
+    """The view ``odd``, ``tame`` of its first rows, and ``odd_N`` of each row alone."""
+    names = ", ".join(f"{name}_" for name in COLUMNS)
+    cast = ", ".join(f"CAST({name}_ AS {kind}) AS {name}" for name, kind in COLUMNS.items())
+    rows = [f"({', '.join(_cell(cell.strip()) for cell in row.split('|'))})" for row in ROWS]
+    alone = ((f"odd_{number}", [row]) for number, row in enumerate(rows))
+    for view, these in (("odd", rows), ("tame", rows[:TAME]), *alone):
+        text = f"SELECT {cast}, TIMESTAMP '2000-01-01' AS ts FROM VALUES {', '.join(these)} AS u({names})"
+        spark.sql(text).createOrReplaceTempView(view)
+
+
+def _cell(text: str) -> str:
+    return text if text == "NULL" else f"r'{text}'"
+
+
+def read(spark: SparkSession, texts: Sequence[str], *, each: bool) -> Reading:
+    """Reads every text in both ways; with ``each``, one at which Spark fails is looked at row by row, else on the tame
+    rows only."""
+    reading = Reading()
+    pairs: list[Pair] = []
+    for text in texts:
+        try:
+            found = plan(f"SELECT {text} AS c FROM odd", TABLES).query
+        except SqlError as error:
+            reading.refused[text] = str(error)
+            continue
+        pairs.append((text, render.scalar(found.outputs[0].value), str(found.types[0])))
+    pairs.sort(key=lambda pair: bool(FAILING.search(pair[0])))  # those that may fail come last, together
+    for start in range(0, len(pairs), BATCH):
+        _compare(spark, pairs[start : start + BATCH], reading, each)
+    return reading
+
+
+FAILING = re.compile(r"\* INTERVAL|LIKE|AS TIMESTAMP|TIMESTAMP_MICROS")
+"""Where Spark may fail at a row."""
+
+
+def _compare(spark: SparkSession, pairs: list[Pair], reading: Reading, each: bool) -> None:
+    """Compares a batch; takes it in two where Spark refuses it, or fails at a row, down to the expression that does."""
+    rendered = [shown for _, shown, _ in pairs]
+    both = [*(text for text, _, _ in pairs), *rendered]
+    found = _evaluated(spark, both, "odd")
+    if isinstance(found, Exception) and not each and not isinstance(_evaluated(spark, rendered, "odd"), Exception):
+        found = _evaluated(spark, both, "tame")
+    if isinstance(found, Exception):
+        if len(pairs) == 1:
+            _alone(spark, *pairs[0], str(found), reading)
+            return
+        _compare(spark, pairs[: len(pairs) // 2], reading, each)
+        _compare(spark, pairs[len(pairs) // 2 :], reading, each)
+        return
+    kinds, rows = found
+    for n, (text, shown, said) in enumerate(pairs):
+        values = [(row[n], row[len(pairs) + n]) for row in rows]
+        _judge(text, shown, said, kinds[n], kinds[len(pairs) + n], values, reading)
+
+
+def _evaluated(spark: SparkSession, texts: Sequence[str], view: str) -> tuple[list[str], list[Any]] | Exception:
+    """Types and values, as strings, of several expressions over a view."""
+    items = ", ".join(f"{text} AS c{n}" for n, text in enumerate(texts))
+    try:
+        data = spark.sql(f"SELECT {items} FROM {view} AS odd")
+        kinds = [field.dataType.simpleString().upper() for field in data.schema.fields]
+        return kinds, data.selectExpr(*(f"CAST({name} AS STRING)" for name in data.columns)).collect()
+    except spark_errors() as error:
+        return error
+
+
+def _judge(
+    text: str, shown: str, said: str, asked: str, got: str, rows: list[tuple[Any, Any]], reading: Reading
+) -> None:
+    different = [(spark_s, weft_s) for spark_s, weft_s in rows if spark_s != weft_s]
+    if said != asked or got != asked:
+        reading.wrong[text] = f"Spark: {asked}, Weft says {said}, rendered {shown}: {got}"
+    elif different:
+        reading.wrong[text] = f"(Spark, Weft) {different}, rendered {shown}"
+    else:
+        reading.agreed.append(text)
+
+
+def _alone(spark: SparkSession, text: str, shown: str, said: str, problem: str, reading: Reading) -> None:
+    """An expression at which Spark fails: Weft must not, and agrees at every row at which Spark does not."""
+    mine = _evaluated(spark, [shown], "odd")
+    rows, kinds = [], set()
+    for number in range(len(ROWS)):
+        found = _evaluated(spark, [text, shown], f"odd_{number}")
+        if not isinstance(found, Exception):
+            kinds.add(tuple(found[0]))
+            rows.append((found[1][0][0], found[1][0][1]))
+    if isinstance(mine, Exception) or len(kinds) != 1:
+        reading.wrong[text] = f"refused: {problem[:200]}; rendered {shown}"
+        return
+    reading.failed[text] = problem
+    _judge(text, shown, said, *kinds.pop(), rows, reading)
+
+
+def told(reading: Reading) -> str:
+    """What is wrong, one expression after another."""
+    return "\n".join(f"{text}\n    {problem}" for text, problem in islice(reading.wrong.items(), 40))
+
+
+def written() -> list[str]:
+    """The written cases, of which every one that was mended once is one."""
+    lines = (Path(__file__).parent / "expressions.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("# ")]
+
+
+def test_the_written_expressions(spark: SparkSession) -> None:
+    texts = written()
+    assert len(texts) == len(set(texts)) >= 400
+    make_table(spark)
+    reading = read(spark, texts, each=True)
+    assert not reading.wrong, told(reading)
+    assert len(reading.agreed) > 550
+    assert reading.failed, "no row at which Spark fails was among them"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_expressions(spark: SparkSession, seed: int) -> None:
+    drawn, texts = Expressions(seed), dict[str, None]()
+    while len(texts) < 500:
+        texts[drawn.draw()] = None
+    make_table(spark)
+    reading = read(spark, list(texts), each=False)
+    assert not reading.wrong, told(reading)
+    assert len(reading.refused) < 0.25 * len(texts)

@@ -26,6 +26,8 @@ from weft.derivation.lift import bind_params, lift
 from weft.derivation.localize import localize
 from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
+from weft.derivation.size import size
+from weft.errors import SqlError
 from weft.planning.names import apart, numbered, numbered_columns, renumbered
 from weft.sql import render
 from weft.sql.branch import branch_sql, query_sql
@@ -33,6 +35,9 @@ from weft.sql.lower import bind
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table; no user's begins with _."""
+MOST_SOURCES: Final = 1_000
+"""Tables that all branches of a plan may name, subqueries' included: some 400 kB of SQL.  It is looked at twice: before
+anything is derived, so that deriving cannot take long, and after, since far names bring domains with them."""
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
 """Where a window that is open at its beginning begins, where a branch asks for it."""
 
@@ -125,9 +130,21 @@ class Plan:
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compiles a query's text over ``tables`` (by name).  Raises SqlError for what cannot stand."""
+    """Compiles a query's text over ``tables`` (by name).  Raises SqlError for what cannot stand, or is too large."""
     lifted = lift(canonical(normalize(bind(text, tables))))
-    return Plan(lifted.query, lifted.values, from_now)
+    _within(size(lifted.query).sources)
+    found = Plan(lifted.query, lifted.values, from_now)
+    _within(sum(1 for event in found.branches for _ in scans(localize(event).relation)))
+    return found
+
+
+def _within(sources: int) -> None:
+    if sources > MOST_SOURCES:
+        raise SqlError(
+            f"what the query comes to names {sources:,} tables, more than {MOST_SOURCES:,}: each table and comparison "
+            "with NOW() is a branch, in which all others are judged, and a NOT EXISTS grows with each level of nesting",
+            hint="Take it apart into several queries: one may read another's answers, FROM results.NAME.",
+        )
 
 
 def for_one(

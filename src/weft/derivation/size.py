@@ -1,0 +1,127 @@
+"""How much a query's branches come to, told before anything is derived.
+
+Every table, VALUES and threshold may drive a branch, and is judged in every other's; a NOT EXISTS is written once more
+in each branch that its body drives, and so grows with each level of nesting.  The sizes are those of the rules of
+``derivation.replay`` and of the merge, added up without making the branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.algebra.relation import (
+    And,
+    Distinct,
+    Exists,
+    Join,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    Union,
+    Values,
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of events: how many ``branches``, and how many ``sources`` they name in all, subqueries' included."""
+
+    branches: int
+    sources: int
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.branches + other.branches, self.sources + other.sources)
+
+    def beside(self, sources: int, copies: int = 1) -> Size:
+        """Each event joined with a relation of so many sources and blocks."""
+        return Size(self.branches * copies, (self.sources + self.branches * sources) * copies)
+
+
+NOTHING = Size(0, 0)
+
+
+def size(query: Query) -> Size:
+    """Of the branches of Q^I.
+
+    >>> from shown import M, R, TIED, ids
+    >>> size(ids(Select(M, NotExists(Select(R, TIED)))))
+    Size(branches=1, sources=2)
+    """
+    return _turns(query.input, starting=True)
+
+
+def _turns(node: Relation | Predicate, *, starting: bool) -> Size:
+    match node:
+        case Scan(table=table):
+            return Size(1, 1) if starting or not table.append_only else NOTHING
+        case Values():
+            return Size(1, 1) if starting else NOTHING
+        case NowFrom():
+            return Size(1, 0) if starting else NOTHING
+        case NowBefore():
+            return NOTHING if starting else Size(1, 0)
+        case Plain():
+            return NOTHING
+        case Join(inputs=parts):
+            return _met(parts, lambda part: _turns(part, starting=starting))
+        case And(items=items):
+            return _met(items, lambda item: _turns(item, starting=starting))
+        case Select(input=inner, predicate=predicate):
+            return _met((inner, predicate), lambda part: _turns(part, starting=starting))
+        case Or(items=parts) | Union(inputs=parts):
+            return sum((_turns(part, starting=starting) for part in parts), NOTHING)
+        case Project(input=inner) | Distinct(input=inner) | Exists(body=inner):
+            return _turns(inner, starting=starting)
+        case NotExists(body=body):
+            return _turns(body, starting=not starting).beside(_sources(body))
+
+
+def _met(
+    parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
+    turns: Callable[[Relation | Predicate], Size],
+) -> Size:
+    """Each part's events with the others as they are at that instant."""
+    sources, blocks = [_sources(part) for part in parts], [_blocks(part) for part in parts]
+    total = NOTHING
+    for position, part in enumerate(parts):
+        copies = prod(blocks[:position] + blocks[position + 1 :])
+        total += turns(part).beside(sum(sources) - sources[position], copies)
+    return total
+
+
+def _sources(node: Relation | Predicate) -> int:
+    """How many sources it names, once."""
+    match node:
+        case Scan() | Values():
+            return 1
+        case Plain() | NowFrom() | NowBefore():
+            return 0
+        case Join(inputs=parts) | Union(inputs=parts) | And(items=parts) | Or(items=parts):
+            return sum(map(_sources, parts))
+        case Select(input=inner, predicate=predicate):
+            return _sources(inner) + _sources(predicate)
+        case Project(input=inner) | Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
+            return _sources(inner) * (_blocks(inner) if isinstance(node, (Exists, NotExists)) else 1)
+
+
+def _blocks(node: Relation | Predicate) -> int:
+    """How many blocks the merge makes of it."""
+    match node:
+        case Join(inputs=parts):
+            return prod(map(_blocks, parts))
+        case Union(inputs=parts):
+            return sum(map(_blocks, parts))
+        case Select(input=inner) | Project(input=inner) | Distinct(input=inner):
+            return _blocks(inner)
+        case _:
+            return 1

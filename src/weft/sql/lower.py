@@ -146,8 +146,17 @@ def _with(node: exp.Expr, scope: Scope) -> None:
             raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
         inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
         scope.shared[alias.name.lower()] = Shared(
-            cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside
+            _constants(cte.this), tuple(name.name for name in alias.args.get("columns") or ()), inside
         )
+
+
+def _constants(query: exp.Expr) -> exp.Expr:
+    """VALUES as a query of its own, which the parser reads as SELECT * FROM VALUES."""
+    source = query.args.get("from_")
+    if isinstance(query, exp.Select) and source is not None and isinstance(source.this, exp.Values):
+        star = query.expressions[0]
+        return source.this if isinstance(star, exp.Star) and not star.meta.get("start") else query
+    return query
 
 
 def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> Source:

@@ -1,0 +1,134 @@
+"""The language on Spark: set operations, derived tables, constants, names, and many queries of one plan, in one home
+with two ticks, against each text evaluated at every instant (``oracle.reference``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oracle.engines import GRID, Sqlite
+from oracle.grammar import COLUMNS, LAST, TABLES, Row
+from oracle.laws import same
+from oracle.reference import reference
+from replayed import first_instants, load, replay_home
+from weft.algebra.schema import DataType
+from weft.api import Weft
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# k, n, x, d, f, ts
+ROWS: dict[str, tuple[Row, ...]] = {
+    "m": ((1, 1, "a", 3, True, 0), (0, 2, "b", None, False, 2), (1, 0, "ab", 7, None, 4), (2, None, "a", 6, True, 6)),
+    "r": ((1, 1, "a", 5, True, 1), (None, 0, None, 2, None, 3), (0, 1, "b", 8, False, 5), (2, 2, "ab", None, True, 8)),
+    "u": ((1, 5, "a", 4, True, 2), (0, 1, "c", None, None, 2), (2, 0, "b", 9, False, 7)),
+}
+QUERIES = {
+    "derived": "SELECT d.k AS c FROM (SELECT k, x FROM m WHERE x <> 'b') AS d JOIN r ON r.k = d.k",
+    "derived_now": "SELECT d.k AS c FROM (SELECT k, d AS e FROM m WHERE NOW() > ts + INTERVAL 2 MICROSECONDS) AS d "
+    "WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = d.k AND NOW() < u.d)",
+    "union": "SELECT k AS c FROM m UNION SELECT n FROM u WHERE NOW() >= d",
+    "union_joined": "SELECT a.c AS c, r.x AS y FROM (SELECT k AS c FROM m UNION ALL SELECT n FROM u) AS a "
+    "JOIN r ON r.k = a.c",
+    "except": "SELECT x AS c FROM m EXCEPT SELECT x FROM r",
+    "except_now": "SELECT x AS c FROM m EXCEPT SELECT x FROM r WHERE NOW() < r.d",
+    "intersect": "SELECT k AS c, x AS y FROM m INTERSECT SELECT k, x FROM r "
+    "WHERE NOW() > r.ts + INTERVAL 1 MICROSECONDS",
+    "under_not_exists": "SELECT u.x AS c FROM u WHERE NOT EXISTS "
+    "(SELECT 1 FROM m WHERE m.k = u.k AND NOW() < m.d UNION SELECT 1 FROM r WHERE r.n = u.n)",
+    "not_in_union": "SELECT u.k AS c FROM u WHERE u.k NOT IN (SELECT k FROM m WHERE f UNION ALL SELECT n FROM r)",
+    "cte": "WITH w AS (SELECT k, n FROM m WHERE NOW() - INTERVAL 3 MICROSECONDS <= ts), v(a) AS (SELECT n FROM w) "
+    "SELECT w.k AS c, v.a AS b FROM w JOIN v ON v.a <> w.k",
+    "constants": "WITH v(a, b) AS (VALUES (1, 'one'), (2, 'two'), (7, NULL)) SELECT v.a AS c, v.b AS y, m.x AS z "
+    "FROM v JOIN m ON m.k = v.a",
+    "constants_alone": "WITH v(a) AS (VALUES (3), (4)) SELECT a AS c FROM v",
+    "constants_absent": "WITH v(a) AS (VALUES (0), (1), (2), (5)) SELECT a AS c FROM v WHERE a NOT IN "
+    "(SELECT k FROM m WHERE NOW() > ts + INTERVAL 1 MICROSECONDS)",
+    "distinct_inside": "SELECT d.x AS c FROM (SELECT DISTINCT x FROM r WHERE x IS NOT NULL) AS d "
+    "WHERE EXISTS (SELECT DISTINCT 1 FROM m WHERE m.x = d.x)",
+    "listed": "SELECT k AS c, ts AS s FROM m WHERE x IN ('a', 'ab')",
+    "listed_too": "SELECT k AS c, ts AS s FROM m WHERE x IN ('b', 'c', 'd')",
+    "numbers_listed": "SELECT x AS c FROM u WHERE k IN (0, 2) AND n NOT IN (1, 9)",
+    "numbers_listed_too": "SELECT x AS c FROM u WHERE k IN (1) AND n NOT IN (7, 8, 9)",
+    "decimals": "SELECT x AS c FROM m WHERE k < 1.5",
+    "decimals_too": "SELECT x AS c FROM m WHERE k < 0.25",
+    "never": "SELECT x AS c FROM m WHERE NOW() < ts AND k < k",
+    "named_like_a_column": "SELECT k.x AS c FROM m AS k WHERE k.x NOT IN (SELECT n.x FROM r AS n WHERE n.x IS NOT NULL "
+    "AND n.n = k.n)",
+    "nested_not_in": "SELECT x AS c FROM u WHERE k NOT IN (SELECT n FROM r WHERE k NOT IN (SELECT n FROM m))",
+}
+# What SQLite, which evaluates the reference, does not have.
+SPELLED = {
+    "semi": (
+        "SELECT m.x AS c FROM m LEFT SEMI JOIN r ON r.k = m.k AND NOW() >= r.d",
+        "SELECT m.x AS c FROM m WHERE EXISTS (SELECT 1 FROM r WHERE r.k = m.k AND NOW() >= r.d)",
+    ),
+    "anti": (
+        "SELECT m.x AS c, m.n AS y FROM m LEFT ANTI JOIN r USING (x, k)",
+        "SELECT m.x AS c, m.n AS y FROM m WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.x = m.x AND r.k = m.k)",
+    ),
+    "intersect_first": (
+        "SELECT x AS c FROM u UNION SELECT x FROM m INTERSECT SELECT x FROM r",
+        "SELECT x AS c FROM u UNION SELECT i FROM (SELECT x AS i FROM m INTERSECT SELECT x FROM r) AS q",
+    ),
+    "parentheses": (
+        "SELECT m.x AS c FROM m WHERE EXISTS ((SELECT 1 FROM r WHERE r.k = m.k)) AND m.k IN ((SELECT u.k FROM u))",
+        "SELECT m.x AS c FROM m WHERE EXISTS (SELECT 1 FROM r WHERE r.k = m.k) AND m.k IN (SELECT u.k FROM u)",
+    ),
+    "keywords": (
+        "SELECT `select`.x AS c FROM m AS `select`, r AS `except` WHERE `except`.k = `select`.k",
+        "SELECT m.x AS c FROM m, r AS e WHERE e.k = m.k",
+    ),
+}
+TEXTS = {name: (text, text) for name, text in QUERIES.items()} | SPELLED
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weft]:
+    """A home with the rows, all queries, ticked at 5 and at the end."""
+    weft = replay_home(tmp_path_factory.mktemp("language") / "home")
+    types = [(name, DataType.parse(kind)) for name, kind in COLUMNS.items()]
+    for table in TABLES:
+        rows = [(*row[:3], None if row[3] is None else row[3] + GRID, row[4], row[5] + GRID) for row in ROWS[table]]
+        load(weft, spark, table, rows, types)
+    for name, (text, _) in TEXTS.items():
+        weft.install(name, text)
+    for until in (5, LAST + 1):
+        weft.tick(now=GRID + until)
+    yield weft
+    weft.close()
+
+
+@pytest.fixture(scope="module")
+def engine() -> Sqlite:
+    found = Sqlite()
+    found.load({table: [(*row, None) for row in rows] for table, rows in ROWS.items()})
+    return found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_delivered_is_what_the_text_says_at_every_instant(name: str, home: Weft, engine: Sqlite) -> None:
+    wanted = reference(engine, TEXTS[name][1]).first()
+    query = home.catalog.queries.named(name)
+    assert query.reason is None and query.state == "active"
+    assert (wanted == {}) == (name == "never"), "a query without answers shows nothing"
+    instants = [kind.name == "TIMESTAMP" for _, kind in query.columns]
+    found = {
+        tuple(v - GRID if at and v is not None else v for v, at in zip(row, instants, strict=True)): s - GRID
+        for row, s in first_instants(home, name).items()
+    }
+    same(name, found, wanted)
+
+
+def test_queries_that_differ_in_lists_and_digits_share_plans(home: Weft) -> None:
+    for name in ("listed", "numbers_listed", "decimals"):
+        first, second = (home.catalog.queries.named(each) for each in (name, f"{name}_too"))
+        assert first.plan_id == second.plan_id
+
+
+def test_a_query_that_can_have_no_row_is_tried_without_an_error(home: Weft) -> None:
+    for never in ("FALSE", "NOW() < ts", "k < k"):
+        assert home.try_query(f"SELECT k, x, d FROM m WHERE {never}", now=GRID + LAST).rows == ()
+    assert home.try_query("SELECT k AS c FROM m UNION SELECT n FROM u", now=GRID + LAST).count == 4

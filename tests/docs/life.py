@@ -251,7 +251,7 @@ Where it has none, Q^M runs the branches of Q^I with the window open at its begi
 
 ## 6. How a tick reads its tables
 
-`derivation.access` finds a path to each range variable, beginning at the driver's rows. This branch needs the few
+`derivation.access_paths` finds a path to each range variable, beginning at the driver's rows. This branch needs the few
 messages that turn four weeks old within the window, and of the replies only those to these messages:
 """
 ABOUT_RUNNING: Final = """

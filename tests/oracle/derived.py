@@ -11,7 +11,7 @@ from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import Column, DataType, TableSchema
-from weft.derivation.access import access_paths
+from weft.derivation.access_paths import access_paths
 from weft.planning.plan import PARAMETERS, Branch, Plan, for_many, for_one, parameter_table
 from weft.sql import render
 from weft.sql.branch import branch_sql

@@ -1,4 +1,4 @@
-"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access`` chooses).
+"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access_paths`` chooses).
 
 Every part has a view of its own name: ``<table>__<what>``, where no table's name has two _ in a row
 (``catalog.naming``), and what is ``news``, ``by_<column>``, or ``by2_<column>`` for a second step.

@@ -55,11 +55,11 @@ def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
     for event in starts(answer(query)):
         for branch in merged(event):
             absent = before.absent(branch) if before else TRUE
-            branches.update(dict.fromkeys(narrowed(branch, first=window(branch.instant), last=absent)))
+            branches.update(dict.fromkeys(simplified(branch, first=window(branch.instant), last=absent)))
     return tuple(branches)
 
 
-def narrowed(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
+def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
     """The branch with further demands before and after its own, simplified; nothing where it can give no row."""
     own = sources(branch.block)
     kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
@@ -86,4 +86,4 @@ def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
     """Q(s), the query at one instant, as branches."""
     found = at(answer(query), Instant(s))
     event = Event(Driver("greatest", s), found)
-    return tuple(kept for branch in merged(event) for kept in narrowed(branch))
+    return tuple(kept for branch in merged(event) for kept in simplified(branch))

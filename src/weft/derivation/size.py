@@ -33,43 +33,43 @@ from weft.algebra.relation import (
 
 
 @dataclass(frozen=True)
-class Size:
+class BranchSize:
     """Of events: how many ``branches``, and how many ``sources`` they name in all, subqueries' included."""
 
     branches: int
     sources: int
 
-    def __add__(self, other: Size) -> Size:
-        return Size(self.branches + other.branches, self.sources + other.sources)
+    def __add__(self, other: BranchSize) -> BranchSize:
+        return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
-    def beside(self, sources: int, copies: int = 1) -> Size:
+    def beside(self, sources: int, copies: int = 1) -> BranchSize:
         """Each event joined with a relation of so many sources and blocks."""
-        return Size(self.branches * copies, (self.sources + self.branches * sources) * copies)
+        return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 
-NOTHING = Size(0, 0)
+NOTHING = BranchSize(0, 0)
 
 
-def size(query: Query) -> Size:
+def size(query: Query) -> BranchSize:
     """Of the branches of Q^I.
 
     >>> from shown import M, R, TIED, ids
     >>> size(ids(Select(M, NotExists(Select(R, TIED)))))
-    Size(branches=1, sources=2)
+    BranchSize(branches=1, sources=2)
     """
     return _turns(query.input, starting=True)
 
 
-def _turns(node: Relation | Predicate, *, starting: bool) -> Size:
+def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
     match node:
         case Scan(table=table):
-            return Size(1, 1) if starting or not table.append_only else NOTHING
+            return BranchSize(1, 1) if starting or not table.append_only else NOTHING
         case Values():
-            return Size(1, 1) if starting else NOTHING
+            return BranchSize(1, 1) if starting else NOTHING
         case NowFrom():
-            return Size(1, 0) if starting else NOTHING
+            return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
-            return NOTHING if starting else Size(1, 0)
+            return NOTHING if starting else BranchSize(1, 0)
         case Plain():
             return NOTHING
         case Join(inputs=parts):
@@ -88,8 +88,8 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> Size:
 
 def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
-    turns: Callable[[Relation | Predicate], Size],
-) -> Size:
+    turns: Callable[[Relation | Predicate], BranchSize],
+) -> BranchSize:
     """Each part's events with the others as they are at that instant."""
     sources, blocks = [_sources(part) for part in parts], [_blocks(part) for part in parts]
     total = NOTHING

@@ -145,7 +145,7 @@ def _inside(column: Column, part: Slice) -> Column:
 
 @dataclass
 class Views:
-    """Registers the temporary views that branches name (``derivation.access``)."""
+    """Registers the temporary views that branches name (``derivation.access_paths``)."""
 
     reader: Reader
     columns: Mapping[str, set[str]]

@@ -19,7 +19,7 @@ from weft.algebra.relation import Output, Query, Scan, block, condition, sources
 from weft.algebra.scalar import Literal, Param, Scalar
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.traverse import mentioned, params, range_variables, scans
-from weft.derivation.access import access_paths, whole_tables
+from weft.derivation.access_paths import access_paths, whole_tables
 from weft.derivation.canonical import canonical
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift

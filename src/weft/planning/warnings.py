@@ -8,7 +8,7 @@ from typing import Literal
 
 from weft.algebra.relation import NotExists, Scan, condition, conjuncts
 from weft.algebra.traverse import scans
-from weft.derivation.access import keyless
+from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import incremental
 from weft.planning.plan import Branch, Plan
 

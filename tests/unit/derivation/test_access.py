@@ -8,7 +8,7 @@ from netnews import TABLES, table
 from weft.algebra.access import DeltaScan, FullScan, Lookup
 from weft.algebra.schema import STRING
 from weft.catalog.naming import table_name
-from weft.derivation.access import access_paths, keyless
+from weft.derivation.access_paths import access_paths, keyless
 from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 

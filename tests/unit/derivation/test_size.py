@@ -8,7 +8,7 @@ import pytest
 
 from netnews import TABLES
 from weft.algebra.traverse import scans
-from weft.derivation.size import Size, size
+from weft.derivation.size import BranchSize, size
 from weft.errors import SqlError
 from weft.planning.plan import for_one, plan
 
@@ -39,7 +39,7 @@ SIZED = [
 def test_the_size_is_known_before_anything_is_derived(text: str) -> None:
     """Simplification may drop branches and parts of them; nothing comes to more than was told."""
     found = plan(text, TABLES)
-    made = Size(len(found.branches), sum(1 for event in found.branches for _ in scans(event.relation)))
+    made = BranchSize(len(found.branches), sum(1 for event in found.branches for _ in scans(event.relation)))
     told = size(found.lifted)
     assert made.branches <= told.branches and made.sources <= told.sources
     assert told.sources <= 3 * made.sources + 3, "the bound is far off"

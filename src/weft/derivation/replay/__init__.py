@@ -32,7 +32,7 @@ from weft.derivation.replay import (
     union,
     values,
 )
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 __all__ = ["at", "ends", "starts"]
 

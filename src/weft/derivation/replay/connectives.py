@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from weft.algebra.event import Event, Instant
 from weft.algebra.relation import And, Or, Predicate, conjunction, disjunction
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(And)

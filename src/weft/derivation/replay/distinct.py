@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from weft.algebra.event import Event, Instant
 from weft.algebra.relation import Distinct
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Distinct)

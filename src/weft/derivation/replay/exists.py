@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from weft.algebra.event import Event, Instant
 from weft.algebra.relation import Exists
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Exists)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from weft.algebra.event import Event, Instant
 from weft.algebra.relation import Join, Relation
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Join)

@@ -25,7 +25,7 @@ from weft.algebra.event import Event, Instant
 from weft.algebra.relation import NotExists, Relation
 from weft.algebra.traverse import range_variables, rename
 from weft.derivation.replay.exists import inside
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(NotExists)

@@ -18,7 +18,7 @@ from weft.algebra.event import INSTANT, Event, Instant
 from weft.algebra.relation import Output, Project
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import TIMESTAMP
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Project)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import Plain, Predicate, Scan, Select, conjunction, disjunction
 from weft.algebra.scalar import Scalar, call
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 def begun(start: Scalar, instant: Instant) -> Predicate:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import UNIT, NowBefore, NowFrom, Predicate
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 from weft.derivation.replay.scan import begun, not_ended
 
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 from weft.algebra.event import Event, Instant
 from weft.algebra.relation import Output, Relation, Union, attributes
-from weft.derivation.replay.functions import at, ends, starts
 from weft.derivation.replay.project import projected
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Union)

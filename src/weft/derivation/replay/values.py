@@ -15,7 +15,7 @@ from __future__ import annotations
 from weft.algebra.event import Driver, Event, Instant
 from weft.algebra.relation import Values
 from weft.algebra.scalar import TIME_START
-from weft.derivation.replay.functions import at, ends, starts
+from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
 from weft.errors import Conflict
-from weft.execution.home import Home
+from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, plan
 
@@ -104,11 +104,7 @@ def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
     """See ``Weft.remove``."""
     with home.writing(f"remove {name}") as writer:
         query = writer.queries.remove(name, home.clock(), purge=purge)
-        going = [each.query_id for each in writer.queries.purging()]
-        if going:
-            from weft.storage.purge import purge as take_out
-
-            writer.queries.purged(going, take_out(home.folder, going))
+        finish_purges(writer)
         return query
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.queries import query_record
+from weft.catalog.queries import QUERY, query_record
 from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
 from weft.errors import CatalogError, Conflict, NotFound
 
@@ -49,7 +49,7 @@ class Subscriptions:
         """Those of live queries that have answers to take and may be tried at ``at``, in the order of their ids."""
         kept, query = schema.subscriptions.c, schema.queries.c
         wanted = (
-            select(schema.subscriptions.c.sub_id, schema.queries)
+            select(*QUERY, schema.subscriptions.c.sub_id)
             .join_from(schema.subscriptions, schema.queries)
             .where(
                 kept.state == "active",
@@ -60,7 +60,7 @@ class Subscriptions:
         )
         subscribed = select(schema.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
         with self._database.reading() as connection:
-            queries = {row.sub_id: query_record(row) for row in connection.execute(wanted)}
+            queries = {row[-1]: query_record(row) for row in connection.execute(wanted)}
             found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
             return tuple((_subscription(row), queries[row.sub_id]) for row in found)
 

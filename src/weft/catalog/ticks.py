@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, insert, literal, sel
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
-from weft.catalog.queries import is_chosen, query_record
+from weft.catalog.queries import QUERY, is_chosen, query_record
 from weft.catalog.records import Choice, QueryRecord, TickQuery, TickRecord
 from weft.catalog.reservations import read_open_reservations
 from weft.catalog.tables import record_version
@@ -57,13 +57,13 @@ class Ticks:
         """The queries of a tick in the order of their ids, each with its tau before it; removed ones are left out."""
         of, query = schema.tick_queries.c, schema.queries.c
         wanted = (
-            select(schema.queries, of.tau.label("before"))
+            select(*QUERY, of.tau.label("before"))
             .join_from(schema.tick_queries, schema.queries)
             .where(of.tick_id == tick_id, query.state != "removed")
             .order_by(of.query_id)
         )
         with self._database.reading() as connection:
-            return tuple((query_record(row), row.before) for row in connection.execute(wanted))
+            return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
         """The tick that was planned and neither committed nor abandoned, or None."""

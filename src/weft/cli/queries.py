@@ -102,10 +102,15 @@ def _as_json(query: QueryRecord) -> dict[str, Any]:
     }
 
 
-def queries(home: HomeOption = None, json: JsonOption = False) -> None:
+def queries(
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most N queries.")] = 1_000,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
     """List the standing queries."""
     with opened(home) as weft:
-        found = weft.queries()
+        found = weft.queries(limit=limit)
+        count = weft.catalog.queries.count() if len(found) == limit else len(found)
     if json:
         say_json([_as_json(query) for query in found])
     elif not found:
@@ -115,6 +120,8 @@ def queries(home: HomeOption = None, json: JsonOption = False) -> None:
             (q.name, q.user, q.state, f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql)) for q in found
         ]
         table(("query", "user", "state", "answers", "every", "ticked to", "sql"), rows, right=(3,))
+        if count > len(found):
+            say(f"{len(found):,} of {count:,} queries; more with --limit")
 
 
 def _every(query: QueryRecord) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from weft.algebra.schema import DataType
 from weft.storage.ledger import ResultRow
 
-Outcome = Literal["undone", "sent", "unknown"]
+Recovery = Literal["undone", "sent", "unknown"]
 """What ``recover`` found: nothing of the message is left, all of it went, or nobody can tell."""
 
 
@@ -38,5 +38,5 @@ class Channel(Protocol):
     def send(self, message: Message, position: str | None) -> None:
         """Sends the message; when it returns, the message is there for good."""
 
-    def recover(self, position: str | None) -> Outcome:
+    def recover(self, position: str | None) -> Recovery:
         """Undoes what a send that was interrupted left behind, where that can be done; may be called twice."""

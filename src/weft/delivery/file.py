@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from weft.delivery.channel import Message, Outcome
+from weft.delivery.channel import Message, Recovery
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
 from weft.errors import DeliveryError, Refused
 from weft.failpoint import failpoint
 
 _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 _CSV_SUFFIX: Final = ".csv"
+_TAIL_BYTES: Final = 64 * 1024
 
 
 def relative_path(text: str, root: Path) -> PurePosixPath:
@@ -67,17 +70,21 @@ class FileChannel:
         return f"file:{self._path}"
 
     def prepare(self) -> str:
-        """Makes the file where there is none; its size and its number in the file system."""
+        """Makes the file where there is none; its size, and by what it is known again: what it ends with.
+
+        Not its number in the file system alone: a home that was restored from a copy goes on.
+        """
         with self._opened(create=True) as file:
             found = os.fstat(file)
-            return json.dumps({"offset": found.st_size, "inode": found.st_ino})
+            return json.dumps({"offset": found.st_size, "tail": _tail(file, found.st_size), "inode": found.st_ino})
 
     def send(self, message: Message, position: str | None) -> None:
         """Appends the message's rows at the position and waits until they are on the disk."""
-        offset, inode = _read_position(position)
+        place = _read_position(position)
+        offset = place.offset
         names = field_names(name for name, _ in message.columns)
         with self._opened(create=False) as file:
-            if os.fstat(file).st_ino != inode:
+            if not place.is_in(file):
                 raise DeliveryError("the file was replaced while it was written to", where=self.address)
             if self._csv and offset:
                 self._require_header(file, csv_header(names))
@@ -89,15 +96,14 @@ class FileChannel:
             _write_at(file, content[half:], offset + half)
             os.fsync(file)
 
-    def recover(self, position: str | None) -> Outcome:
+    def recover(self, position: str | None) -> Recovery:
         """Cuts the file back to the position; ``unknown`` where it is another file by now, or a shorter one."""
-        offset, inode = _read_position(position)
+        place = _read_position(position)
         try:
             with self._opened(create=False) as file:
-                found = os.fstat(file)
-                if found.st_ino != inode or found.st_size < offset:
+                if not place.is_in(file):
                     return "unknown"
-                os.ftruncate(file, offset)
+                os.ftruncate(file, place.offset)
                 os.fsync(file)
         except _Gone:
             return "unknown"
@@ -170,11 +176,36 @@ class FileChannel:
         return DeliveryError(f"the file cannot be written: {error.strerror}", where=self.address)
 
 
-def _read_position(position: str | None) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _Place:
+    """Where a message begins; ``tail`` is the digest of what comes right before, None in notes of an older Weft."""
+
+    offset: int
+    tail: str | None
+    inode: int
+
+    def is_in(self, file: int) -> bool:
+        """Whether this is the file: the same one, or a copy that has the same before the place."""
+        found = os.fstat(file)
+        if found.st_size < self.offset:
+            return False
+        if self.tail is not None and _tail(file, self.offset) != self.tail:
+            return False
+        # Of a message that begins the file nothing comes before: another file there must not be cut.
+        return found.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or found.st_size == 0))
+
+
+def _read_position(position: str | None) -> _Place:
     if position is None:
         raise DeliveryError("a file's message has no position")
     note = json.loads(position)
-    return int(note["offset"]), int(note["inode"])
+    return _Place(int(note["offset"]), note.get("tail"), int(note["inode"]))
+
+
+def _tail(file: int, offset: int) -> str:
+    """A digest of the bytes right before the offset."""
+    length = min(offset, _TAIL_BYTES)
+    return hashlib.sha256(os.pread(file, length, offset - length)).hexdigest()
 
 
 def _write_at(file: int, content: bytes, offset: int) -> None:

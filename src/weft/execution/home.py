@@ -72,6 +72,7 @@ class Home:
 
                 settle(writer, self.folder)
             settle_tick(writer, self.folder, self.clock())
+            finish_purges(writer)
             yield writer
 
     def close(self) -> None:
@@ -80,3 +81,16 @@ class Home:
 
         release_session(self.folder)
         self.catalog.close()
+
+
+def finish_purges(writer: Writer) -> None:
+    """Takes the answers of removed queries out of the ledger; what somebody still reads is left for the next time."""
+    going = [each.query_id for each in writer.queries.purging()]
+    if going:
+        from weft.storage.purge import purge as take_out
+
+        done = take_out(writer.path, going)
+        if done.complete:
+            writer.queries.purged(going, done.version)
+        elif done.version is not None:
+            writer.tables.record_versions([done.version])

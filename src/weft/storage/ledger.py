@@ -17,6 +17,7 @@ from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, delta_snapshot, has_commits
+from weft.storage.purge import reading
 from weft.storage.values import Value, decode
 
 APP_ID: Final = "weft-ledger"
@@ -51,6 +52,11 @@ def read_rows(home: Path, query: QueryRecord, after: int = 0, limit: int | None 
         raise StorageError(
             f"the ledger in {folder} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
         )
+    with reading(folder):
+        yield from _in_order(folder, query, first, last)
+
+
+def _in_order(folder: Path, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first
     waiting: dict[int, tuple[int, int, list[str | None]]] = {}
@@ -125,6 +131,9 @@ def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> I
         check_data_file(file)
         try:
             data = pyarrow.dataset.dataset(str(file.path), format=form)
+            if "_view" in str(data.schema):
+                yield from _without_views(data, columns, condition)
+                continue
             yield from data.scanner(
                 columns=columns, filter=condition, batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False
             ).to_batches()
@@ -132,3 +141,18 @@ def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> I
             raise StorageError(
                 f"a data file cannot be read: {error}", where=str(file.path), hint=RESTORE_HINT
             ) from error
+
+
+def _without_views(data: Any, columns: list[str], condition: Any) -> Iterator[Any]:
+    """Batches of a file that a purge has written: Delta without Spark writes kinds of text that cannot be filtered."""
+    import pyarrow
+
+    def plain(kind: Any) -> Any:
+        if pyarrow.types.is_list(kind):
+            return pyarrow.list_(plain(kind.value_type))
+        return {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(kind), kind)
+
+    schema = pyarrow.schema([field.with_type(plain(field.type)) for field in data.schema])
+    for batch in data.scanner(batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False).to_batches():
+        table = pyarrow.Table.from_batches([batch]).cast(schema)
+        yield from (table if condition is None else table.filter(condition)).select(columns).to_batches()

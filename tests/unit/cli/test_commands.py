@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -276,3 +278,53 @@ def test_data_cannot_speak_to_the_terminal() -> None:
     assert "\x1b" not in plain("\x1b[31mred\x07")
     assert plain("a\n b") == "a b"
     assert len(plain("x" * 10_000)) <= 300
+
+
+def test_a_query_that_fits_no_more_is_told_beside_the_others(weft: Weft, made: Path) -> None:
+    assert weft("install", "bad", "SELECT msgid FROM msgs").code == 0
+    assert weft("install", "good", "SELECT subject FROM msgs").code == 0
+    with sqlite3.connect(made / "catalog.sqlite") as connection:
+        connection.execute("UPDATE plans SET signature = 'another' WHERE plan_id = 1")
+    connection.close()
+    told = weft("tick", "--now", "1993-05-01")
+    assert told.code == 1
+    assert "good" in told.out
+    assert "msgs is empty" in told.out
+    assert "set aside" in told.out
+    assert weft("show", "bad", "--json").json["state"] == "failed"
+    again = weft("tick", "--now", "1993-05-02", "--json")
+    assert again.code == 0
+    assert [query["name"] for query in again.json["ticks"][0]["queries"]] == ["good"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_home_that_cannot_be_written_is_read(weft: Weft, made: Path, killed: bool) -> None:
+    """``killed``: SQLite's log is still beside the catalog, as a process leaves it that was killed."""
+    assert weft("install", "q", "SELECT msgid FROM msgs").code == 0
+    if killed:
+        program = (
+            "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+            "c.execute(\"UPDATE queries SET user = 'ben'\"); c.commit(); os.kill(os.getpid(), 9)"
+        )
+        subprocess.run([sys.executable, "-c", program, str(made / "catalog.sqlite")], check=False)
+        assert (made / "catalog.sqlite-wal").stat().st_size
+        (made / "catalog.sqlite-shm").unlink()
+    places = [made, *made.rglob("*")]
+    modes = {place: place.stat().st_mode for place in places}
+    # Root may write whatever the modes say, unless it goes without that right.
+    without = ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
+    command = [*(without if os.geteuid() == 0 else []), sys.executable, "-m", "weft"]
+    env = {**os.environ, "WEFT_HOME": str(made)}
+    try:
+        for place in places:
+            place.chmod(0o555 if place.is_dir() else 0o444)
+        for arguments in (["show", "q"], ["results", "q"], ["tables"], ["explain", "SELECT msgid FROM msgs"]):
+            done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=env)
+            assert done.returncode == 0, done.stderr
+            assert arguments[0] != "show" or not killed or "for ben" in done.stdout
+        refused = subprocess.run([*command, "pause", "q"], capture_output=True, text=True, check=False, env=env)
+        assert refused.returncode == 1
+        assert "may be written to" in refused.stderr
+    finally:
+        for place, mode in modes.items():
+            place.chmod(mode)

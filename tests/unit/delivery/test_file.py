@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,29 @@ def test_recovering_cuts_back_and_may_be_done_twice(tmp_path: Path) -> None:
     assert channel.recover(position) == "undone"
     assert channel.recover(position) == "undone"
     assert (tmp_path / "a.jsonl").read_bytes() == before
+
+
+def test_a_file_that_was_restored_from_a_copy_goes_on(tmp_path: Path) -> None:
+    channel = FileChannel("a.jsonl", tmp_path)
+    sent(channel, "x")
+    position = channel.prepare()
+    channel.send(message("torn"), position)
+    shutil.copyfile(tmp_path / "a.jsonl", tmp_path / "copy")
+    (tmp_path / "a.jsonl").rename(tmp_path / "old.jsonl")
+    (tmp_path / "copy").rename(tmp_path / "a.jsonl")
+    assert channel.recover(position) == "undone"
+    channel.send(message("y"), position)
+    assert (tmp_path / "a.jsonl").read_text().count("\n") == 2
+    assert "torn" not in (tmp_path / "a.jsonl").read_text()
+
+
+def test_what_begins_another_file_is_never_cut(tmp_path: Path) -> None:
+    channel = FileChannel("a.jsonl", tmp_path)
+    position = channel.prepare()
+    (tmp_path / "a.jsonl").rename(tmp_path / "old.jsonl")
+    (tmp_path / "a.jsonl").write_text("somebody's")
+    assert channel.recover(position) == "unknown"
+    assert (tmp_path / "a.jsonl").read_text() == "somebody's"
 
 
 def test_another_file_or_a_shorter_one_is_never_cut(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from delta_tables import write_ledger
 from weft.api.home import Weft
 from weft.catalog.records import Choice
+from weft.delivery.file import FileChannel
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.schedule import runner
@@ -118,6 +121,36 @@ def test_a_spark_that_dies_is_replaced_and_one_that_never_starts_ends_it(
     outcomes = iter([False] * 3)
     with pytest.raises(ExecutionError):
         _run(weft, Waiting(clock, 9))
+
+
+def test_a_channel_that_stalls_stops_deliveries_only(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled, go_on = threading.Event(), threading.Event()
+
+    def stall(_channel: FileChannel, _message: object, _position: str | None) -> None:
+        stalled.set()
+        go_on.wait(30)
+
+    monkeypatch.setattr(FileChannel, "send", stall)
+    monkeypatch.setattr(runner, "_CARRIER_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "all_quiet", lambda *_: not stalled.wait(10))
+    query = weft.install("q", QUERY, to=["file:q.jsonl"])
+    with weft.writing("tick") as writer:
+        tick = writer.ticks.plan(clock(), Choice(), clock())
+        write_ledger(weft.home / "ledger", tick.tick_id, [(query.query_id, 1, tick.t, ["a"])])
+        writer.ticks.commit(tick.tick_id, 0, {query.query_id: (1, None, None)}, [("ledger", 0, 1)], 0)
+    clock.now += 100 * SECOND
+    try:
+        ticks, troubles = _run(weft, Waiting(clock, 3))
+        assert len(ticks) >= 2
+        assert troubles == []
+        assert weft.catalog.lease("deliver") is not None
+        weft.install("another", QUERY)
+    finally:
+        go_on.set()
+        for thread in threading.enumerate():
+            if thread.name == "weft-deliver":
+                thread.join(30)
+    assert weft.catalog.subscriptions.all(query.query_id)[0].delivered == 1
 
 
 def test_a_replay_home_is_refused(tmp_path: Path) -> None:

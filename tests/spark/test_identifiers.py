@@ -46,5 +46,6 @@ def test_each_word_can_name_a_column_an_alias_and_an_answer_s_column(spark: Spar
     spark.sql(f"SELECT {columns}, TIMESTAMP '2000-01-01' AS ts").createOrReplaceTempView("worded")
     everything = ", ".join(f"`{word}`" for word in words)
     query = plan(f"SELECT {everything} FROM worded", tables).query
-    rows = spark.sql(at_instant(query, instant(1_000_000_000_000_000)).sql).collect()
+    (branch,) = at_instant(query, instant(1_000_000_000_000_000))
+    rows = spark.sql(branch.sql).collect()
     assert [list(row)[: len(words)] for row in rows] == [list(range(len(words)))]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from weft.execution.session import spark_errors
 
 from drawn_expressions import COLUMNS, Expressions
 from netnews import table
 from weft.algebra.schema import DataType
 from weft.errors import SqlError
 from weft.planning.plan import plan
+from weft.runtime.session import spark_errors
 from weft.sql import render
 
 if TYPE_CHECKING:

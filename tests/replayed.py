@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,20 +110,13 @@ def load(
             name: pa.array(values, _ARROW[str(kind)])
             for (name, kind), values in zip(columns, zip(*rows, strict=True), strict=True)
         }
-        | {"_own_time": pa.array(_running([row[own_time] for row in rows]), pa.int64())}
+        | {"_own_time": pa.array([row[own_time] for row in rows], pa.int64())}
         | {"_seq": pa.array(range(len(rows)), pa.int64())}
     )
     assert batch.column_names[: len(names)] == names
     with weft.catalog.writing("load", weft.clock) as writer:
         load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
         append(spark, writer, weft.home, catalog.tables.named(table), load_id, batch, AT, None)
-
-
-def _running(times: Sequence[int]) -> Iterator[int]:
-    latest = times[0]
-    for time in times:
-        latest = max(latest, time)
-        yield latest
 
 
 _ARROW = {

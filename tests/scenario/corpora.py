@@ -78,7 +78,7 @@ class News:
         return [Part(tuple(sorted((folder / f"{n:02d}").iterdir())), t) for n, t in enumerate(until)]
 
     def load(self, weft: Weft, part: Part) -> int:
-        done = weft.ingest_mail(part.paths, ts_from="date")
+        done = weft.ingest_mail(part.paths, ts_from="date", ts_order="arrival")
         assert done.late == 0
         return done.stored
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +15,22 @@ import pytest
 from letters import AT, letter, spool
 from weft.algebra.schema import STRING
 from weft.catalog import Catalog, open_catalog
+from weft.catalog.records import Choice
 from weft.errors import Conflict, Refused
 from weft.execution.tables import table_frame
 from weft.extraction.ingest import ingest_file, ingest_mail
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.retrying import retry
-from weft.extraction.storing import Summary
+from weft.extraction.storing import Destination, Summary
+from weft.extraction.timing import Timing
+from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APRIL = 733_622_400_000_000
 DAY = 86_400_000_000
+OWN = Timing("at")
 
 
 @pytest.fixture
@@ -32,6 +40,20 @@ def catalog(tmp_path: Path) -> Catalog:
 
 def home(catalog: Catalog) -> Path:
     return catalog.path
+
+
+def to(catalog: Catalog, spark: Callable[[], Any], at: int = AT) -> Destination:
+    return Destination(home(catalog), catalog, spark, lambda: at)
+
+
+def unbounded(done: Summary) -> Summary:
+    return replace(done, first_ts=None, last_ts=None)
+
+
+def tick(catalog: Catalog, t: int) -> None:
+    """F moves, without anything that is computed."""
+    with catalog.writing("tick", lambda: AT) as writer:
+        writer.ticks.commit(writer.ticks.plan(t, Choice(()), AT).tick_id, None, {}, [], AT)
 
 
 def no_spark() -> Any:
@@ -57,16 +79,19 @@ def test_mail_is_stored_once_known_again_and_late_where_it_is(
     spool(tmp_path / "spool", files)
 
     def load(*paths: Path) -> Summary:
-        return ingest_mail(home(catalog), catalog, lambda: spark, paths, ts_from="date", at=AT)
+        return unbounded(ingest_mail(to(catalog, lambda: spark), paths, timing=Timing("date")))
 
     assert load(tmp_path / "spool") == Summary("msgs", stored=6, quarantined=2)
     assert load(tmp_path / "spool") == Summary("msgs", known=8)
     found = rows(spark, catalog, "msgs", "msgid", "newsgroup", "unix_micros(ts)")
     assert found == sorted(
-        (f"{n}@x", group, APRIL + (day - 1) * DAY) for n, day in ((1, 3), (2, 3), (3, 5)) for group in ("a.b", "c.d")
+        (f"{n}@x", group, APRIL + (day - 1) * DAY) for n, day in ((1, 3), (2, 1), (3, 5)) for group in ("a.b", "c.d")
     )
-    spool(tmp_path / "more", articles(2, 6, first=20))
+    tick(catalog, APRIL + 2 * DAY)
+    spool(tmp_path / "more", articles(2, 4, first=20))
     assert load(tmp_path / "more", tmp_path / "spool") == Summary("msgs", stored=2, known=8, late=1)
+    found = rows(spark, catalog, "msgs", "msgid", "unix_micros(ts)")
+    assert {("20@x", APRIL + 2 * DAY), ("21@x", APRIL + 3 * DAY)} <= set(found)
     assert catalog.tables.named("msgs").rows == 8
     assert catalog.reservations.still_open() == ()
     kept = catalog.quarantine.all()
@@ -81,19 +106,18 @@ def test_what_was_in_quarantine_is_stored_once_it_can_be_read(
 ) -> None:
     tomorrow = letter(Date="Fri, 17 Nov 2023 00:00 GMT", Newsgroups=None)
     spool(tmp_path / "comp.x", {"1": tomorrow, "2": b"\0"})
-    options = {"ts_from": "date", "at": AT}
-    done = ingest_mail(home(catalog), catalog, no_spark, [tmp_path / "comp.x"], **options)  # type: ignore[arg-type]
+    done = ingest_mail(to(catalog, no_spark), [tmp_path / "comp.x"], timing=Timing("date"))
     assert done == Summary("msgs", quarantined=2)
-    tried = retry(home(catalog), catalog, lambda: spark, AT + 9 * DAY)
+    tried = retry(to(catalog, lambda: spark, AT + 9 * DAY))
     assert (tried.read, tried.kept, tried.stored) == (1, 1, 1)
     assert rows(spark, catalog, "msgs", "msgid", "newsgroup") == [("1@x", "comp.x")]
     assert [record.position for record in catalog.quarantine.all()] == ["2"]
-    assert retry(home(catalog), catalog, no_spark, AT + 9 * DAY).kept == 1
+    assert retry(to(catalog, no_spark, AT + 9 * DAY)).kept == 1
 
 
 def file_loader(catalog: Catalog, spark: Callable[[], Any]) -> Callable[..., Summary]:
-    def load(path: Path, **options: Any) -> Summary:
-        return ingest_file(home(catalog), catalog, spark, path, "t", at=AT, **({"ts_from": "at"} | options))
+    def load(path: Path, at: int = AT, timing: Timing = OWN, **options: Any) -> Summary:
+        return unbounded(ingest_file(to(catalog, spark, at), path, "t", timing=timing, **options))
 
     return load
 
@@ -112,7 +136,7 @@ def test_a_file_is_loaded_once_and_its_columns_stay(spark: SparkSession, catalog
         load(other)
     assert load(other, evolve=True) == Summary("t", stored=1, quarantined=1)
     found = rows(spark, catalog, "t", "unix_micros(ts)", "a", "new")
-    assert found == [(APRIL + DAY, 1, None), (APRIL + DAY, 1, None), (APRIL + 3 * DAY, 4, 2)]
+    assert found == [(APRIL, 1, None), (APRIL + DAY, 1, None), (APRIL + 3 * DAY, 4, 2)]
     path.write_text("a,at,new\n9,1993-04-09,1\n")
     with pytest.raises(Refused, match="keys"):
         load(path, keys=["a"])
@@ -146,12 +170,12 @@ def test_a_load_that_died_goes_on_where_it_was(
     assert load(path) == Summary("t", stored=3, known=2)
     assert rows(spark, catalog, "t", "a") == [(n,) for n in range(1, 6)]
 
-    # Two processes with the same file: the one that falls behind stops, and nothing is there twice.
+    # A load that was silent for so long that another one went on with it: it stops, and nothing is there twice.
     path.write_text(path.read_text() + "6,1993-04-06\n")
 
     def overtake(_read: int) -> None:
         monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 100)
-        load(path)
+        load(path, at=AT + DAY)
 
     monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 4)
     with pytest.raises(Conflict, match="another process"):
@@ -159,8 +183,102 @@ def test_a_load_that_died_goes_on_where_it_was(
     assert catalog.tables.named("t").rows == 5 + 6
 
 
+def test_one_file_at_once_from_several_sides_is_stored_once(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    path = tmp_path / "x.csv"
+    path.write_text("a,at\n" + "".join(f"{n},1993-04-0{n}\n" for n in range(1, 6)))
+    together = threading.Barrier(3)
+    found: list[Summary | Conflict] = []
+
+    def load() -> None:
+        with open_catalog(home(catalog), at=AT) as own:
+            together.wait(30)
+            try:
+                found.append(file_loader(own, lambda: spark)(path))
+            except Conflict as refused:
+                found.append(refused)
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(found) == 3
+    done = [each for each in found if isinstance(each, Summary) and each.stored]
+    assert done == [Summary("t", stored=5)]
+    others = [each for each in found if each not in done]
+    assert all(each.already_loaded if isinstance(each, Summary) else "is being loaded" in str(each) for each in others)
+    assert rows(spark, catalog, "t", "a") == [(n,) for n in range(1, 6)]
+
+
+def test_a_second_process_with_the_same_file_is_refused(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    path = tmp_path / "x.csv"
+    path.write_text("a,at\n1,1993-04-01\n2,1993-04-02\n3,1993-04-03\n")
+    said: list[str] = []
+
+    def other_process(_read: int) -> None:
+        arguments = ["ingest", "file", str(path), "--table", "t", "--ts-from", "at", "--home", str(home(catalog))]
+        done = subprocess.run([sys.executable, "-m", "weft", *arguments], capture_output=True, text=True, timeout=120)
+        said.append(done.stderr)
+        assert done.returncode != 0
+
+    load = file_loader(catalog, lambda: spark)
+    now = now_us()  # the other process has the wall's own clock
+    assert load(path, at=now, progress=other_process).stored == 3
+    assert len(said) == 2
+    assert all("is being loaded into t already" in " ".join(each.split()) for each in said), said
+    assert load(path).already_loaded
+
+
+@pytest.mark.parametrize("keys", [None, ["a"]])
+def test_late_rows_are_kept_aside_and_taken_later_or_refused(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str] | None
+) -> None:
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 2)
+    load = file_loader(catalog, lambda: spark)
+    first = tmp_path / "first.csv"
+    first.write_text("a,at\n0,1993-04-03\n")
+    load(first, keys=keys)
+    tick(catalog, APRIL + 3 * DAY)
+    path = tmp_path / "x.csv"
+    path.write_text("a,at\n" + "".join(f"{n},1993-04-0{day}\n" for n, day in enumerate((1, 5, 6, 2, 7), 1)))
+    with pytest.raises(Refused, match=r"1 rows for t are late.*1993-04-04"):
+        load(path, timing=Timing("at", late="refuse"))
+    assert catalog.tables.named("t").rows == 1
+
+    class Killed(BaseException):
+        pass
+
+    def killed(read: int) -> None:
+        if read == 4:
+            raise Killed
+
+    aside = Timing("at", late="quarantine")
+    with pytest.raises(Killed):
+        load(path, timing=aside, progress=killed)
+    done = load(path, timing=aside)
+    assert (done.stored, done.late) == (1, 0)
+    assert rows(spark, catalog, "t", "a") == [(0,), (2,), (3,), (5,)]
+    assert [(record.position, record.reason[:5]) for record in catalog.quarantine.all()] == [
+        ("line 2", "late:"),
+        ("line 5", "late:"),
+    ]
+    assert catalog.reservations.still_open() == ()
+    kept = retry(to(catalog, lambda: spark))
+    assert (kept.kept, kept.stored) == (2, 0)
+    taken = retry(to(catalog, lambda: spark), late="stamp")
+    assert (taken.read, taken.stored, taken.late) == (2, 2, 2)
+    assert rows(spark, catalog, "t", "a", "unix_micros(ts)")[1] == (1, APRIL + 3 * DAY)
+    assert catalog.quarantine.all() == ()
+
+
 def test_a_table_that_is_not_of_mail_takes_none(catalog: Catalog, tmp_path: Path) -> None:
     catalog.tables.create("msgs", [("a", STRING)])
     spool(tmp_path / "s", articles(1))
     with pytest.raises(Refused, match="not a table of mail"):
-        ingest_mail(home(catalog), catalog, no_spark, [tmp_path / "s"], at=AT)
+        ingest_mail(to(catalog, no_spark), [tmp_path / "s"])

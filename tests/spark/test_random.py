@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import re
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,6 @@ from oracle.reference import Reference, reference
 from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
-from weft.catalog import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,24 +71,17 @@ def _other(found: re.Match[str]) -> str:
 
 
 def arrive(weft: Weft, spark: SparkSession, history: History, low: int, high: int) -> None:
-    """The rows of all tables with ts in [low, high), as if one transaction had brought them."""
-    begun = weft.catalog.home().last_ts
+    """The rows of all tables with ts in [low, high), table after table, in an order that is not that of their ts."""
+    chance = random.Random(low)
     for table in TABLES:
         rows = [_shifted(row) for row in history.rows[table] if low <= row[5] < high]
-        _set_last_ts(weft.home, begun)
-        load(weft, spark, table, sorted(rows, key=lambda row: row[5]), _TYPES)
+        chance.shuffle(rows)
+        load(weft, spark, table, rows, _TYPES)
 
 
 def _shifted(row: Row) -> Row:
     k, n, x, d, f, ts, _ = row
     return (k, n, x, None if d is None else d + GRID, f, ts + GRID)
-
-
-def _set_last_ts(home: Path, instant: int) -> None:
-    # Tables are loaded one after another, and a home's ts never goes back: here they share their instants.
-    with sqlite3.connect(layout.catalog_file(home)) as connection:
-        connection.execute("UPDATE home SET last_ts = ?", (instant,))
-    connection.close()
 
 
 def delivered(weft: Weft, name: str) -> dict[Row, int]:

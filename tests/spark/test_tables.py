@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, Writer, open_catalog
-from weft.catalog.records import TableRecord
+from weft.catalog.records import Choice, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution import tables
 from weft.execution.tables import Appended, append, settle, table_frame
@@ -59,7 +60,7 @@ class Store:
 
     def append(self, *rows: tuple[Any, ...], at: int = NOW, key: bool = True) -> Appended:
         distinct_on = ("msgid", "newsgroup") if key else None
-        return append(
+        done = append(
             self.spark,
             self.writer,
             self.home,
@@ -69,6 +70,11 @@ class Store:
             at,
             distinct_on,
         )
+        return replace(done, first_ts=None, last_ts=None)
+
+    def tick(self, t: int) -> None:
+        """F moves, without anything that is computed."""
+        self.writer.ticks.commit(self.writer.ticks.plan(t, Choice(()), t).tick_id, None, {}, [], t)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """(msgid, newsgroup, ts in microseconds), in order of ts and msgid."""
@@ -106,20 +112,25 @@ def die_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return arrange
 
 
-def test_own_times_become_ts_and_never_go_back(replay: Store) -> None:
-    assert replay.append(("a", "g", 1, 10), ("b", "g", 2, 10), ("c", "g", 3, 20.000001)) == Appended(3, 0, 0, 1)
-    assert replay.append(("d", "g", 4, 5), ("e", "g", 5, 30)) == Appended(2, 0, 1, 2)
-    us = 20 * SECOND + 1
+def test_own_times_become_ts_in_any_order_and_f_is_the_least(replay: Store) -> None:
+    assert replay.append(("a", "g", 1, 10), ("b", "g", 2, 10), ("c", "g", 3, 30.000001)) == Appended(3, 0, 0, 1)
+    assert replay.append(("d", "g", 4, 5), ("e", "g", 5, 29)) == Appended(2, 0, 0, 2)
+    replay.tick(20 * SECOND)
+    assert replay.append(("f", "g", 4, 7), ("g", "g", 4, 20), ("h", "g", 5, 21)) == Appended(3, 0, 1, 3)
     assert replay.rows() == [
+        ("d", "g", 5 * SECOND),
         ("a", "g", 10 * SECOND),
         ("b", "g", 10 * SECOND),
-        ("c", "g", us),
-        ("d", "g", us),
-        ("e", "g", 30 * SECOND),
+        ("f", "g", 20 * SECOND),
+        ("g", "g", 20 * SECOND),
+        ("h", "g", 21 * SECOND),
+        ("e", "g", 29 * SECOND),
+        ("c", "g", 30 * SECOND + 1),
     ]
     table = replay.table
-    assert (table.rows, table.version, table.first_ts, table.last_ts) == (5, 2, 10 * SECOND, 30 * SECOND)
-    assert replay.catalog.home().last_ts == 30 * SECOND
+    assert (table.rows, table.version, table.first_ts, table.last_ts) == (8, 3, 5 * SECOND, 30 * SECOND + 1)
+    assert replay.catalog.home().t0 == 5 * SECOND
+    assert replay.catalog.home().last_ts == 30 * SECOND + 1
     assert replay.catalog.reservations.still_open() == ()
 
 
@@ -155,14 +166,15 @@ def test_where_nothing_is_new_nothing_is_committed(replay: Store) -> None:
 def test_on_a_wall_home_rows_get_the_clock(store: Store) -> None:
     store.append(("a", "g", 1, None), ("b", "g", 1, None))
     assert [row[2] for row in store.rows()] == [NOW, NOW]
-    store.append(("c", "g", 1, None), at=NOW - 5)  # the wall's clock went back: ts does not
+    store.tick(NOW)
+    store.append(("c", "g", 1, None), at=NOW - 5)  # the wall's clock went back: what was ticked stays closed
     assert store.rows()[-1][2] == NOW
 
 
-def test_on_a_wall_home_own_times_are_not_in_the_future(store: Store) -> None:
+def test_on_a_wall_home_too_a_row_has_its_own_time_exactly(store: Store) -> None:
     result = store.append(("a", "g", 1, 5), ("b", "g", 1, NOW // SECOND + 99), ("c", "g", 1, None))
     assert result == Appended(3, 0, 0, 1)
-    assert store.rows() == [("a", "g", 5 * SECOND), ("b", "g", NOW), ("c", "g", NOW)]
+    assert store.rows() == [("a", "g", 5 * SECOND), ("c", "g", NOW), ("b", "g", NOW + 99 * SECOND)]
 
 
 def test_a_replay_home_without_a_clock_refuses_rows_without_time(replay: Store) -> None:
@@ -189,7 +201,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     assert replay.catalog.reservations.still_open() == ()
     # The dead writer wakes up and, having looked at its lease a moment too early, goes on to write.
     monkeypatch.setattr(old, "check", lambda: None)
-    stamped, _ = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW, wall=False)
+    stamped = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
         tables._commit(replay.spark, old, replay.home / replay.table.path, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]

@@ -19,7 +19,7 @@ from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, PlanMismatch, Refused, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
-from weft.instants import format_instant, from_datetime, parse_instant
+from weft.instants import format_instant, from_datetime, parse_instant, parse_interval
 from weft.planning.explain import Explanation
 from weft.planning.plan import plan
 from weft.schedule.clock import now_us
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.extraction.records import Progress
     from weft.extraction.retrying import Retried
-    from weft.extraction.storing import Summary
+    from weft.extraction.storing import Destination, Summary
+    from weft.extraction.timing import Late, Timing, TsOrder
     from weft.runtime.doctor import Check
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
@@ -127,52 +128,44 @@ class Weft:
         paths: AnyPath | Sequence[AnyPath],
         *,
         table: str = "msgs",
-        ts_from: str | None = None,
         newsgroup: str | None = None,
+        ts_from: str | None = None,
+        ts_order: TsOrder = "own",
+        late: Late = "stamp",
+        future: str | int = "1d",
+        hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``."""
+        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``.
+
+        What ts the rows get is told by :class:`weft.extraction.timing.Timing`; ``future`` is text such as ``1d``, or
+        microseconds.
+        """
         from weft.extraction.ingest import ingest_mail
 
-        return ingest_mail(
-            self.home,
-            self.catalog,
-            self.opened.session,
-            [paths] if isinstance(paths, str | os.PathLike) else paths,
-            table,
-            ts_from,
-            newsgroup,
-            self.clock(),
-            progress,
-            clock=self.clock,
-        )
+        given = [paths] if isinstance(paths, str | os.PathLike) else paths
+        timing = _timing(ts_from, ts_order, late, future, hold)
+        return ingest_mail(self._destination(), given, table, newsgroup=newsgroup, timing=timing, progress=progress)
 
     def ingest_file(
         self,
         path: AnyPath,
         table: str,
         *,
-        ts_from: str | None = None,
         keys: Sequence[str] | None = None,
         evolve: bool = False,
+        ts_from: str | None = None,
+        ts_order: TsOrder = "own",
+        late: Late = "stamp",
+        future: str | int = "1d",
+        hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Loads a CSV, JSON lines or Parquet file; see ``extraction.ingest.ingest_file``."""
+        """Loads a CSV, JSON lines or Parquet file; see ``extraction.ingest.ingest_file``, and ``ingest_mail``."""
         from weft.extraction.ingest import ingest_file
 
-        return ingest_file(
-            self.home,
-            self.catalog,
-            self.opened.session,
-            path,
-            table,
-            ts_from,
-            keys,
-            evolve,
-            self.clock(),
-            progress,
-            clock=self.clock,
-        )
+        timing = _timing(ts_from, ts_order, late, future, hold)
+        return ingest_file(self._destination(), path, table, keys=keys, evolve=evolve, timing=timing, progress=progress)
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
@@ -189,11 +182,16 @@ class Weft:
         """The records that could not be read, the oldest first."""
         return self.catalog.quarantine.all()
 
-    def retry_quarantine(self, ids: Collection[int] | None = None) -> Retried:
-        """Reads quarantined records again, all or those named; raises NotFound, StorageError, LeaseBusy."""
+    def retry_quarantine(
+        self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
+    ) -> Retried:
+        """Reads quarantined records again, all or those named; see ``extraction.retrying.retry``.
+
+        Raises NotFound, StorageError, LeaseBusy.
+        """
         from weft.extraction.retrying import retry
 
-        return retry(self.home, self.catalog, self.opened.session, self.clock(), ids, clock=self.clock)
+        return retry(self._destination(), ids, late=late, future_us=None if future is None else _length(future))
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
@@ -322,6 +320,11 @@ class Weft:
     ) -> None:
         self.close()
 
+    def _destination(self) -> Destination:
+        from weft.extraction.storing import Destination
+
+        return Destination(self.home, self.catalog, self.opened.session, self.clock)
+
     def _deliver(self, wait_us: int) -> list[Delivered]:
         from weft.delivery.outbox import deliver
 
@@ -358,3 +361,13 @@ def micros(instant: AnyInstant) -> int:
             raise Refused(f"{instant} has no zone", hint="Give it one: datetime(…, tzinfo=timezone.utc).")
         return from_datetime(instant)
     return instant
+
+
+def _timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, hold: bool) -> Timing:
+    from weft.extraction.timing import Timing
+
+    return Timing(ts_from, order, late, _length(future), hold)
+
+
+def _length(text: str | int) -> int:
+    return parse_interval(text) if isinstance(text, str) else text

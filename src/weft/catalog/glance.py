@@ -11,7 +11,7 @@ from weft.catalog import layout
 
 _TABLES = "SELECT table_id, name FROM tables ORDER BY table_id"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
-READS_FORMATS = (1, 2)
+READS_FORMATS = (1, 2, 3)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 

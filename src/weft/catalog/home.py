@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Engine, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
 from weft.catalog import layout, schema
 from weft.catalog.database import speaking_plainly
@@ -29,6 +29,17 @@ def read_home(connection: Connection) -> HomeRecord:
         now=row.now,
         t0=row.t0,
     )
+
+
+def forward_of(connection: Connection) -> int:
+    """F, or the t of a tick that is planned: what a new row's ts is at least.
+
+    A dead tick will be run again up to its logged t, so what it has read so far must stay complete.
+    """
+    planned = select(func.max(schema.ticks.c.t)).where(schema.ticks.c.state == "planned")
+    t = connection.execute(planned).scalar_one()
+    forward = read_home(connection).forward
+    return forward if t is None else max(forward, t)
 
 
 def set_home(connection: Connection, **values: Any) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, insert, select, update
+from typing import Final
+
+from sqlalchemy import delete, func, insert, select, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
+from weft.catalog.home import forward_of
+from weft.catalog.lease import is_gone, this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.errors import CatalogError, NotFound
+
+ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
+"""How long a load on another machine is taken to be alive without a word of it, in microseconds."""
 
 
 class Loads:
@@ -82,6 +89,43 @@ class Loads:
             ).scalar_one()
             return int(total)
 
+    def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
+        """Notes that this process is at work on the load.  With ``hold`` F stays where it is until it is done."""
+        with self._database.changing_under_lease() as connection:
+            values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
+            floor = forward_of(connection) if hold else None
+            connection.execute(insert(schema.active_loads).values(load_id=load_id, floor=floor, **values))
+
+    def renew(self, load_id: int, at: int) -> None:
+        """Notes that this process is still at work on the load."""
+        active = schema.active_loads
+        with self._database.changing() as connection:
+            connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
+
+    def deactivate(self, load_id: int) -> None:
+        """Notes that nobody is at work on the load any more, whether it is finished or not."""
+        active = schema.active_loads
+        with self._database.changing() as connection:
+            connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
+
+    def is_active(self, load_id: int) -> bool:
+        """Whether somebody is at work on the load."""
+        kept = schema.active_loads.c
+        with self._database.reading() as connection:
+            return connection.execute(select(kept.load_id).where(kept.load_id == load_id)).first() is not None
+
+    def forget_dead(self, at: int) -> None:
+        """Takes out those at work on a load who died, or of whom nothing was heard for ACTIVE_TTL_US."""
+        active = schema.active_loads
+        with self._database.reading() as connection:
+            rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
+        dead = [row for row in rows if row.expires_at <= at or is_gone(row.holder)]
+        if dead:
+            with self._database.changing_under_lease() as connection:
+                for row in dead:
+                    same = (active.c.load_id == row.load_id, active.c.expires_at == row.expires_at)
+                    connection.execute(delete(active).where(*same))
+
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """The latest loads, the newest first."""
         with self._database.reading() as connection:
@@ -109,13 +153,13 @@ class Quarantine:
     ) -> int | None:
         """Indexes a record that could not be read; its id, or None where the same one is there already.
 
-        The same one: the same bytes at the same position of the same source for the same table.
+        The same one: the same bytes at the same position of the same source for the same table; it is then this load's.
         """
         known = schema.quarantine.c
         identity = {"table_id": table_id, "source": source, "position": position, "sha256": sha256}
         with self._database.changing() as connection:
-            same = select(known.quarantine_id).where(*(known[name] == value for name, value in identity.items()))
-            if connection.execute(same).first() is not None:
+            same = [known[name] == value for name, value in identity.items()]
+            if connection.execute(update(schema.quarantine).where(*same).values(load_id=load_id)).rowcount:
                 return None
             return inserted_id(
                 connection,
@@ -137,6 +181,12 @@ class Quarantine:
             wanted = wanted.where(schema.quarantine.c.state == state)
         with self._database.reading() as connection:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
+
+    def positions(self, load_id: int) -> frozenset[str]:
+        """Where in its source the records lay that the load put in quarantine, whatever became of them since."""
+        kept = schema.quarantine.c
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(select(kept.position).where(kept.load_id == load_id)).scalars())
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
         """Says what became of a record in quarantine (``open`` again with a new reason, too); raises NotFound."""

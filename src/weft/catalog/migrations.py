@@ -78,6 +78,13 @@ STEPS: Final = (
         ),
         then=bind_plans,
     ),
+    Step(
+        to=3,
+        statements=(
+            "CREATE TABLE active_loads (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
+            "holder TEXT NOT NULL, expires_at BIGINT NOT NULL, floor BIGINT)",
+        ),
+    ),
 )
 
 

@@ -30,9 +30,10 @@ Parameter = tuple[str, JsonValue]
 class HomeRecord:
     """A home: its clock and how far time has gone in it.
 
-    ``forward`` is F, the largest t ticked; ``last_ts`` the largest ts given to a row; ``now`` a replay home's clock
-    (None on a wall home, and before the first tick); ``t0`` the instant at which time begins for relations that have
-    no table (on a wall home when it was made; on a replay home its first row's ts or first t; None until then).
+    ``forward`` is F, the largest t ticked: from there on every ts may still be given, in any order.  ``last_ts`` is the
+    largest ts given to a row; ``now`` a replay home's clock (None on a wall home, and before the first tick).  ``t0``
+    is the instant at which time begins for relations that have no table: when a wall home was made, the first t of a
+    replay home, or the least ts that was loaded before the first tick; None until there is one.
     """
 
     home_id: str
@@ -44,18 +45,13 @@ class HomeRecord:
     now: int | None
     t0: int | None
 
-    @property
-    def earliest_open(self) -> int:
-        """The least ts that a new row may still get (design section 1), a planned tick left aside."""
-        return max(self.forward, self.last_ts)
-
 
 @dataclass(frozen=True)
 class TableRecord:
     """A table and what the catalog last saw of it in Delta.
 
     ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
-    are None while the table is empty; ``ts_from`` names the column whose running maximum is ts, or is None.
+    are None while the table is empty; ``ts_from`` names the column from which ts is, or is None.
     """
 
     schema: TableSchema

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, union_all, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home import read_home, set_home
+from weft.catalog.home import forward_of, read_home, set_home
 from weft.catalog.records import MIN_INSTANT, Reservation
 from weft.catalog.tables import read_table, record_version
 from weft.errors import CatalogError, ClockError
+from weft.instants import format_instant
 
 
 class Reservations:
@@ -23,14 +24,10 @@ class Reservations:
     def reserve(self, table_id: int, load_id: int, at_least: int = MIN_INSTANT) -> Reservation:
         """Reserves the instants from ``floor`` on for a batch of rows of one table.
 
-        ``floor`` is the greatest of F, the last ts given, the t of a tick that is planned and ``at_least``.
+        ``at_least`` is the least ts that they ask for; ``floor`` is the greatest of it, F, and the t of a planned tick.
         """
         with self._database.changing_under_lease() as connection:
-            planned = connection.execute(
-                select(func.max(schema.ticks.c.t)).where(schema.ticks.c.state == "planned")
-            ).scalar_one()
-            # A dead tick will be run again up to its logged t: what it has read so far must stay complete.
-            floor = max(read_home(connection).earliest_open, MIN_INSTANT if planned is None else planned, at_least)
+            floor = max(forward_of(connection), at_least)
             values: dict[str, Any] = {
                 "table_id": table_id,
                 "load_id": load_id,
@@ -81,6 +78,21 @@ class Reservations:
         with self._database.reading() as connection:
             return read_open_reservations(connection)
 
+    def earliest(self) -> int | None:
+        """The instant that no tick may pass for now: see :func:`earliest_reserved`."""
+        with self._database.reading() as connection:
+            return earliest_reserved(connection)
+
+
+def earliest_reserved(connection: Connection) -> int | None:
+    """The least ts that a load at work may still bring: of open reservations and of loads that hold F; None: none."""
+    kept, active = schema.reservations.c, schema.active_loads.c
+    floors = union_all(
+        select(kept.floor).where(kept.state == "open"), select(active.floor).where(active.floor.is_not(None))
+    ).subquery()
+    found: int | None = connection.execute(select(func.min(floors.c.floor))).scalar_one()
+    return found
+
 
 def go_forward(connection: Connection, instant: int) -> None:
     """From now on no row gets a ts before ``instant``, and no tick a t: F, and a replay home's clock, move up to it.
@@ -88,12 +100,13 @@ def go_forward(connection: Connection, instant: int) -> None:
     Raises ClockError where a load has reserved earlier instants (settle it first).
     """
     home = read_home(connection)
-    for reservation in read_open_reservations(connection):
-        if reservation.floor < instant:
-            raise ClockError(
-                f"a load has reserved the instants from {reservation.floor} on, before {instant}",
-                hint="Wait until the load is done.",
-            )
+    reserved = earliest_reserved(connection)
+    if reserved is not None and reserved < instant:
+        raise ClockError(
+            f"a load is at work, and may bring rows from {format_instant(reserved)} on,"
+            f" before {format_instant(instant)}",
+            hint="Wait until it is done.",
+        )
     if instant > home.forward:
         now = max(instant, instant if home.now is None else home.now) if home.clock == "replay" else None
         set_home(connection, forward=instant, now=now)
@@ -127,6 +140,15 @@ def _extend_table(
         values["first_ts"] = first_ts if table.first_ts is None else min(first_ts, table.first_ts)
         values["last_ts"] = last_ts if table.last_ts is None else max(last_ts, table.last_ts)
         home = read_home(connection)
-        set_home(connection, last_ts=max(home.last_ts, last_ts), t0=first_ts if home.t0 is None else home.t0)
+        # A history is loaded in any order, so time may yet begin earlier; what was ticked stays as it was answered.
+        begins_here = home.t0 is None or (first_ts < home.t0 and not _ticked(connection))
+        t0 = first_ts if begins_here else home.t0
+        set_home(connection, last_ts=max(home.last_ts, last_ts), t0=t0)
     connection.execute(update(schema.tables).where(schema.tables.c.table_id == table_id).values(**values))
     record_version(connection, table.path, values["version"], total)
+
+
+def _ticked(connection: Connection) -> bool:
+    """Whether a tick was run, or is to be run again."""
+    kept = schema.ticks.c
+    return connection.execute(select(kept.tick_id).where(kept.state != "abandoned").limit(1)).first() is not None

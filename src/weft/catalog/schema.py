@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -100,6 +100,15 @@ loads: Final = Table(
     Column("late", BigInteger, nullable=False),
     Index("loads_digest", "table_id", "digest"),
     sqlite_autoincrement=True,
+)
+
+active_loads: Final = Table(
+    "active_loads",
+    metadata,
+    Column("load_id", ForeignKey("loads.load_id"), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("floor", BigInteger),
 )
 
 quarantine: Final = Table(

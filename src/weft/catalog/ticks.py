@@ -17,9 +17,10 @@ from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
 from weft.catalog.queries import QUERY, is_chosen, query_record
 from weft.catalog.records import Choice, QueryRecord, TickQuery, TickRecord
-from weft.catalog.reservations import read_open_reservations
+from weft.catalog.reservations import earliest_reserved
 from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
+from weft.instants import format_instant
 
 Count = tuple[int, "str | None", "int | None"]
 """What a tick did for a query: new rows, the reason where there are none, the next instant due by time alone."""
@@ -170,12 +171,12 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
             f"{t} is in the future, and this home's clock is the wall's",
             hint="Only a home made with `weft init --clock replay` can be ticked at an instant of your choice.",
         )
-    for reservation in read_open_reservations(connection):
-        if t > reservation.floor:
-            raise ClockError(
-                f"a load has reserved the instants from {reservation.floor} on, {t} is beyond",
-                hint="Wait until the load is done, or tick at an earlier instant.",
-            )
+    reserved = earliest_reserved(connection)
+    if reserved is not None and t > reserved:
+        raise ClockError(
+            f"a load is at work, and may bring rows from {format_instant(reserved)} on, before {format_instant(t)}",
+            hint="Wait until it is done, or tick at an earlier instant.",
+        )
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], absent: set[int]) -> None:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, iso, moment, plain, say, say_json, table, working
+from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, working
 
 if TYPE_CHECKING:
+    from weft.api.home import Weft
     from weft.extraction.storing import Summary
+
+
+# The choices of weft.extraction.timing, which commands that load nothing need not wait for (a test compares them).
+OrderOption = Annotated[
+    Literal["own", "arrival"],
+    typer.Option("--ts-order", help="Whether ts is a row's own time, or the latest so far in its source's order."),
+]
+LateOption = Annotated[
+    Literal["stamp", "refuse", "quarantine"],
+    typer.Option("--late", help="What becomes of a row from before the last tick: it counts as arrived now, or not."),
+]
+FutureOption = Annotated[
+    str, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall's clock a row may lie.")
+]
+HoldOption = Annotated[bool, typer.Option("--hold", help="No tick goes on before the whole load is done.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,13 +55,28 @@ def mail(
     newsgroup: Annotated[
         str | None, typer.Option(metavar="NAME", help="The group of messages that have no Newsgroups header.")
     ] = None,
+    ts_order: OrderOption = "own",
+    late: LateOption = "stamp",
+    future: FutureOption = "1d",
+    hold: HoldOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Load mail and news articles into a table of messages."""
     with opened(home, create=True) as weft, counting("loading mail") as progress:
-        done = weft.ingest_mail(paths, table=table_name, ts_from=ts_from, newsgroup=newsgroup, progress=progress)
-    _tell(done, json)
+        done = weft.ingest_mail(
+            paths,
+            table=table_name,
+            newsgroup=newsgroup,
+            ts_from=ts_from,
+            ts_order=ts_order,
+            late=late,
+            future=future,
+            hold=hold,
+            progress=progress,
+        )
+        ahead = _ahead(weft, done)
+    _tell(done, ahead, json)
 
 
 def file(
@@ -58,30 +89,57 @@ def file(
         str | None, typer.Option("--key", metavar="COLS", help="Columns that tell rows apart, with commas between.")
     ] = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Add the file's new columns to the table.")] = False,
+    ts_order: OrderOption = "own",
+    late: LateOption = "stamp",
+    future: FutureOption = "1d",
+    hold: HoldOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Load a CSV, JSON lines or Parquet file into a table."""
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else None
     with opened(home, create=True) as weft, counting(f"loading {path.name}") as progress:
-        done = weft.ingest_file(path, table_name, ts_from=ts_from, keys=keys, evolve=evolve, progress=progress)
-    _tell(done, json)
+        done = weft.ingest_file(
+            path,
+            table_name,
+            keys=keys,
+            evolve=evolve,
+            ts_from=ts_from,
+            ts_order=ts_order,
+            late=late,
+            future=future,
+            hold=hold,
+            progress=progress,
+        )
+        ahead = _ahead(weft, done)
+    _tell(done, ahead, json)
 
 
-def _tell(done: Summary, json: bool) -> None:
+def _ahead(weft: Weft, done: Summary) -> bool:
+    """Whether rows were stored that lie ahead of a wall home's clock."""
+    return weft.catalog.home().clock == "wall" and done.last_ts is not None and done.last_ts > weft.clock()
+
+
+def _tell(done: Summary, ahead: bool, json: bool) -> None:
     counts = {"stored": done.stored, "known": done.known, "quarantined": done.quarantined, "late": done.late}
     if json:
-        say_json({"table": done.table, **counts, "already_loaded": done.already_loaded})
+        bounds = {"first_ts": iso(done.first_ts), "last_ts": iso(done.last_ts)}
+        say_json({"table": done.table, **counts, **bounds, "already_loaded": done.already_loaded})
         return
     if done.already_loaded:
         say(f"{done.table}: this very file was loaded before; nothing was stored again.")
         return
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{done.table}: {words}")
+    if done.stored:
+        say(f"  ts from {instant(done.first_ts)} to {instant(done.last_ts)}")
+    if ahead:
+        say("  What lies ahead of the clock arrives when the clock gets there.")
     if done.quarantined:
-        say("  `weft quarantine list` shows what could not be read.")
+        say("  `weft quarantine list` shows what could not be taken.")
     if done.late:
-        say("  Late rows came after their own time had passed here: they got the earliest instant that was open.")
+        rows = "this row counts" if done.late == 1 else f"these {done.late:,} rows count"
+        say(f"  Late: {rows} as arrived now; answers about the past do not change.")
 
 
 def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -133,13 +191,20 @@ def _nearby(source: str) -> str:
 
 def retry(
     ids: Annotated[list[int] | None, typer.Argument(metavar="ID", help="Which records (none: all).")] = None,
+    late: Annotated[
+        Literal["stamp", "quarantine"] | None,
+        typer.Option("--late", help="Take late rows as arrived now, or leave them there (default: as their load did)."),
+    ] = None,
+    future: Annotated[
+        str | None, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall's clock a row may lie.")
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Read quarantined records again."""
     with opened(home) as weft, working("reading again"):
-        done = weft.retry_quarantine(ids or None)
-    counts = {"read": done.read, "kept": done.kept, "stored": done.stored, "known": done.known}
+        done = weft.retry_quarantine(ids or None, late=late, future=future)
+    counts = {"read": done.read, "kept": done.kept, "stored": done.stored, "known": done.known, "late": done.late}
     if json:
         say_json(counts)
     else:

@@ -55,11 +55,11 @@ class Home:
         return known
 
     def open_instant(self) -> int:
-        """The instant that ``from now`` means: on a replay home one that no stored row has reached."""
+        """The instant that ``from now`` means: the home's clock; on a replay home without one, after the last ts."""
         home = self.catalog.home()
         if home.clock == "wall":
             return max(self.clock(), home.forward)
-        return max(self.now(), home.last_ts + 1)
+        return self.now() if home.now is not None else self.now() + 1
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
@@ -67,6 +67,7 @@ class Home:
         from weft.execution.tick import settle_tick
 
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer:
+            writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open():
                 from weft.execution.tables import settle
 

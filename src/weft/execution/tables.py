@@ -8,6 +8,7 @@ reservation, which the next one settles by looking at Delta.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer
 from weft.catalog.records import MIN_INSTANT, HomeRecord, Reservation, TableRecord
-from weft.errors import ClockError, LeaseLost
+from weft.errors import ClockError, LeaseLost, WeftError
 from weft.execution.reader import empty, spark_schema
 from weft.failpoint import failpoint
 from weft.runtime.session import plain_errors
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN_TIME: Final = "_own_time"
-"""Column of a batch: the running maximum of the row's own time in its source, microseconds UTC, or NULL."""
+"""Column of a batch: the ts that the row asks for, microseconds UTC, or NULL."""
 SEQ: Final = "_seq"
 """Column of a batch: the row's place in the order of arrival; no two rows of a batch have the same."""
 
@@ -42,18 +43,24 @@ _PROPERTIES: Final = {
 }
 
 
+OnLate = Callable[[Sequence[int], int], None]
+"""Called with the places (``_seq``) of late rows, and with F, before anything of the batch is written."""
+
+
 @dataclass(frozen=True)
 class Appended:
     """What became of a batch: rows ``stored``, rows ``known`` already, and how many of those stored came ``late``.
 
-    A row is late where its own time lies before the earliest instant that was still open; it got that instant.
-    ``version`` is Delta's version of the commit, None where nothing was new.
+    A row is late where its own time lies before F; it got F.  ``version`` is Delta's version of the commit,
+    ``first_ts`` and ``last_ts`` bound what was stored; all None where nothing was.
     """
 
     stored: int
     known: int
-    late: int
-    version: int | None
+    late: int = 0
+    version: int | None = None
+    first_ts: int | None = None
+    last_ts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ def append(
     batch: pa.Table,
     at: int,
     distinct_on: tuple[str, ...] | None,
+    on_late: OnLate | None = None,
 ) -> Appended:
     """Stores the rows of ``batch`` that the table does not have yet, all or none of them.
 
@@ -85,32 +93,57 @@ def append(
     instant in microseconds UTC.  ``distinct_on`` names the columns by which a row is known (two NULLs are the same; of
     equal rows in the batch the first by ``_seq`` counts), None: every row is new.
 
-    ts: the row's own time where it has one (on a wall home not beyond ``at``), else the home's clock, and in
-    both cases at least the earliest open instant.  Raises LeaseLost where another writer took over (nothing of the
-    batch is in the table then), ClockError for rows without own time on a replay home whose clock was never set,
-    ExecutionError where Spark fails.
+    ts: the row's own time where it has one, else the home's clock, and in both cases at least F.  A row whose own time
+    lies before F is late: it gets F, or is left out where ``on_late`` is given.  Raises LeaseLost where another writer
+    took over (nothing of the batch is in the table then), ClockError for rows without own time on a replay home whose
+    clock was never set, ExecutionError where Spark fails, and what ``on_late`` raises.
     """
     settle(writer, home)
     path = home / table.path
     fresh = _first_of_equals(batch, distinct_on)
     if distinct_on and has_commits(path):
         fresh = _without_known(spark, path, table, fresh, distinct_on)
+    known = batch.num_rows - fresh.num_rows
     if not fresh.num_rows:
-        return Appended(0, batch.num_rows, 0, None)
+        return Appended(0, known)
     _make_delta_table(spark, path, table)
     now = _clock(writer.home(), at, fresh)
-    # Rows without a time of their own get the clock's, so nothing before it needs to be kept open.
-    at_least = now if fresh.column(OWN_TIME).null_count == fresh.num_rows else MIN_INSTANT
-    reservation = writer.reservations.reserve(table.table_id, load_id, at_least)
+    reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
-    stamped, late = _stamp(fresh, table, reservation.floor, now, wall=writer.home().clock == "wall")
+    late = pc.fill_null(pc.less(fresh.column(OWN_TIME), reservation.floor), False)
+    count = pc.sum(late).as_py()
+    if count and on_late is not None:
+        try:
+            on_late(fresh.filter(late).column(SEQ).to_pylist(), reservation.floor)
+        except WeftError:
+            writer.reservations.abandon(reservation.reservation_id)
+            raise
+        fresh, count = fresh.filter(pc.invert(late)), 0
+        if not fresh.num_rows:
+            writer.reservations.abandon(reservation.reservation_id)
+            return Appended(0, known)
+    return _store(spark, writer, path, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
+
+
+def _store(
+    spark: SparkSession,
+    writer: Writer,
+    path: Path,
+    stamped: pa.Table,
+    reservation: Reservation,
+    counted: tuple[int, int],
+) -> Appended:
+    """The rows in Delta and in the catalog; ``counted`` are those known and those late."""
     version = _commit(spark, writer, path, stamped, reservation)
     failpoint("ingest.written")
-    bounds = pc.min_max(stamped.column(table.schema.start).cast(pa.int64())).as_py()
+    start = writer.tables.by_id(reservation.table_id).schema.start
+    bounds = pc.min_max(stamped.column(start).cast(pa.int64())).as_py()
+    first, last = bounds["min"], bounds["max"]
     make_durable(path, version)
-    writer.reservations.commit(reservation.reservation_id, version, stamped.num_rows, bounds["min"], bounds["max"])
+    writer.reservations.commit(reservation.reservation_id, version, stamped.num_rows, first, last)
     failpoint("ingest.committed")
-    return Appended(stamped.num_rows, batch.num_rows - stamped.num_rows, late, version)
+    known, late = counted
+    return Appended(stamped.num_rows, known, late, version, first, last)
 
 
 def settle(writer: Writer, home: Path) -> tuple[Settled, ...]:
@@ -119,6 +152,7 @@ def settle(writer: Writer, home: Path) -> tuple[Settled, ...]:
     One whose commit is in Delta is recorded as committed.  Of any other the number is spent in Delta first, so that its
     writer, should it live, can no longer commit; then it is given up.
     """
+    writer.loads.forget_dead(writer.lease.acquired_at)
     return tuple(_settle_one(writer, home, reservation) for reservation in writer.reservations.still_open())
 
 
@@ -200,24 +234,28 @@ def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
     """The home's clock for rows without a time of their own."""
     if home.clock == "wall":
         return at
-    if home.now is None and home.earliest_open == MIN_INSTANT and batch.column(OWN_TIME).null_count:
+    known = home.last_ts if home.now is None else home.now
+    if known == MIN_INSTANT and batch.column(OWN_TIME).null_count:
         raise ClockError(
             "a replay home has no clock before its first tick, and these rows have no time of their own",
             hint="name the column that holds their time with --ts-from, or tick once with --now",
         )
-    return home.earliest_open if home.now is None else home.now
+    return known
 
 
-def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int, *, wall: bool) -> tuple[pa.Table, int]:
-    """The batch with its ts, in the table's columns and order, sorted by ts; and how many rows came late."""
-    own = batch.column(OWN_TIME)
-    late = pc.sum(pc.less(own, floor)).as_py() or 0
-    time = pc.min_element_wise(own, pa.scalar(now, pa.int64()), skip_nulls=False) if wall else own
-    ts = pc.max_element_wise(pc.coalesce(time, pa.scalar(now, pa.int64())), pa.scalar(floor, pa.int64()))
+def _least(batch: pa.Table, now: int) -> int:
+    """The least ts that a row of the batch asks for."""
+    least: int = pc.min(pc.fill_null(batch.column(OWN_TIME), now)).as_py()
+    return least
+
+
+def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
+    """The batch with its ts, in the table's columns and order, sorted by ts."""
+    ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
     arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
     stamped = pa.table(arrays).sort_by([(table.schema.start, "ascending"), (SEQ, "ascending")])
-    return stamped.select([column.name for column in table.schema.columns]), late
+    return stamped.select([column.name for column in table.schema.columns])
 
 
 def _commit(spark: SparkSession, writer: Writer, path: Path, rows: pa.Table, reservation: Reservation) -> int:

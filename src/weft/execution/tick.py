@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import Choice, QueryRecord, TableRecord, TickRecord
+from weft.catalog.records import MIN_INSTANT, Choice, QueryRecord, TableRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, PlanMismatch
 from weft.execution import due, ledger
 from weft.execution.answers import candidates, union
@@ -146,7 +146,12 @@ def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
             raise ClockError("this home's clock is replay and has not been set", hint="Say when: weft tick --now T.")
         else:
             t = home.now
-    return min([t, *(reservation.floor for reservation in catalog.reservations.still_open())])
+    reserved = catalog.reservations.earliest()
+    if reserved is not None and reserved <= MIN_INSTANT:
+        raise ClockError(
+            "a load holds this home where it is, before its first tick", hint="Tick again when the load is done."
+        )
+    return t if reserved is None else min(t, reserved)
 
 
 def _run(writer: Writer, home: Path, session: Callable[[], SparkSession], tick: TickRecord, at: int) -> TickReport:

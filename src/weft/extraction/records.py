@@ -74,12 +74,13 @@ class Rejected:
 class Row:
     """One row to be stored: values by column name, instants as microseconds UTC.
 
-    ``own_time`` is the running maximum of the row's own time in its source's order of arrival (design section 1),
-    or None where the load gives no own time.
+    ``own_time`` is the ts that it asks for (see :class:`~weft.extraction.timing.Timing`), or None where the load gives
+    none.  ``origin`` is the record that it was read from, as it would be rejected, where the load may yet do so.
     """
 
     values: dict[str, object]
     own_time: int | None
+    origin: Rejected | None = None
 
 
 def printable(name: str) -> str:
@@ -93,11 +94,15 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows, and what was rejected among them; ``read`` counts the records, both kinds."""
+    """Some rows, and what was rejected among them; ``read`` counts the records, both kinds.
+
+    ``origins`` are the records of the rows, in their order, where the load may yet reject them; else empty.
+    """
 
     rows: pa.Table
     rejected: tuple[Rejected, ...]
     read: int
+    origins: tuple[Rejected, ...] = ()
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -131,11 +136,16 @@ def batches_of(
             rejected.append(item)
             held += len(item.raw)
         if len(rows) + len(rejected) >= max_rows or held >= max_bytes:
-            yield Batch(_table(rows, schema, done), tuple(rejected), len(rows) + len(rejected))
+            yield _batch(rows, rejected, schema, done)
             done += len(rows)
             rows, rejected, held = [], [], 0
     if rows or rejected:
-        yield Batch(_table(rows, schema, done), tuple(rejected), len(rows) + len(rejected))
+        yield _batch(rows, rejected, schema, done)
+
+
+def _batch(rows: list[Row], rejected: list[Rejected], schema: pa.Schema, first: int) -> Batch:
+    origins = tuple(row.origin for row in rows if row.origin is not None)
+    return Batch(_table(rows, schema, first), tuple(rejected), len(rows) + len(rejected), origins)
 
 
 def _table(rows: list[Row], schema: pa.Schema, first: int) -> pa.Table:

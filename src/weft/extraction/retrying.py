@@ -4,100 +4,107 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.catalog import Catalog
 from weft.catalog.records import QuarantineRecord, TableRecord
-from weft.errors import NotFound
+from weft.errors import NotFound, Refused
 from weft.extraction.files.casting import connect
-from weft.extraction.files.rows import Caster, Layout
+from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import Dialect, csv_records, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.records import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
-from weft.extraction.storing import Destination, begin, store_batches
+from weft.extraction.storing import Destination, beginning, registered, store_batches
+from weft.extraction.timing import Late, Timing
 
 
 @dataclass(frozen=True)
 class Retried:
     """What became of the records tried: ``read`` are out of quarantine, giving ``stored`` new rows; ``kept`` stay."""
 
-    read: int
-    kept: int
-    stored: int
-    known: int
+    read: int = 0
+    kept: int = 0
+    stored: int = 0
+    known: int = 0
+    late: int = 0
 
 
 def retry(
-    home: Path,
-    catalog: Catalog,
-    spark: Callable[[], Any],
-    at: int,
-    ids: Collection[int] | None = None,
-    *,
-    clock: Callable[[], int] | None = None,
+    to: Destination, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
     """Reads the open records of the quarantine (all, or those named) again with their loads' options.
 
-    A record that is read now becomes rows, late ones where they have an own time; one that is not gets its reason of
-    today. Run again after a crash, it stores nothing twice.  ``at`` is µs UTC.  Raises NotFound for an id that is not
-    open there, StorageError for bytes that are gone.
+    ``late`` and ``future_us`` take the place of those of the loads (see :class:`~weft.extraction.timing.Timing`); a
+    record that is late stays where it is unless ``late`` says ``stamp``.  A record that is read now becomes rows; one
+    that is not gets its reason of today.  Run again after a crash, it stores nothing twice.  Raises NotFound for an id
+    that is not open there, StorageError for bytes that are gone.
     """
-    to = Destination(home, catalog, spark, clock or (lambda: at))
-    open_records = {record.quarantine_id: record for record in catalog.quarantine.all()}
+    open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
         raise NotFound(f"there is no open record {missing[0]} in quarantine", hint="`weft quarantine list` names them.")
-    begin(to)
-    total = Retried(0, 0, 0, 0)
+    total = Retried()
     for number, record in open_records.items():
         if ids is None or number in ids:
-            total = _retry_one(to, record, at, total)
+            timing = Timing.of_options(json.loads(record.options))
+            timing = replace(
+                timing, late=late or timing.late, future_us=timing.future_us if future_us is None else future_us
+            )
+            total = _retry_one(to, record, timing, total)
     return total
 
 
-def _retry_one(to: Destination, record: QuarantineRecord, at: int, total: Retried) -> Retried:
+def _retry_one(to: Destination, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     table = to.catalog.tables.by_id(record.table_id)
-    batch = _read(quarantined_bytes(to.home, record), record, table, at)
+    batch = _read(to, quarantined_bytes(to.home, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
-        reason = batch.rejected[0].reason if batch.rejected else record.reason
-        if reason != record.reason:
-            to.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
-        return Retried(total.read, total.kept + 1, total.stored, total.known)
+        return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
     # Its own digest makes a retry that died go on where it was, as a file's load does.
     digest = f"quarantine-{record.quarantine_id}"
-    before = to.catalog.loads.of_source(table.table_id, digest)
-    load_id = (
-        before[0].load_id if before else to.catalog.loads.begin(table.table_id, record.source, "retry", digest, at)
-    )
-    skip = None if table.keys else to.catalog.loads.stored_by(load_id)
-    done = store_batches(to, table, load_id, [batch], {}, skip=skip)
+    # It is in quarantine already: a late one is left there.
+    strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")
+    with beginning(to, table.name) as writer:
+        load = registered(writer, to, table, record.source, "retry", digest, {}, strict)
+    try:
+        done = store_batches(load, [batch])
+    except Refused:
+        return _stays(to, record, record.reason if record.reason.startswith("late") else "late", total)
     to.catalog.quarantine.settle(record.quarantine_id, "retried")
-    return Retried(total.read + 1, total.kept, total.stored + done.stored, total.known + done.known)
+    return Retried(
+        total.read + 1, total.kept, total.stored + done.stored, total.known + done.known, total.late + done.late
+    )
 
 
-def _read(raw: bytes, record: QuarantineRecord, table: TableRecord, at: int) -> Batch:
+def _stays(to: Destination, record: QuarantineRecord, reason: str, total: Retried) -> Retried:
+    if reason != record.reason:
+        to.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
+    return replace(total, kept=total.kept + 1)
+
+
+def _read(to: Destination, raw: bytes, record: QuarantineRecord, table: TableRecord, timing: Timing) -> Batch:
     options = json.loads(record.options)
     columns = [(column.name, column.type) for column in table.schema.columns if column.name != table.schema.start]
     if options["kind"] == "mail":
-        read = read_message(RawRecord(record.position, raw), options["stem"], MailOptions(options["newsgroup"], at))
+        reading = MailOptions(options["newsgroup"], to.clock(), timing.future_us)
+        read = read_message(RawRecord(record.position, raw), options["stem"], reading)
         items: list[Row | Rejected] = (
             [Rejected(record.source, record.position, read, raw)]
             if isinstance(read, str)
-            else [Row(values, _own_time(values, options["ts_from"])) for values in read]
+            else [Row(values, _own_time(values, timing.ts_from)) for values in read]
         )
         return next(batches_of(items, columns))
     names = tuple(options["names"])
     # A record of a Parquet file is kept as its JSON.
     is_csv = options["format"] == "csv"
     layout = Layout("csv" if is_csv else "json", names, ("VARCHAR",) * len(names), Dialect(*options["dialect"]))
+    latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
+    own_times = OwnTimes(options["own_time"], timing.order == "arrival", latest, timing.too_far)
     stream: Any = io.BufferedReader(io.BytesIO(raw))
     records = csv_records(stream, layout.dialect, len(names)) if is_csv else json_records(stream)
     with connect() as connection:
-        batches = Caster(layout, options["own_time"], columns, record.source).text_batches(records, connection)
+        batches = Caster(layout, own_times, columns, record.source).text_batches(records, connection)
         return next(batches, Batch(arrow_schema(columns).empty_table(), (), 0))
 
 

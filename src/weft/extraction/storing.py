@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.catalog import Catalog
+import pyarrow as pa
+
+from weft.catalog import Catalog, Writer
 from weft.catalog.records import TableRecord
-from weft.errors import Conflict
-from weft.execution.tables import append, settle
+from weft.errors import Conflict, Refused
+from weft.execution.tables import SEQ, Appended, append, settle
 from weft.extraction.quarantine import quarantine
-from weft.extraction.records import Batch, Progress
+from weft.extraction.records import Batch, Progress, Rejected
+from weft.extraction.timing import DEFAULT_TIMING, Timing
+from weft.instants import format_instant
 from weft.storage.verify import require_whole
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
@@ -23,8 +28,9 @@ LEASE_WAIT_US: Final = 120 * 1_000_000
 class Summary:
     """What a load did, in rows: new ones stored, those that were known, in quarantine, and ``late`` among the stored.
 
-    A row is late where its own time lies before the instant that it could be given (design section 1).
-    ``already_loaded`` says that the very same file was loaded before; ``known`` then counts its rows.
+    A row is late where its own time lies before F (design section 1): it got F.  ``first_ts`` and ``last_ts`` bound
+    what was stored (None: nothing).  ``already_loaded`` says that the very same file was loaded before; ``known`` then
+    counts its rows.
     """
 
     table: str
@@ -33,6 +39,8 @@ class Summary:
     quarantined: int = 0
     late: int = 0
     already_loaded: bool = False
+    first_ts: int | None = None
+    last_ts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -47,74 +55,154 @@ class Destination:
     clock: Callable[[], int]
 
 
-def begin(to: Destination) -> None:
-    """Settles what a dead writer left, then looks whether the store is whole; raises StorageError, LeaseBusy."""
-    if to.catalog.reservations.still_open():
-        with to.catalog.writing("settle", to.clock, wait_us=LEASE_WAIT_US) as writer:
-            settle(writer, to.home)
-    require_whole(to.catalog, to.home)
+@dataclass(frozen=True)
+class Load:
+    """A load that is registered in the catalog.
+
+    ``options`` is what a retry of its rejected records needs.  ``already`` is None for a table with keys, else how many
+    rows of this very load an earlier run has stored; ``aside`` is where the records lay that it kept in quarantine.
+    """
+
+    to: Destination
+    table: TableRecord
+    load_id: int
+    options: dict[str, object]
+    timing: Timing = DEFAULT_TIMING
+    already: int | None = None
+    aside: frozenset[str] = frozenset()
+
+    @property
+    def wants_origins(self) -> bool:
+        """Whether its batches have to come with the records of their rows."""
+        return self.timing.late == "quarantine" or bool(self.aside)
 
 
-def store_batches(
+@contextmanager
+def beginning(to: Destination, table: str) -> Iterator[Writer]:
+    """The lease, to register a load into ``table``, what dead writers left being settled.
+
+    Raises StorageError where the store is damaged, LeaseBusy.
+    """
+    with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
+        settle(writer, to.home)
+        require_whole(writer, to.home)
+        yield writer
+
+
+def registered(
+    writer: Writer,
     to: Destination,
     table: TableRecord,
-    load_id: int,
-    batches: Iterable[Batch],
+    source: str,
+    kind: str,
+    digest: str | None,
     options: dict[str, object],
-    *,
-    skip: int | None = None,
-    progress: Progress | None = None,
-) -> Summary:
+    timing: Timing,
+) -> Load:
+    """The load of a source, the only one of its digest: one that died goes on where it was.
+
+    Raises Conflict while another process, or another thread, is loading it.
+    """
+    at = to.clock()
+    before = () if digest is None else writer.loads.of_source(table.table_id, digest)
+    unfinished = next((load for load in before if load.finished_at is None), None)
+    if unfinished is not None and writer.loads.is_active(unfinished.load_id):
+        raise Conflict(
+            f"{source} is being loaded into {table.name} already, by another process",
+            hint="Wait for it; if it died, run this again: the load goes on where it was.",
+        )
+    load_id = writer.loads.begin(table.table_id, source, kind, digest, at) if unfinished is None else unfinished.load_id
+    writer.loads.activate(load_id, at, hold=timing.hold)
+    already = None if table.keys else writer.loads.stored_by(load_id)
+    aside = frozenset() if unfinished is None or table.keys else writer.quarantine.positions(load_id)
+    return Load(to, table, load_id, options, timing, already, aside)
+
+
+def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
     """Stores the batches in their order and finishes the load; rows are told apart by the table's keys.
 
-    ``skip`` is None for a table with keys.  Without keys it is how many rows of this very load are stored already:
-    those are passed over, and the load is refused (Conflict) once another process is found to be storing it too.
+    Raises Conflict where another process is found to be storing the same load, Refused for late rows where the load's
+    timing says so.
     """
-    total = Summary(table.name)
-    read = 0
-    expected = skip
-    for batch in batches if skip is None else _without_first(batches, skip):
-        total = _quarantine(to, table, load_id, batch, options, total)
-        if batch.rows.num_rows:
-            stored, known, late = _append(to, table, load_id, batch, expected)
-            expected = None if expected is None else expected + stored
-            total = replace(total, stored=total.stored + stored, known=total.known + known, late=total.late + late)
-        read += batch.read
-        if progress is not None:
-            progress(read)
-    total = total if skip is None else replace(total, known=total.known + skip)
-    to.catalog.loads.finish(load_id, total.stored, total.known, total.quarantined, total.late, to.clock())
+    total = Summary(load.table.name)
+    read, stored = 0, load.already
+    try:
+        for batch in batches if load.already is None else _not_yet_stored(batches, load.already, load.aside):
+            new = _quarantine(load, batch.rejected)
+            total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
+            if batch.rows.num_rows:
+                done, kept = _append(load, batch, stored)
+                stored = None if stored is None else stored + done.stored
+                total = _counted(total, done, kept)
+            read += batch.read
+            if progress is not None:
+                progress(read)
+        total = replace(total, known=total.known + (load.already or 0))
+        counts = (total.stored, total.known, total.quarantined, total.late)
+        load.to.catalog.loads.finish(load.load_id, *counts, load.to.clock())
+    finally:
+        load.to.catalog.loads.deactivate(load.load_id)
     return total
 
 
-def _quarantine(
-    to: Destination, table: TableRecord, load_id: int, batch: Batch, options: dict[str, object], total: Summary
-) -> Summary:
-    new = quarantine(to.home, to.catalog, load_id, table.table_id, batch.rejected, options, to.clock())
-    known = len(batch.rejected) - new
-    return replace(total, quarantined=total.quarantined + new, known=total.known + known)
+def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
+    """The sums with one batch more."""
+    first = [ts for ts in (total.first_ts, done.first_ts) if ts is not None]
+    last = [ts for ts in (total.last_ts, done.last_ts) if ts is not None]
+    return replace(
+        total,
+        stored=total.stored + done.stored,
+        known=total.known + done.known,
+        late=total.late + done.late,
+        quarantined=total.quarantined + quarantined,
+        first_ts=min(first, default=None),
+        last_ts=max(last, default=None),
+    )
 
 
-def _append(
-    to: Destination, table: TableRecord, load_id: int, batch: Batch, expected: int | None
-) -> tuple[int, int, int]:
-    """One batch under the lease: how many rows were stored, known, late."""
-    catalog = to.catalog
+def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
+    to = load.to
+    return quarantine(to.home, to.catalog, load.load_id, load.table.table_id, rejected, load.options, to.clock())
+
+
+def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
+    """One batch under the lease: what became of it, and how many of its late records went to quarantine."""
+    to, name = load.to, load.table.name
     spark = to.spark()
-    with catalog.writing(f"ingest into {table.name}", to.clock, wait_us=LEASE_WAIT_US) as writer:
-        if writer.reservations.still_open():
-            settle(writer, to.home)
-        if expected is not None and writer.loads.stored_by(load_id) != expected:
+    kept: list[int] = []
+
+    def refuse(places: Sequence[int], forward: int) -> None:
+        raise Refused(
+            f"{len(places):,} rows for {name} are late: their own times lie before {format_instant(forward)}, up to "
+            "which this home has answered",
+            hint="Nothing more was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
+        )
+
+    def keep(places: Sequence[int], forward: int) -> None:
+        records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))
+        reason = f"late: its own time lies before {format_instant(forward)}"
+        kept.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
+
+    on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
+    with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer:
+        settle(writer, to.home)
+        if expected is not None and writer.loads.stored_by(load.load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
         now = to.clock()
-        current = writer.tables.by_id(table.table_id)
-        done = append(spark, writer, to.home, current, load_id, batch.rows, now, table.keys or None)
-    return done.stored, done.known, done.late
+        writer.loads.renew(load.load_id, now)
+        table = writer.tables.by_id(load.table.table_id)
+        done = append(spark, writer, to.home, table, load.load_id, batch.rows, now, table.keys or None, on_late)
+    return done, sum(kept)
 
 
-def _without_first(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-    """The batches without their first ``count`` rows, which an earlier run of the load has stored."""
+def _not_yet_stored(batches: Iterable[Batch], count: int, aside: frozenset[str]) -> Iterator[Batch]:
+    """The batches without the rows that an earlier run of the load has kept aside or stored: of the others the first
+    ``count``."""
     for batch in batches:
-        skipped = min(count, batch.rows.num_rows)
+        rows, origins = batch.rows, batch.origins
+        if aside:
+            places = [n for n, origin in enumerate(origins) if origin.position not in aside]
+            rows, origins = rows.take(pa.array(places, pa.int64())), tuple(origins[n] for n in places)
+        skipped = min(count, rows.num_rows)
         count -= skipped
-        yield Batch(batch.rows.slice(skipped), batch.rejected, batch.read) if skipped else batch
+        yield replace(batch, rows=rows.slice(skipped), origins=origins[skipped:])

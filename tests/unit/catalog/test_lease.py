@@ -12,6 +12,7 @@ from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
 from weft.catalog.lease import is_gone, this_process
+from weft.catalog.loads import ACTIVE_TTL_US
 from weft.catalog.records import MIN_INSTANT, Choice
 from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
 
@@ -195,22 +196,28 @@ for _ in range(20):
         assert len(catalog.loads.latest(100)) == 41
 
 
-def test_a_reservation_begins_at_the_earliest_open_instant(home: Path, opened: Opened) -> None:
+def test_a_reservation_begins_where_its_rows_do_and_not_before_f(home: Path, opened: Opened) -> None:
     with opened(home, at=0) as catalog:
         writer = catalog.writer("load", "a", 0)
-        first = writer.reservations.reserve(1, 1)
-        assert first.floor == MIN_INSTANT
+        assert catalog.reservations.earliest() is None
+        first = writer.reservations.reserve(1, 1, at_least=100)
+        assert first.floor == catalog.reservations.earliest() == 100
         assert catalog.reservations.still_open() == (first,)
         writer.reservations.commit(first.reservation_id, 0, 3, 100, 200)
         table = catalog.tables.named("t")
         assert (table.rows, table.version, table.first_ts, table.last_ts) == (3, 0, 100, 200)
         assert (catalog.home().last_ts, catalog.home().t0) == (200, 100)
         second = writer.reservations.reserve(1, 1)
-        assert second.floor == 200
+        assert second.floor == MIN_INSTANT
         assert second.reservation_id > first.reservation_id
+        writer.reservations.commit(second.reservation_id, 1, 1, 30, 300)
+        assert (catalog.home().last_ts, catalog.home().t0) == (300, 30)
+        writer.ticks.commit(writer.ticks.plan(150, Choice(()), 150).tick_id, None, {}, [], 150)
+        third = writer.reservations.reserve(1, 1)
+        assert third.floor == 150
         with pytest.raises(ClockError):
-            writer.reservations.commit(second.reservation_id, 1, 1, 199, 300)
-        writer.reservations.commit(second.reservation_id, 1, 1, 200, 300)
+            writer.reservations.commit(third.reservation_id, 2, 1, 149, 300)
+        writer.reservations.abandon(third.reservation_id)
         assert writer.reservations.reserve(1, 1, at_least=1000).floor == 1000
         (recorded,) = catalog.tables.versions()
         assert (recorded.path, recorded.version, recorded.rows) == ("tables/1-t", 1, 4)
@@ -246,3 +253,55 @@ def test_unknown_tables_are_refused(home: Path, opened: Opened) -> None:
             writer.reservations.reserve(77, 1)
         with pytest.raises(NotFound):
             catalog.tables.by_id(77)
+
+
+def test_time_begins_with_the_least_ts_before_the_first_tick(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog:
+        writer = catalog.writer("load", "a", 0)
+
+        def stored(ts: int) -> int | None:
+            made = writer.reservations.reserve(1, 1)
+            writer.reservations.commit(made.reservation_id, catalog.tables.named("t").version + 1, 1, ts, ts)
+            return catalog.home().t0
+
+        assert [stored(ts) for ts in (500, 300, 400)] == [500, 300, 300]
+        tick = writer.ticks.plan(100, Choice(()), 7)
+        assert stored(200) == 300  # it will be run again as it was planned
+        writer.ticks.commit(tick.tick_id, None, {}, [], 7)
+        assert stored(250) == 300
+
+
+def test_a_load_that_holds_f_keeps_every_tick_where_it_is(home: Path, opened: Opened) -> None:
+    with opened(home, at=0) as catalog, catalog.writing("load", lambda: 5) as writer:
+        writer.ticks.commit(writer.ticks.plan(100, Choice(()), 7).tick_id, None, {}, [], 7)
+        other = writer.loads.begin(1, "x", "file", "d", 5)
+        writer.loads.activate(1, 5)
+        assert catalog.reservations.earliest() is None
+        writer.loads.activate(other, 5, hold=True)
+        assert catalog.reservations.earliest() == 100
+        assert writer.ticks.plan(100, Choice(()), 8).t == 100
+        writer.ticks.abandon(writer.ticks.planned().tick_id)  # type: ignore[union-attr]
+        with pytest.raises(ClockError, match="a load is at work"):
+            writer.ticks.plan(101, Choice(()), 8)
+        writer.loads.forget_dead(6)
+        assert writer.loads.is_active(other)
+        catalog.loads.deactivate(other)
+        assert (catalog.reservations.earliest(), writer.loads.is_active(1)) == (None, True)
+
+
+def test_a_load_that_died_or_fell_silent_holds_nothing(home: Path, opened: Opened, database: str | None) -> None:
+    body = """
+    with catalog.writing("load", lambda: 5) as writer:
+        writer.loads.activate(1, 5, hold=True)
+    """
+    assert run(home, database, body).returncode == 0
+    with opened(home, at=0) as catalog, catalog.writing("tick", lambda: 5) as writer:
+        assert writer.loads.is_active(1)
+        writer.loads.forget_dead(6)
+        assert not writer.loads.is_active(1)
+        writer.loads.activate(1, 5, hold=True)
+        writer.loads.renew(1, 50)
+        writer.loads.forget_dead(5 + ACTIVE_TTL_US)
+        assert writer.loads.is_active(1)
+        writer.loads.forget_dead(50 + ACTIVE_TTL_US)
+        assert not writer.loads.is_active(1)

@@ -26,7 +26,7 @@ def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path, opened: 
         assert again.home() == first
     assert first.clock == "replay"
     assert first.created_at == 10
-    assert first.forward == first.last_ts == first.earliest_open == MIN_INSTANT
+    assert first.forward == first.last_ts == MIN_INSTANT
     assert first.now is None
     assert first.t0 is None
 

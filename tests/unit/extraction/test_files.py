@@ -17,6 +17,8 @@ from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.extraction.records import MAX_LINE, Batch, Rejected, arrow_type
+from weft.extraction.timing import DEFAULT_TIMING, Timing
+from weft.instants import DAY_US
 
 
 def schema(**types: str) -> TableSchema:
@@ -34,8 +36,10 @@ def types_of(source: FileSource) -> dict[str, str]:
     return {name: str(kind) for name, kind in source.columns}
 
 
-def read(source: FileSource) -> tuple[list[dict[str, object]], list[Rejected]]:
-    batches: list[Batch] = list(source.batches())
+def read(
+    source: FileSource, timing: Timing = DEFAULT_TIMING, latest: int | None = None
+) -> tuple[list[dict[str, object]], list[Rejected]]:
+    batches: list[Batch] = list(source.batches(timing, latest))
     rows = [row for batch in batches for row in batch.rows.to_pylist()]
     assert [row.pop("_seq") for row in rows] == list(range(len(rows)))
     rejected = [each for batch in batches for each in batch.rejected]
@@ -47,6 +51,8 @@ def values(source: FileSource) -> list[dict[str, object]]:
     return [{name: value for name, value in row.items() if name != "_own_time"} for row in read(source)[0]]
 
 
+JANUARY = 1_577_836_800_000_000
+"""2020-01-01 00:00:00 UTC."""
 CSV = """id,name,price,day,at,yes,zip
 1,"a,b",1.50,2020-01-01,2020-01-01 00:00:00,true,01234
 2,"two
@@ -211,13 +217,39 @@ def test_the_own_time_is_the_running_maximum_over_batches(tmp_path: Path, monkey
     days = ["", "03", "01", "", "05", "02", "04"]
     text = "a,at\n" + "".join(f"{n},{day and f'2020-01-{day}'}\n" for n, day in enumerate(days))
     source = open_file(written(tmp_path / "x.csv", text), None, ts_from="AT")
-    rows, _ = read(source)
-    start = 1_577_836_800_000_000
-    expected = [None, 3, 3, 3, 5, 5, 5]
+    rows, _ = read(source, Timing("at", "arrival"))
     assert [row["_own_time"] for row in rows] == [
-        None if day is None else start + (day - 1) * 86_400_000_000 for day in expected
+        day and JANUARY + (day - 1) * DAY_US for day in (None, 3, 3, 3, 5, 5, 5)
     ]
     assert all("at" in row for row in rows)
+    rows, rejected = read(source, Timing("at"))
+    assert [row["_own_time"] for row in rows] == [JANUARY + (day - 1) * DAY_US for day in (3, 1, 5, 2, 4)]
+    assert [(each.position, each.raw, each.reason) for each in rejected] == [
+        ("line 2", b"0,\n", "at is empty: the row has no time of its own"),
+        ("line 5", b"3,\n", "at is empty: the row has no time of its own"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+def test_a_row_too_far_ahead_is_rejected_and_every_row_can_come_with_its_record(tmp_path: Path, name: str) -> None:
+    days = [datetime(2020, 1, day, tzinfo=timezone.utc) for day in (3, 1, 2)]
+    if name.endswith("parquet"):
+        pq.write_table(pa.table({"a": [0, 1, 2], "at": days}), tmp_path / name)
+    else:
+        form = '{{"a":{},"at":"{:%Y-%m-%d}"}}\n' if name.endswith("jsonl") else "{},{:%Y-%m-%d}\n"
+        head = "" if name.endswith("jsonl") else "a,at\n"
+        (tmp_path / name).write_text(head + "".join(form.format(n, day) for n, day in enumerate(days)))
+    source = open_file(tmp_path / name, None, ts_from="at")
+    timing = Timing("at", late="quarantine")
+    [batch] = source.batches(timing, JANUARY + DAY_US, origins=True)
+    assert batch.rows.column("a").to_pylist() == [1, 2]
+    [far] = batch.rejected
+    assert far.reason == "at is more than 1d ahead of the clock"
+    assert far.position in ("line 1", "line 2", "row 1")
+    assert [origin.position.split()[1] for origin in batch.origins] == [
+        str(int(far.position.split()[1]) + n) for n in (1, 2)
+    ]
+    assert all(f"2020-01-0{n}".encode() in origin.raw for n, origin in enumerate(batch.origins, 1))
 
 
 def test_a_column_ts_is_mapped_and_not_stored_twice(tmp_path: Path) -> None:

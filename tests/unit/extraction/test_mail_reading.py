@@ -18,6 +18,8 @@ from letters import AT, letter, spool
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.mail.reading import read_mail
 from weft.extraction.records import MAX_LINE, Rejected, Row
+from weft.extraction.timing import Timing, TsOrder
+from weft.instants import DAY_US
 
 ENVELOPE = b"From a@b Mon Apr  5 00:00:00 1993\n"
 
@@ -44,8 +46,10 @@ def packed(files: dict[str, bytes], mode: str = "w") -> bytes:
     return out.getvalue()
 
 
-def loaded(*paths: Path, ts_from: str | None = None, newsgroup: str | None = None) -> list[Row | Rejected]:
-    return list(read_mail(paths, newsgroup=newsgroup, ts_from=ts_from, at=AT))
+def loaded(
+    *paths: Path, ts_from: str | None = None, ts_order: TsOrder = "own", newsgroup: str | None = None
+) -> list[Row | Rejected]:
+    return list(read_mail(paths, newsgroup=newsgroup, timing=Timing(ts_from, ts_order), at=AT))
 
 
 def ids(items: Iterable[Row | Rejected]) -> list[str]:
@@ -62,16 +66,41 @@ def test_articles_come_by_their_number_not_by_their_name(tmp_path: Path) -> None
     assert ids(loaded(tmp_path)) == ["m9", "m10", "m11"]
 
 
-def test_the_own_time_is_the_running_maximum(tmp_path: Path) -> None:
+def test_the_own_time_is_the_date_and_in_the_order_of_arrival_the_running_maximum(tmp_path: Path) -> None:
     spool(tmp_path, articles(3, 1, 5, 4))
-    assert [day(item) for item in loaded(tmp_path, ts_from="date")] == [3, 3, 5, 5]
+    assert [day(item) for item in loaded(tmp_path, ts_from="date")] == [3, 1, 5, 4]
+    assert [day(item) for item in loaded(tmp_path, ts_from="date", ts_order="arrival")] == [3, 3, 5, 5]
     assert [day(item) for item in loaded(tmp_path)] == [None] * 4
 
 
-def test_sources_are_merged_by_their_own_time(tmp_path: Path) -> None:
+def test_rows_come_with_their_records_where_that_is_wanted(tmp_path: Path) -> None:
+    files = articles(3, 1, Newsgroups="a.b,c.d")
+    spool(tmp_path, files)
+    for order in ("own", "arrival"):
+        timing = Timing("date", order)  # type: ignore[arg-type]
+        items = list(read_mail([tmp_path], newsgroup=None, timing=timing, at=AT, origins=True))
+        origins = [item.origin for item in items if isinstance(item, Row)]
+        assert [origin and (origin.position, origin.raw) for origin in origins] == [
+            (name, raw) for name, raw in files.items() for _ in range(2)
+        ]
+
+
+def test_how_far_ahead_a_date_may_lie(tmp_path: Path) -> None:
+    spool(
+        tmp_path, {"1": letter(Date="Wed, 15 Nov 2023 22:13:20 GMT"), "2": letter(Date="Wed, 15 Nov 2023 22:13:21 GMT")}
+    )
+    first, second = loaded(tmp_path)
+    assert isinstance(first, Row)
+    assert isinstance(second, Rejected)
+    assert second.reason.endswith("more than 1d ahead of the clock")
+    timing = Timing(future_us=2 * DAY_US)
+    assert all(isinstance(item, Row) for item in read_mail([tmp_path], newsgroup=None, timing=timing, at=AT))
+
+
+def test_sources_are_merged_by_their_order_of_arrival(tmp_path: Path) -> None:
     spool(tmp_path / "a", articles(3, 1, 6, name="a"))
     spool(tmp_path / "b", articles(2, 3, 5, name="b"))
-    merged = loaded(tmp_path, ts_from="date")
+    merged = loaded(tmp_path, ts_from="date", ts_order="arrival")
     assert ids(merged) == ["b9", "a9", "a10", "b10", "b11", "a11"]
     assert [day(item) for item in merged] == [2, 3, 3, 3, 5, 6]
     assert ids(loaded(tmp_path / "b", tmp_path / "a")) == ["b9", "b10", "b11", "a9", "a10", "a11"]
@@ -112,7 +141,8 @@ def test_the_stem_of_a_file_is_its_group(tmp_path: Path) -> None:
 
 def test_mboxes_of_a_directory_are_sources_of_their_own(tmp_path: Path) -> None:
     spool(tmp_path, {f"{n}.txt": mbox(articles(d, d + 1, name=n).values()) for n, d in (("april", 3), ("june", 1))})
-    assert ids(loaded(tmp_path, ts_from="date")) == ["june9", "june10", "april9", "april10"]
+    assert ids(loaded(tmp_path, ts_from="date", ts_order="arrival")) == ["june9", "june10", "april9", "april10"]
+    assert ids(loaded(tmp_path, ts_from="date")) == ["april9", "april10", "june9", "june10"]
 
 
 def test_a_separator_needs_a_date_and_a_header_after_it(tmp_path: Path) -> None:
@@ -230,11 +260,11 @@ def test_paths_that_cannot_be_read_are_said_before_anything(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe")
     for bad, error in (("nowhere", NotFound), ("pipe", ExtractionError)):
         with pytest.raises(error, match=bad):
-            read_mail([tmp_path / "d", tmp_path / bad], newsgroup=None, ts_from=None, at=AT)
+            read_mail([tmp_path / "d", tmp_path / bad], newsgroup=None, timing=Timing(), at=AT)
     with pytest.raises(Refused):
-        read_mail([], newsgroup=None, ts_from=None, at=AT)
+        read_mail([], newsgroup=None, timing=Timing(), at=AT)
     with pytest.raises(Refused, match="size"):
-        read_mail([tmp_path / "d"], newsgroup=None, ts_from="size", at=AT)
+        read_mail([tmp_path / "d"], newsgroup=None, timing=Timing("size"), at=AT)
 
 
 def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
@@ -250,7 +280,7 @@ def test_many_sources_need_few_open_files(tmp_path: Path) -> None:
     used = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, hard))
     try:
-        assert len(loaded(tmp_path, ts_from="date")) == 300
+        assert len(loaded(tmp_path, ts_from="date", ts_order="arrival")) == 300
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -263,7 +293,7 @@ def test_a_large_mbox_is_not_held(tmp_path: Path) -> None:
         for n in range(2_000):
             file.write(ENVELOPE + letter(("x" * 900 + "\n") * 10, Message_ID=f"<{n}@x>") + b"\n")
     tracemalloc.start()
-    count = sum(1 for _ in read_mail([path], newsgroup=None, ts_from="date", at=AT))
+    count = sum(1 for _ in read_mail([path], newsgroup=None, timing=Timing("date", "arrival"), at=AT))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 2_000

@@ -12,6 +12,7 @@ import pytest
 from letters import AT
 from weft.extraction.mail.reading import read_mail
 from weft.extraction.records import Rejected, Row
+from weft.extraction.timing import Timing
 
 pytestmark = pytest.mark.data
 
@@ -26,7 +27,7 @@ def _rows(items: Items) -> list[Row]:
 def news(data: Path) -> Items:
     paths = sorted((data / "netnews" / "20news").glob("*.tar.gz"))
     assert len(paths) == 15
-    return list(read_mail(paths, newsgroup=None, ts_from="date", at=AT))
+    return list(read_mail(paths, newsgroup=None, timing=Timing("date", "arrival"), at=AT))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_the_merged_own_time_never_goes_back(news: Items) -> None:
 
 
 def test_the_mailing_lists_read_whole(data: Path) -> None:
-    items = list(read_mail([data / "netnews" / "r-lists"], newsgroup=None, ts_from="date", at=AT))
+    items = list(read_mail([data / "netnews" / "r-lists"], newsgroup=None, timing=Timing("date", "arrival"), at=AT))
     rows = _rows(items)
     assert len(rows) == len(items) == 10_645
     there = {row.values["msgid"] for row in rows}

@@ -6,7 +6,7 @@ A row with a value that is not of its column's type is left out and comes back a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import duckdb
@@ -34,16 +34,41 @@ class Layout:
     dialect: Dialect = DEFAULT_DIALECT
 
 
+@dataclass(frozen=True)
+class OwnTimes:
+    """Where rows have their own time: ``column`` as the file writes it (None: they have none).
+
+    In the order of arrival a row gets the running maximum.  A row beyond ``latest`` (µs UTC, None: no limit) is
+    rejected as ``too_far``.
+    """
+
+    column: str | None = None
+    arrival: bool = False
+    latest: int | None = None
+    too_far: str = ""
+
+
 class Caster:
-    """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch."""
+    """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
+
+    With ``origins`` every row comes with its record.
+    """
 
     def __init__(
-        self, layout: Layout, own_time: str | None, columns: Sequence[tuple[str, DataType]], source: str
+        self,
+        layout: Layout,
+        own_times: OwnTimes,
+        columns: Sequence[tuple[str, DataType]],
+        source: str,
+        *,
+        origins: bool = False,
     ) -> None:
         self._layout = layout
         self._schema = arrow_schema(columns)
         self._source = source
-        self._sql = _casting(layout, own_time, columns)
+        self._own_times = own_times
+        self._origins = origins
+        self._sql = _casting(layout, own_times.column, columns)
         self._read = 0
         self._rows = 0
         self._latest: int | None = None
@@ -69,7 +94,7 @@ class Caster:
         self, held: list[TextRecord], rejected: list[Rejected], connection: duckdb.DuckDBPyConnection
     ) -> Batch:
         batch = self.cast(text_table(held, self._layout.names), held, connection)
-        return Batch(batch.rows, (*rejected, *batch.rejected), batch.read + len(rejected))
+        return Batch(batch.rows, (*rejected, *batch.rejected), batch.read + len(rejected), batch.origins)
 
     def cast(
         self, cells: pa.Table, records: Sequence[TextRecord] | None, connection: duckdb.DuckDBPyConnection
@@ -80,23 +105,63 @@ class Caster:
             found = connection.sql(self._sql).to_arrow_table()
         finally:
             connection.unregister("cells")
-        rejected = tuple(self._rejected(found, records))
-        rows = found.filter(pc.equal(found[_BAD], ""))
-        own = self._running_maximum(rows[_OWN])
+        reasons = self._reasons(found)
+        good = pc.is_null(reasons)
+        places = pc.indices_nonzero(pc.invert(good)).to_pylist()
+        rejected = tuple(
+            replace(origin, reason=reasons[place].as_py())
+            for place, origin in zip(places, self._records_at(places, cells, records, connection), strict=True)
+        )
+        origins: tuple[Rejected, ...] = ()
+        if self._origins:
+            origins = self._records_at(pc.indices_nonzero(good).to_pylist(), cells, records, connection)
+        rows = found.filter(good)
+        own = self._running_maximum(rows[_OWN]) if self._own_times.arrival else rows[_OWN].cast(pa.int64())
         seq = pa.array(range(self._rows, self._rows + rows.num_rows), pa.int64())
         self._rows += rows.num_rows
         self._read += cells.num_rows
         arrays = [rows[i].cast(self._schema.field(i).type) for i in range(len(self._schema) - 2)]
-        return Batch(pa.Table.from_arrays([*arrays, own, seq], schema=self._schema), rejected, cells.num_rows)
+        table = pa.Table.from_arrays([*arrays, own, seq], schema=self._schema)
+        return Batch(table, rejected, cells.num_rows, origins)
 
-    def _rejected(self, found: pa.Table, records: Sequence[TextRecord] | None) -> Iterator[Rejected]:
-        for index in pc.indices_nonzero(pc.not_equal(found[_BAD], "")).to_pylist():
-            reason = f"not of the column's type: {found[_BAD][index].as_py()}"
-            if records is None:
-                raw = str(found["_raw"][index].as_py()).encode()
-                yield Rejected(self._source, f"row {self._read + index + 1}", reason, raw)
-            else:
-                yield Rejected(self._source, f"line {records[index].line}", reason, records[index].raw)
+    def _reasons(self, found: pa.Table) -> pa.ChunkedArray:
+        """Why each row is rejected, NULL where it is not."""
+        bad, own, given = found[_BAD], found[_OWN], self._own_times
+        nothing = pa.scalar(False)
+        missing = pc.is_null(own) if given.column is not None and not given.arrival else nothing
+        ahead = pc.fill_null(pc.greater(own, given.latest), False) if given.latest is not None else nothing
+        return pc.if_else(
+            pc.not_equal(bad, ""),
+            pc.binary_join_element_wise("not of the column's type: ", bad, ""),
+            pc.if_else(
+                missing,
+                f"{given.column} is empty: the row has no time of its own",
+                pc.if_else(ahead, f"{given.column} is {given.too_far}", pa.scalar(None, pa.string())),
+            ),
+        )
+
+    def _records_at(
+        self,
+        places: Sequence[int],
+        cells: pa.Table,
+        records: Sequence[TextRecord] | None,
+        connection: duckdb.DuckDBPyConnection,
+    ) -> tuple[Rejected, ...]:
+        """The records of those rows of a batch, as they would be rejected."""
+        if records is not None:
+            lines = ((f"line {records[place].line}", records[place].raw) for place in places)
+            return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
+        if not places:
+            return ()
+        connection.register("cells", cells.take(pa.array(places, pa.int64())))
+        try:
+            kept = connection.execute("SELECT CAST(to_json(cells) AS VARCHAR) FROM cells").fetchall()
+        finally:
+            connection.unregister("cells")
+        return tuple(
+            Rejected(self._source, f"row {self._read + place + 1}", "", str(json).encode())
+            for place, (json,) in zip(places, kept, strict=True)
+        )
 
     def _running_maximum(self, own: pa.ChunkedArray) -> pa.Array:
         flat = own.combine_chunks().cast(pa.int64())
@@ -121,7 +186,7 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str]) -> pa.Table:
 
 
 def _casting(layout: Layout, own_time: str | None, columns: Sequence[tuple[str, DataType]]) -> str:
-    """SQL from the table ``cells``: the columns by position, the own time in µs, the columns at fault, the row."""
+    """SQL from the table ``cells``: the columns by position, the own time in µs, the columns at fault."""
     found = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
     values: list[str] = []
     faults: list[str] = []
@@ -141,10 +206,8 @@ def _casting(layout: Layout, own_time: str | None, columns: Sequence[tuple[str, 
         values.append(f"{casts.get(name.lower(), _null(kind))} AS c{index}")
     own = "NULL" if own_time is None else f"epoch_us(CAST(({casts[own_time.lower()]}) AS TIMESTAMPTZ))"
     bad = f"concat_ws(', ', {', '.join(faults)})" if faults else "''"
-    raw = f", CASE WHEN {bad} <> '' THEN CAST(to_json(cells) AS VARCHAR) END AS _raw"
     listed = "".join(f"{value}, " for value in values)
-    keep = raw if layout.format == "parquet" else ""
-    return f"SELECT {listed}CAST({own} AS BIGINT) AS {_OWN}, {bad} AS {_BAD}{keep} FROM cells"
+    return f"SELECT {listed}CAST({own} AS BIGINT) AS {_OWN}, {bad} AS {_BAD} FROM cells"
 
 
 def _null(kind: DataType) -> str:

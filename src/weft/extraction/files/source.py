@@ -27,9 +27,10 @@ from weft.extraction.byte_streams import DAMAGE, plain
 from weft.extraction.files.casting import connect, weft_type
 from weft.extraction.files.columns import FileColumns, check_names, match_columns
 from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
-from weft.extraction.files.rows import Caster, Format, Layout
+from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, csv_records, json_records
 from weft.extraction.records import MAX_BYTES, MAX_ROWS, Batch, printable
+from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 _SUFFIXES: Final[dict[str, Format]] = {
     ".csv": "csv",
@@ -56,7 +57,7 @@ class FileSource:
         """The absolute path, printable."""
         return printable(str(self.path))
 
-    def options(self, ts_from: str | None) -> dict[str, object]:
+    def options(self, timing: Timing) -> dict[str, object]:
         """What a retry of a rejected record needs to read it as this load did (JSON-able)."""
         layout = self.layout
         return {
@@ -65,15 +66,20 @@ class FileSource:
             "names": list(layout.names),
             "dialect": [layout.dialect.delimiter, layout.dialect.quote, layout.dialect.escape],
             "own_time": self.matched.own_time,
-            "ts_from": ts_from,
+            **timing.options(),
         }
 
-    def batches(self) -> Iterator[Batch]:
-        """The rows in the file's order, cast to the table's types, with the running maximum of the own time.
+    def batches(
+        self, timing: Timing = DEFAULT_TIMING, latest: int | None = None, *, origins: bool = False
+    ) -> Iterator[Batch]:
+        """The rows in the file's order, cast to the table's types, with the own time that ``timing`` says.
 
-        A NULL own time takes what went before it.  Raises ExtractionError where Parquet is damaged.
+        In the order of arrival a row without an own time takes what went before it; else it is rejected, and so is one
+        whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record.
+        Raises ExtractionError where Parquet is damaged.
         """
-        caster = Caster(self.layout, self.matched.own_time, self.columns, self.name)
+        own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far)
+        caster = Caster(self.layout, own_times, self.columns, self.name, origins=origins)
         with connect() as connection:
             if self.layout.format == "parquet":
                 yield from _parquet_batches(self.path, caster, connection)

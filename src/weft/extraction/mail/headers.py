@@ -18,7 +18,7 @@ from email.policy import Compat32
 from email.utils import parsedate_tz
 from typing import Final
 
-from weft.instants import DAY_US, SECOND_US, from_datetime
+from weft.instants import DAY_US, SECOND_US, format_interval, from_datetime
 
 _MAX_OFFSET_S: Final = 14 * 3_600
 _MAX_ENCODED: Final = 1 << 16
@@ -160,12 +160,12 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def instant_of(written: str | None, at: int) -> int | str:
+def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | str:
     """A Date field as microseconds UTC, or the reason why it is impossible.
 
     A date without a zone, or with a zone name that the library does not know, is UTC.  Impossible are: what does not
-    parse, a day that the month has not, an offset beyond 14 hours, anything before 1970 or more than a day after
-    ``at``.
+    parse, a day that the month has not, an offset beyond 14 hours, anything before 1970 or more than
+    ``future_us`` after ``at``.
     """
     if not written:
         return "no Date"
@@ -186,6 +186,6 @@ def instant_of(written: str | None, at: int) -> int | str:
     instant = from_datetime(moment) - offset * SECOND_US
     if instant < 0:
         return f"impossible date {written[:80]!r}: before 1970"
-    if instant > at + DAY_US:
-        return f"impossible date {written[:80]!r}: more than a day ahead of the clock"
+    if instant > at + future_us:
+        return f"impossible date {written[:80]!r}: more than {format_interval(future_us)} ahead of the clock"
     return instant

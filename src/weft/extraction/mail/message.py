@@ -31,6 +31,7 @@ from weft.extraction.mail.headers import (
     undeclared,
 )
 from weft.extraction.records import RawRecord
+from weft.instants import DAY_US
 
 MAIL_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("msgid", STRING),
@@ -65,10 +66,12 @@ _FATAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MailOptions:
-    """How a load reads mail: the group for messages that name none, and the instant it is read at (µs UTC)."""
+    """How a load reads mail: the group for messages that name none, the instant it is read at (µs UTC), and how far
+    beyond that a Date may lie (µs)."""
 
     newsgroup: str | None
     at: int
+    future_us: int = DAY_US
 
 
 class _Unreadable(Exception):
@@ -104,7 +107,7 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
     msgid = message_id(message)
     if msgid is None:
         raise _Unreadable("no Message-ID")
-    date = instant_of(text_of(message, "Date"), options.at)
+    date = instant_of(text_of(message, "Date"), options.at, options.future_us)
     if isinstance(date, str):
         raise _Unreadable(date)
     groups = newsgroups(message) or (options.newsgroup or list_id(message) or stem,)

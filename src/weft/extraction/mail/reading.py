@@ -1,4 +1,4 @@
-"""Reading sources of mail in the order of arrival, one after another or merged by their own time."""
+"""Reading sources of mail: one after another, or by their order of arrival, merged by time."""
 
 from __future__ import annotations
 
@@ -14,59 +14,83 @@ from weft.extraction.mail.entries import Source
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.mail.sources import find_sources
 from weft.extraction.records import RawRecord, Rejected, Row
+from weft.extraction.timing import Timing
 
 _BEFORE_ALL: Final = -(2**62)
 
 
 def read_mail(
-    paths: Sequence[str | os.PathLike[str]], *, newsgroup: str | None, ts_from: str | None, at: int
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    newsgroup: str | None,
+    timing: Timing,
+    at: int,
+    origins: bool = False,
 ) -> Iterator[Row | Rejected]:
-    """Every message of the paths as rows (one a newsgroup) or as rejected.
+    """Every message of the paths as rows (one a newsgroup) or as rejected, with ``origins`` each row with its record.
 
-    With ``ts_from="date"`` each row's ``own_time`` is the running maximum of Date in its source, and sources are merged
-    by it, ties in the order of the sources (design section 1); without, sources follow one another, own_time None.
-    ``at`` is the instant of reading, µs UTC.  Raises ExtractionError for a path that cannot be read at all, Refused
-    for another ``ts_from``.
+    A row's ``own_time`` is its Date where ``timing`` takes ts from it.  In the order of arrival it is the running
+    maximum of Date in its source, and sources are merged by it, ties in the order of the sources; else they follow one
+    another.  ``at`` is the instant of reading, µs UTC.  Raises ExtractionError for a path that cannot be read at all,
+    Refused for another column than ``date``.
     """
-    if ts_from not in (None, "date"):
-        raise Refused(f"mail has no column {ts_from!r} to take ts from", hint="Use --ts-from date.")
+    if timing.ts_from not in (None, "date"):
+        raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
     sources = find_sources(paths)
-    options = MailOptions(newsgroup, at)
-    if ts_from is None:
-        return (item for source in sources for _, item in _items(source, source.records(), options, timed=False))
-    merged = heapq.merge(*(_reopened(source, options) for source in sources), key=lambda pair: pair[0])
-    return (item for _, item in merged)
+    options = MailOptions(newsgroup, at, timing.future_us)
+    if timing.order == "arrival":
+        merged = heapq.merge(*(_reopened(source, options, origins) for source in sources), key=lambda pair: pair[0])
+        return (item for _, item in merged)
+    timed = timing.ts_from is not None
+    return (item for source in sources for item in _in_order(source, options, timed, origins))
 
 
-def _items(
-    source: Source, records: Iterator[RawRecord], options: MailOptions, *, timed: bool, since: int = _BEFORE_ALL
+def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
+    """The source's rows, each with its own Date (or without a time)."""
+    for record in source.records():
+        for item in _items(source, record, options, origins):
+            yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
+
+
+def _items(source: Source, record: RawRecord, options: MailOptions, origins: bool) -> list[Row | Rejected]:
+    read = read_message(record, source.stem, options)
+    if isinstance(read, str):
+        return [Rejected(source.path, record.position, read, record.raw, source.stem)]
+    origin = Rejected(source.path, record.position, "", record.raw, source.stem) if origins else None
+    rows: list[Row | Rejected] = []
+    for values in read:
+        date = values["date"]
+        assert isinstance(date, int)
+        rows.append(Row(values, date, origin))
+    return rows
+
+
+def _arriving(
+    source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
 ) -> Iterator[tuple[int, Row | Rejected]]:
-    """The records' rows, each with the running maximum (µs UTC), which starts at ``since``.
+    """The records' rows, each with the running maximum of Date (µs UTC), which starts at ``since``.
 
     What is rejected has no time of its own and keeps its place among its neighbours.
     """
     latest = since
     for record in records:
-        read = read_message(record, source.stem, options)
-        if isinstance(read, str):
-            yield latest, Rejected(source.path, record.position, read, record.raw, source.stem)
-            continue
-        for values in read:
-            date = values["date"]
-            assert isinstance(date, int)
-            latest = max(latest, date)
-            yield latest, Row(values, latest if timed else None)
+        for item in _items(source, record, options, origins):
+            if isinstance(item, Row) and item.own_time is not None:
+                latest = max(latest, item.own_time)
+                yield latest, Row(item.values, latest, item.origin)
+            else:
+                yield latest, item
 
 
-def _reopened(source: Source, options: MailOptions) -> Iterator[tuple[int, Row | Rejected]]:
+def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
     """A source's items for a merge: closed after its first message and opened again when that is wanted.
 
     A merge looks at the first item of every source before it gives out any.  Hundreds of monthly archives, of which few
     overlap, need not all be open for that.
     """
     with closing(source.records()) as records:
-        first = list(_items(source, islice(records, 1), options, timed=True))
+        first = list(_arriving(source, islice(records, 1), options, origins))
     yield from first
     latest = first[-1][0] if first else _BEFORE_ALL
     with closing(source.records()) as records:
-        yield from _items(source, islice(records, 1, None), options, timed=True, since=latest)
+        yield from _arriving(source, islice(records, 1, None), options, origins, latest)

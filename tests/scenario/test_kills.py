@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from replayed import first_instants
 from scenario import pipeline
 from scenario.killed import Contents, contents, require_laws, run_process, write_sources
 from weft.api import Weft
 from weft.extraction import ingest
 from weft.extraction.files import rows
+from weft.storage.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,10 +127,28 @@ def test_a_killed_process_run_again_loses_nothing_and_repeats_nothing(
         shutil.copytree(homes / f"after-{kill.after}", home)
     for point in kill.points:
         assert run_process(home, sources, kill.step, failpoint=point) == -9, f"{point} was never reached"
-    # In place: a file channel knows its files, and a copy would not be the one that it wrote.
     pipeline.run(home, sources, *STEPS)
     with Weft.open(home) as weft:
         assert contents(weft) == undisturbed
+
+
+@pytest.mark.timeout(600)
+def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
+    undisturbed: Contents, sources: Path, homes: Path, tmp_path: Path
+) -> None:
+    """The tick that died had its answers in the ledger: it is counted before anything of them is taken out."""
+    home = tmp_path / "home"
+    shutil.copytree(homes / "after-load_more", home)
+    assert run_process(home, sources, "second_tick", failpoint="tick.written") == -9
+    with Weft.open(home) as weft:
+        weft.remove("liked", purge=True)
+        assert weft.catalog.ticks.planned() is None
+        assert verify(weft.catalog, home) == []
+    pipeline.run(home, sources, "second_tick")
+    with Weft.open(home) as weft, Weft.open(homes / "after-second_tick") as whole:
+        for name in ("news", "chains", "unanswered"):
+            assert first_instants(weft, name) == first_instants(whole, name), name
+        weft.tick(now=pipeline.SECOND_TICK + pipeline.DAY)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPACE = "SELECT msgid FROM msgs WHERE newsgroup = 'sci.space'"
+GROUPS = "SELECT newsgroup FROM msgs"
 WAITING = (
     "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS "
     "AND NOT EXISTS (SELECT * FROM msgs r WHERE r.inreplyto = m.msgid)"
@@ -155,6 +156,21 @@ def test_a_tick_that_died_is_done_again_with_its_own_clock(
     late = [(f"late for {t}", day(t)) for t in (1.5, 2.5, 3.5)]
     on_time = [(name, day(n)) for n, name in enumerate("abc", 1)]
     assert [(values[0], at) for _, at, values in found] == sorted([*on_time, *late], key=lambda each: each[1])
+
+
+def test_a_skip_gives_what_from_now_would(weft: Weft, spark: SparkSession) -> None:
+    weft.install("groups", GROUPS)
+    weft.tick(now=day(1.5))
+    assert first_instants(weft, "groups") == {("sci.space",): day(1)}
+    weft.pause("groups")
+    weft.tick(now=day(4.5))
+    weft.resume("groups", skip=True)
+    weft.install("later", GROUPS, start="now")
+    load(weft, spark, "msgs", [message("e", 5), message("f", 5.5, group="rec.x"), message("g", 6, group="comp.x")])
+    weft.tick(now=day(7))
+    # rec.x was an answer in the gap, sci.space was delivered before it: further messages of theirs are no news.
+    assert first_instants(weft, "later") == {("comp.x",): day(6)}
+    assert first_instants(weft, "groups") == {("sci.space",): day(1), ("comp.x",): day(6)}
 
 
 def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:

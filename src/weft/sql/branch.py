@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.algebra.event import Event
-from weft.algebra.relation import Output, Query
+from weft.algebra.relation import Join, Output, Query, Scan, Select, attributes
 from weft.sql import render
 
 
@@ -21,4 +21,7 @@ def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ..
 
 def query_sql(query: Query) -> str:
     """The normalized query, NOW() and all."""
+    plain = tuple(Output(ref.column, ref) for ref in attributes(query.input))
+    if query.outputs == plain and not isinstance(query.input, (Scan, Join, Select)):
+        return render.rows(query.input, {})
     return render.select(f"DISTINCT {', '.join(render.item(output) for output in query.outputs)}", query.input, {})

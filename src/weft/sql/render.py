@@ -245,12 +245,23 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
             each = (", ".join(item(Output(*pair)) for pair in zip(heads, row, strict=True)) for row in given)
             return " UNION ALL ".join(f"SELECT {row}" for row in each)
         case Union(inputs=inputs):
-            indent = "\n" + "  " * (depth - 1)
-            return f"{indent}UNION ALL ".join(rows(part, views, depth) for part in inputs)
+            return _united("UNION ALL", inputs, views, depth)
+        case Distinct(input=Union(inputs=inputs)):
+            return _united("UNION", inputs, views, depth)
         case Distinct(input=inner):
             return select("DISTINCT *", inner, views, depth)
         case Scan() | Join() | Select():
             return select(", ".join(scalar(ref) for ref in attributes(relation)), relation, views, depth)
+
+
+def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int) -> str:
+    """Several queries; one that is itself of several stands as a derived table, so that no precedence matters."""
+    several = (Union, Values)
+    texts = []
+    for part in parts:
+        inner = part.input if isinstance(part, Distinct) else part
+        texts.append(select("*", part, views, depth) if isinstance(inner, several) else rows(part, views, depth))
+    return f"\n{'  ' * (depth - 1)}{operator} ".join(texts)
 
 
 def item(output: Output) -> str:

@@ -60,6 +60,17 @@ def first_instants(weft: Weft, name: str) -> dict[Row, int]:
     return result
 
 
+def answers_table(weft: Weft, name: str) -> pa.Table:
+    """A query's answers as the table that other queries read; its ts is the first instant, as _first_at is."""
+    columns = weft.catalog.queries.named(name).columns
+    rows = [(*values, at, at) for values, at in first_instants(weft, name).items()]
+    kinds = [*columns, ("_first_at", TIMESTAMP), ("ts", TIMESTAMP)]
+    values = zip(*rows, strict=True) if rows else [()] * len(kinds)
+    return pa.table(
+        {label: pa.array(each, _ARROW[str(kind)]) for (label, kind), each in zip(kinds, values, strict=True)}
+    )
+
+
 def stored_rows(weft: Weft, table: str) -> list[Row]:
     """A table's rows, sorted, read without any of Weft's code."""
     record = weft.catalog.tables.named(table)

@@ -176,7 +176,7 @@ def _member(found: Plan, query_id: int, tau: int) -> Member:
         installed_at=tau,
         next_due=None,
     )
-    return Member(record, tau)
+    return Member(record, tau, T)
 
 
 def _block(language: str, text: str) -> str:

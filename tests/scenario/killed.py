@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,13 +16,12 @@ from deltalake import DeltaTable
 
 from every_instant import Timeline
 from letters import letter, spool
-from replayed import Row, first_instants, ledger_rows, stored_rows
+from replayed import Row, answers_table, first_instants, ledger_rows, stored_rows
 from scenario import pipeline
 from weft.api import Weft
 from weft.storage.verify import verify
 
 DAY = pipeline.DAY
-_MOMENTS = {"msgs": ["ts"], "votes": ["ts"]}
 
 
 def write_sources(folder: Path) -> Path:
@@ -114,7 +114,11 @@ def _lines(path: Path) -> list[Row]:
 def require_laws(weft: Weft) -> None:
     """Laws 1 and 2: what was delivered is what evaluating the texts at every instant gives, first instants too."""
     catalog = weft.catalog
-    timeline = Timeline({t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()})
-    instants = timeline.instants(_MOMENTS, catalog.home().forward, (0, 2 * DAY, 3 * DAY))
+    read = {f"{name}_answers": answers_table(weft, name) for name in ("unanswered", "liked")}
+    tables = {t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()}
+    timeline = Timeline(tables | read)
+    moments = {name: ["ts"] for name in (*tables, *read)}
+    instants = timeline.instants(moments, catalog.home().forward, (0, DAY, 2 * DAY, 3 * DAY))
     for name, (text, _) in pipeline.QUERIES.items():
-        assert first_instants(weft, name) == timeline.first(text, instants), name
+        own = re.sub(r"results\.(\w+)", r"\1_answers", text)
+        assert first_instants(weft, name) == timeline.first(own, instants), name

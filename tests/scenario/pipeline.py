@@ -41,6 +41,11 @@ QUERIES = {
         "WHERE v.points > 1 OR NOW() >= v.ts + INTERVAL 2 DAYS",
         "cursor",
     ),
+    "noticed": (
+        "SELECT u.msgid, v.voter FROM results.unanswered u JOIN results.liked v ON v.msgid = u.msgid "
+        "WHERE NOW() >= u._first_at + INTERVAL 1 DAYS",
+        "file:noticed.jsonl",
+    ),
 }
 
 

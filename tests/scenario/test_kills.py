@@ -55,6 +55,8 @@ KILLS = (
     Kill(("tick.planned",), "first_tick", "install", slow=True),
     Kill(("tick.computed",), "first_tick", "install"),
     Kill(("tick.written",), "second_tick", "load_more"),
+    Kill(("tick.recorded",), "second_tick", "load_more"),
+    Kill(("tick.written:2", "tick.written"), "first_tick", "install"),
     Kill(("tick.counting",), "second_tick", "load_more", slow=True),
     Kill(("tick.committed",), "second_tick", "load_more", slow=True),
     Kill(("delivery.opened:2",), "first_tick", "told"),

@@ -53,7 +53,7 @@ def unbounded(done: Summary) -> Summary:
 def tick(catalog: Catalog, t: int) -> None:
     """F moves, without anything that is computed."""
     with catalog.writing("tick", lambda: AT) as writer:
-        writer.ticks.commit(writer.ticks.plan(t, Choice(()), AT).tick_id, None, {}, [], AT)
+        writer.ticks.commit(writer.ticks.plan(t, Choice(()), AT).tick_id, {}, [], AT)
 
 
 def no_spark() -> Any:

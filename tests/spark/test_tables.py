@@ -74,7 +74,7 @@ class Store:
 
     def tick(self, t: int) -> None:
         """F moves, without anything that is computed."""
-        self.writer.ticks.commit(self.writer.ticks.plan(t, Choice(()), t).tick_id, None, {}, [], t)
+        self.writer.ticks.commit(self.writer.ticks.plan(t, Choice(()), t).tick_id, {}, [], t)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """(msgid, newsgroup, ts in microseconds), in order of ts and msgid."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.glance import table_schemas
+from weft.catalog.naming import queries_mentioned
 from weft.planning.explain import Explanation, explain
 from weft.planning.plan import plan
 
@@ -37,17 +38,19 @@ def mail_schema() -> TableSchema:
     return TableSchema(1, "msgs", tuple(columns))
 
 
-def known_tables(home: Path, at: int) -> Known:
-    """The home's tables; where there is no home or no table yet, the one of mail.
+def known_tables(home: Path, at: int, sql: str) -> Known:
+    """What the query ``sql`` may name; where there is no home or no table yet, the table of mail.
 
     Raises CatalogError for a home whose catalog is damaged, or gone while its data is there.
     """
-    found = table_schemas(home)
+    names = queries_mentioned(sql)
+    found = table_schemas(home, names)
     if found is None and (layout.catalog_file(home).exists() or layout.tables_folder(home).exists()):
         from weft.catalog import open_catalog
 
         with open_catalog(home, at=at) as catalog:
             found = {table.name: table.schema for table in catalog.tables.all()}
+            found |= {query.results.name: query.results for query in catalog.queries.among(names)}
     if found:
         return Known(found, None)
     missing = "has no tables yet" if found is not None else "is not a home yet"

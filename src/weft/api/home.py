@@ -115,9 +115,9 @@ class Weft:
         """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
         return self.opened.session()
 
-    def schemas(self) -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name."""
-        return self.opened.schemas()
+    def schemas(self, sql: str = "") -> Mapping[str, TableSchema]:
+        """The home's tables as queries see them, by name, and the results that the query ``sql`` may name."""
+        return self.opened.schemas(sql)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
         """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
@@ -198,16 +198,17 @@ class Weft:
 
         Raises SqlError for what cannot stand, ExecutionError, StorageError.
         """
-        compiled = plan(sql, self.schemas())
+        compiled = plan(sql, self.schemas(sql))
         at = self.opened.now() if now is None else micros(now)
         from weft.execution.ad_hoc import ask
+        from weft.execution.relations import relations
 
-        tables = {table.name: table for table in self.catalog.tables.all()}
-        return ask(self.opened.session(), self.home, tables, compiled.query, at, limit)
+        known = relations(self.catalog, compiled.reads)
+        return ask(self.opened.session(), self.home, known, compiled.query, at, limit)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed; starts no Spark.  Raises SqlError."""
-        return explained(sql, Known(self.schemas(), None), from_now=start == "now")
+        return explained(sql, Known(self.schemas(sql), None), from_now=start == "now")
 
     def install(
         self,
@@ -254,11 +255,14 @@ class Weft:
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Removes a query, its name being free again; with ``purge`` its answers, too.  Raises NotFound."""
+        """Removes a query, its name being free again; with ``purge`` its answers, too.
+
+        Raises NotFound, Conflict where other queries read its results.
+        """
         return standing.remove(self.opened, name, purge=purge)
 
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
-        """One tick of the named queries (none: all that are active), then their deliveries.
+        """One tick of the named queries and those that they read (none: all that are active), then their deliveries.
 
         ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is
         something to compute.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy,
@@ -294,13 +298,17 @@ class Weft:
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, query: QueryRecord) -> bool | None:
-        """Whether time alone can add rows to the query; None where it fits the tables no more."""
+        """Whether time alone can add rows to the query or to one that it reads; None: one fits its tables no more."""
         from weft.execution.groups import compiled
+        from weft.execution.relations import relations
 
+        schemas = {name: table.schema for name, table in relations(self.catalog, query.reads).items()}
         try:
-            return compiled(self.catalog.queries.plan(query.plan_id), self.schemas()).time_driven
+            own = compiled(self.catalog.queries.plan(query.plan_id), schemas).time_driven
         except PlanMismatch:
             return None
+        found = [own, *(self.time_driven(lower) for lower in self.catalog.queries.by_ids(query.reads))]
+        return None if None in found else any(found)
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""

@@ -15,13 +15,18 @@ from weft.planning.plan import columns_of, plan
 
 @dataclass(frozen=True)
 class Shown:
-    """A query with its plan (and how many queries share it), where its answers go, and what its last ticks did."""
+    """A query with its plan (and how many queries share it), where its answers go, what its last ticks did.
+
+    ``reads`` and ``read_by`` are the names of the queries whose results it reads, and of those that read its.
+    """
 
     query: QueryRecord
     plan: PlanRecord
     sharing: int
     subscriptions: tuple[Subscription, ...]
     ticks: tuple[TickQuery, ...]
+    reads: tuple[str, ...]
+    read_by: tuple[str, ...]
 
 
 def install(
@@ -41,7 +46,7 @@ def install(
     every_us = parse_interval(every) if isinstance(every, str) else every
     channels = [canonical(channel, home.folder) for channel in to]
     with home.writing(f"install {name}") as writer:
-        schemas = home.schemas()
+        schemas = home.schemas(sql)
         compiled = plan(sql, schemas, from_now=start == "now")  # refusals name places in the text as it was given
         form = stored_form(compiled)
         definition = QueryDefinition(
@@ -56,6 +61,7 @@ def install(
             every_us=every_us,
             from_instant=home.open_instant() if start == "now" else None,
             channels=tuple(channel for channel in channels if channel != "cursor"),
+            reads=compiled.reads,
         )
         return writer.queries.install(definition, home.clock())
 
@@ -70,6 +76,8 @@ def show(home: Home, name: str, ticks: int) -> Shown:
         catalog.queries.count(query.plan_id),
         catalog.subscriptions.all(query.query_id),
         catalog.ticks.of_query(query.query_id, ticks),
+        tuple(lower.name for lower in catalog.queries.by_ids(query.reads)),
+        tuple(reader.name for reader in catalog.queries.readers(query.query_id)),
     )
 
 
@@ -85,6 +93,7 @@ def pause(home: Home, name: str) -> QueryRecord:
 def resume(home: Home, name: str, *, skip: bool) -> QueryRecord:
     """See ``Weft.resume``."""
     from weft.execution.groups import from_now_form
+    from weft.execution.relations import relations
 
     with home.writing(f"resume {name}") as writer:
         query = writer.queries.named(name)
@@ -93,7 +102,8 @@ def resume(home: Home, name: str, *, skip: bool) -> QueryRecord:
             raise Conflict(f"{query.name} is active already", hint=f"See `weft show {query.name}`.")
         if skip and query.state != "active":
             # As one installed now with --from now: what is an answer already, or was one meanwhile, is no news.
-            form = from_now_form(writer.queries.plan(query.plan_id), home.schemas())
+            schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
+            form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)
         for subscription in failing:
             writer.subscriptions.resume(subscription.sub_id)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog import layout
+from weft.catalog.naming import folded
+from weft.catalog.records import results_schema
 
 _TABLES = "SELECT table_id, name FROM tables ORDER BY table_id"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
-READS_FORMATS = (1, 2, 3)
+_MOST_NAMES = 900
+"""SQLite takes so many parameters in one statement at least."""
+_RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
+READS_FORMATS = (1, 2, 3, 4)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 
-def table_schemas(home: Path) -> dict[str, TableSchema] | None:
-    """The home's tables by name; None where that cannot be told this way (no home, another format, a busy file)."""
+def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSchema] | None:
+    """The home's tables by name, and the results of those of ``queries`` that stand.
+
+    None where that cannot be told this way (no home, another format, a busy file).
+    """
     file = layout.catalog_file(home)
-    if not file.exists():
+    names = sorted(set(map(folded, queries)))
+    if not file.exists() or len(names) > _MOST_NAMES:
         return None
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
@@ -31,6 +42,11 @@ def table_schemas(home: Path) -> dict[str, TableSchema] | None:
                 column = Column(column_id, name, DataType.parse(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
             tables = connection.execute(_TABLES).fetchall()
+            results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None
-    return {name: TableSchema(table_id, name, tuple(columns.get(table_id, ()))) for table_id, name in tables}
+    known = {name: TableSchema(table_id, name, tuple(columns.get(table_id, ()))) for table_id, name in tables}
+    for query_id, name, stored in results:
+        schema = results_schema(query_id, name, [(label, DataType.parse(kind)) for label, kind in json.loads(stored)])
+        known[schema.name] = schema
+    return known

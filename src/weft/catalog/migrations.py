@@ -85,6 +85,27 @@ STEPS: Final = (
             "holder TEXT NOT NULL, expires_at BIGINT NOT NULL, floor BIGINT)",
         ),
     ),
+    # A tick has several outputs; a query may read another's results.
+    Step(
+        to=4,
+        statements=(
+            "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
+            "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
+            # The answers so far began before the query's tau, and nobody has read them yet.
+            "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
+            "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
+            "ALTER TABLE tick_queries ADD COLUMN until BIGINT",
+            "CREATE TABLE tick_outputs (tick_id INTEGER NOT NULL REFERENCES ticks (tick_id), name TEXT NOT NULL, "
+            "path TEXT NOT NULL, state TEXT NOT NULL, version BIGINT, rows BIGINT, PRIMARY KEY (tick_id, name))",
+            "INSERT INTO tick_outputs (tick_id, name, path, state, version) "
+            "SELECT tick_id, 'ledger', 'ledger', 'written', ledger_version FROM ticks WHERE ledger_version IS NOT NULL",
+            # A tick that was planned by then has the one output that there was.
+            "INSERT INTO tick_outputs (tick_id, name, path, state) "
+            "SELECT tick_id, 'ledger', 'ledger', 'open' FROM ticks WHERE state = 'planned'",
+            "ALTER TABLE ticks DROP COLUMN ledger_version",
+        ),
+    ),
 )
 
 

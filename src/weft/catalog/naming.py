@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from weft.errors import NotFound, Refused
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_WORDS = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 _QUERY_NAME = re.compile(r"\w[\w.\-]{0,99}")
 
 
@@ -29,12 +30,25 @@ def table_name(name: str) -> str:
 
 def query_name(name: str) -> str:
     """The name itself; raises Refused for one that a command line or a file name would not carry."""
-    if _QUERY_NAME.fullmatch(name) is None:
+    if _QUERY_NAME.fullmatch(name) is None or "__" in name:  # results.late__news is what is new in results.late
         raise Refused(
             f"{name!r} cannot be a query's name",
-            hint="Use letters, digits, _, - and . (at most 100, a letter, digit or _ first).",
+            hint="Use letters, digits, single _, - and . (at most 100, a letter, digit or _ first).",
         )
     return name
+
+
+def queries_mentioned(text: str) -> frozenset[str]:
+    """The words of an SQL text that may name a query whose results it reads; none where it has no word ``results``.
+
+    >>> sorted(queries_mentioned("SELECT a FROM results.late"))
+    ['FROM', 'SELECT', 'a', 'late', 'results']
+    >>> queries_mentioned("SELECT a FROM t")
+    frozenset()
+    """
+    if "results" not in text.lower():
+        return frozenset()
+    return frozenset(quoted.replace("``", "`") or word for quoted, word in _WORDS.findall(text))
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:

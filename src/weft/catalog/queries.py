@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, insert, or_, select, text, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import schema
@@ -28,6 +28,9 @@ from weft.catalog.reservations import go_forward
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound
 
+_READING: Final = text(f"{schema.queries.name}.{schema.READING}")
+_AT_ONCE: Final = 500
+"""Names or ids in one statement: databases limit the number of its parameters."""
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
 
@@ -48,7 +51,8 @@ class Queries:
         """Installs a query with its subscriptions, under the plan of its signature (made where there is none).
 
         With ``from_instant`` no later row gets a ts before it: what enters the answer from then on is all seen.  Raises
-        Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``.
+        Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``, NotFound
+        where a query that it reads is gone.
         """
         with self._database.changing_under_lease() as connection:
             if query.from_instant is not None:
@@ -71,6 +75,8 @@ class Queries:
                     next_ordinal=1,
                     state="active",
                     installed_at=at,
+                    reads=json.dumps(sorted(set(query.reads))),
+                    stratum=_stratum(connection, query.reads),
                 ),
             )
             _subscribe(connection, key, query.channels)
@@ -136,6 +142,33 @@ class Queries:
         with self._database.reading() as connection:
             return _named(connection, name)
 
+    def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
+        """The live queries of those names, in any case; names that none has are passed over."""
+        kept = schema.queries.c
+        wanted = sorted({folded(name) for name in names})
+        found: list[QueryRecord] = []
+        with self._database.reading() as connection:
+            for at in range(0, len(wanted), _AT_ONCE):
+                few = kept.folded.in_(wanted[at : at + _AT_ONCE])
+                rows = connection.execute(select(*QUERY).where(few, kept.state != "removed"))
+                found += [query_record(row) for row in rows]
+        return tuple(sorted(found, key=lambda query: query.query_id))
+
+    def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
+        """The queries with those ids, removed ones too, in the order of their ids."""
+        with self._database.reading() as connection:
+            return _by_ids(connection, ids)
+
+    def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
+        """What the live queries of those plans read, and what these read."""
+        with self._database.reading() as connection:
+            return read_below(connection, schema.queries.c.plan_id.in_(list(plan_ids)))
+
+    def readers(self, query_id: int) -> tuple[QueryRecord, ...]:
+        """The live queries that read its results."""
+        with self._database.reading() as connection:
+            return _readers(connection, query_id)
+
     def by_id(self, query_id: int) -> QueryRecord:
         """The query with that id, removed ones too; raises NotFound."""
         with self._database.reading() as connection:
@@ -168,10 +201,12 @@ class Queries:
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
         """Removes a live query: its name is free again, its answers stay until they are purged.
 
-        With ``purge`` they are marked to go: ``purging`` names it until ``purged`` is told.
+        With ``purge`` they are marked to go: ``purging`` names it until ``purged`` is told.  Raises Conflict where
+        other queries read its results.
         """
         with self._database.changing_under_lease() as connection:
             query = _named(connection, name)
+            _refuse_read(connection, query)
             reason = PURGING if purge else None
             return _change(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
@@ -256,6 +291,56 @@ def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) ->
         raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
 
 
+def _stratum(connection: Connection, reads: Iterable[int]) -> int:
+    """One more than the greatest of those read."""
+    lower = [read_query(connection, query_id) for query_id in reads]
+    for query in lower:
+        if query.state == "removed":
+            raise NotFound(f"the query {query.name} was removed", hint="Its results can no longer be read.")
+    return max((query.stratum + 1 for query in lower), default=0)
+
+
+def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
+    return tuple(query for query in _live_readers(connection).values() if query_id in query.reads)
+
+
+def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
+    """What the live queries that meet a condition read, and what these read."""
+    readers = _live_readers(connection)
+    if not readers:
+        return ()
+    waiting = list(connection.execute(select(schema.queries.c.query_id).where(_READING, start)).scalars())
+    below: set[int] = set()
+    while waiting:
+        reader = readers.get(waiting.pop())
+        new = set(reader.reads) - below if reader is not None else set()
+        below |= new
+        waiting += new
+    return _by_ids(connection, below)
+
+
+def _live_readers(connection: Connection) -> dict[int, QueryRecord]:
+    """The live queries that read another's results, by id; mostly there are few."""
+    kept = schema.queries.c
+    wanted = select(*QUERY).where(_READING, kept.state != "removed").order_by(kept.query_id)
+    return {row.query_id: query_record(row) for row in connection.execute(wanted)}
+
+
+def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
+    kept = schema.queries.c
+    wanted = sorted(set(ids))
+    parts = (wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE))
+    few = (select(*QUERY).where(kept.query_id.in_(part)).order_by(kept.query_id) for part in parts)
+    return tuple(query_record(row) for each in few for row in connection.execute(each))
+
+
+def _refuse_read(connection: Connection, query: QueryRecord) -> None:
+    readers = _readers(connection, query.query_id)
+    if readers:
+        names = ", ".join(reader.name for reader in readers)
+        raise Conflict(f"{query.name} is read by {names}", hint="Remove what reads it first.")
+
+
 def _subscribe(connection: Connection, query_id: int, channels: Sequence[str]) -> None:
     for channel in dict.fromkeys(channels):
         connection.execute(
@@ -297,14 +382,15 @@ def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
 
 
 @lru_cache(maxsize=1_000)
-def _names(stored: str) -> tuple[str, ...]:
+def _listed(stored: str) -> tuple[Any, ...]:
     return tuple(json.loads(stored))
 
 
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "parameters": _parameters,
     "columns": _columns,
-    "names": _names,
+    "names": _listed,
+    "reads": _listed,
 }
 _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode

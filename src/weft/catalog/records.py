@@ -6,10 +6,11 @@ of a home that has never ticked and the last ``ts`` of one that has no row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from weft.algebra.schema import DataType, TableSchema
+from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 
 MIN_INSTANT: Final = -(2**62)
 
@@ -21,6 +22,7 @@ TickState = Literal["planned", "committed", "abandoned"]
 ReservationState = Literal["open", "committed", "abandoned"]
 QuarantineState = Literal["open", "retried", "dropped"]
 SubscriptionState = Literal["active", "parked"]
+OutputState = Literal["open", "written"]
 OutboxState = Literal["pending", "sent", "failed", "unknown"]
 JsonValue = str | int | float | bool | list[str | int] | None
 Parameter = tuple[str, JsonValue]
@@ -161,8 +163,8 @@ class QueryDefinition:
     """A query as it is installed: whose it is, its text, its plan and its constants, where its answers go.
 
     ``signature`` and ``plan_body`` are of its plan; ``names`` are its range variables, in the plan's order.
-    ``every_us`` as in QueryRecord; ``from_instant`` is the instant
-    from which a query ``--from now`` delivers (None: from the start); ``channels`` leave out the cursor.
+    ``every_us`` as in QueryRecord; ``from_instant`` is the instant from which a query ``--from now`` delivers (None:
+    from the start); ``channels`` leave out the cursor; ``reads`` are the ids of the queries whose results it reads.
     """
 
     name: str
@@ -176,6 +178,32 @@ class QueryDefinition:
     every_us: int | None = None
     from_instant: int | None = None
     channels: tuple[str, ...] = ()
+    reads: tuple[int, ...] = ()
+
+
+RESULTS: Final = "results"
+"""The answers of the query NAME are read as the table ``results.NAME``."""
+FIRST_AT: Final = "_first_at"
+ORDINAL: Final = "_ordinal"
+
+
+def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
+    """A query's answers as a table: its columns, ``_first_at`` (their start) and ``_ordinal``.
+
+    A column whose name is there already, in any case, gets a number, as in what is delivered.
+    """
+    taken = {FIRST_AT, ORDINAL}
+    whole: list[tuple[str, DataType]] = []
+    for column, type_ in columns:
+        label, number = column, 1
+        while label.lower() in taken:
+            number += 1
+            label = f"{column}_{number}"
+        taken.add(label.lower())
+        whole.append((label, type_))
+    whole += [(FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
+    made = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(whole, 1))
+    return TableSchema(query_id, f"{RESULTS}.{name}", made, start=FIRST_AT, source="results")
 
 
 @dataclass(frozen=True)
@@ -184,7 +212,9 @@ class QueryRecord:
 
     ``tau`` is the last t it was ticked at (None: never); ``next_ordinal`` the ordinal that its next answer will get
     (the first is 1); ``next_due`` the next instant at which time alone can add a row (None: unknown); ``every_us`` its
-    timeliness in microseconds (None: each tick).
+    timeliness in microseconds (None: each tick).  ``reads`` are the ids of the queries whose results it reads,
+    ``stratum`` is one more than the greatest of theirs (0: it reads none); ``last_first_at`` is the greatest first
+    instant of its answers (None: it has none).
     """
 
     query_id: int
@@ -204,11 +234,19 @@ class QueryRecord:
     installed_at: int
     next_due: int | None
     names: tuple[str, ...] = ()
+    reads: tuple[int, ...] = ()
+    stratum: int = 0
+    last_first_at: int | None = None
 
     @property
     def rows(self) -> int:
         """How many answers it has had."""
         return self.next_ordinal - 1
+
+    @property
+    def results(self) -> TableSchema:
+        """Its answers as the table that other queries read."""
+        return results_schema(self.query_id, self.name, self.columns)
 
 
 @dataclass(frozen=True)
@@ -247,12 +285,41 @@ class TickRecord:
     state: TickState
     planned_at: int
     committed_at: int | None
-    ledger_version: int | None
+
+
+@dataclass(frozen=True)
+class TickOutput:
+    """One Delta table that a tick adds rows to: ``path`` is relative to the home, ``name`` is unique in its tick.
+
+    ``open``: it may be written, or not; ``written``: its commit is the table's ``version``, and added ``rows``.
+    """
+
+    tick_id: int
+    name: str
+    path: str
+    state: OutputState
+    version: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a tick did for a query: its new rows, why there are none, the next instant due by time alone.
+
+    ``until`` is the end of its window, which is its tau from then on (None: it keeps the one it has); ``last_first_at``
+    the greatest first instant among the new rows.
+    """
+
+    rows: int
+    reason: str | None
+    next_due: int | None
+    until: int | None
+    last_first_at: int | None = None
 
 
 @dataclass(frozen=True)
 class TickQuery:
-    """What one tick did for one query; ``rows`` is None while the tick is only planned."""
+    """What one tick did for one query; ``rows`` is None while the tick is only planned.  Its window ended at ``t``."""
 
     tick_id: int
     query_id: int

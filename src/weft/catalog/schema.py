@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -164,6 +164,9 @@ plans: Final = Table(
     sqlite_autoincrement=True,
 )
 
+READING: Final = "reads <> '[]'"
+"""Of a query that reads another's results."""
+
 queries: Final = Table(
     "queries",
     metadata,
@@ -187,9 +190,13 @@ queries: Final = Table(
     Column("removed_at", BigInteger),
     Column("next_due", BigInteger),
     Column("next_run", BigInteger),
+    Column("reads", Text, nullable=False, server_default="[]"),
+    Column("stratum", Integer, nullable=False, server_default="0"),
+    Column("last_first_at", BigInteger),
     # A name is free again once its query is removed; the query's id is not.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
+    _partial("queries_reading", "query_id", where=READING),
     # All that a runner asks for at each poll, so that it reads no query's row.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
@@ -204,7 +211,6 @@ ticks: Final = Table(
     Column("token", BigInteger, nullable=False),
     Column("planned_at", BigInteger, nullable=False),
     Column("committed_at", BigInteger),
-    Column("ledger_version", BigInteger),
     _partial("ticks_planned", "state", where="state = 'planned'", unique=True),
     sqlite_autoincrement=True,
 )
@@ -217,7 +223,19 @@ tick_queries: Final = Table(
     Column("tau", BigInteger),
     Column("rows", BigInteger),
     Column("reason", Text),
+    Column("until", BigInteger),
     Index("tick_queries_by_query", "query_id", "tick_id"),
+)
+
+tick_outputs: Final = Table(
+    "tick_outputs",
+    metadata,
+    Column("tick_id", ForeignKey("ticks.tick_id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("version", BigInteger),
+    Column("rows", BigInteger),
 )
 
 tick_versions: Final = Table(

@@ -10,20 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, select, update
 
 from weft.catalog import schema
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
-from weft.catalog.queries import QUERY, is_chosen, query_record
-from weft.catalog.records import Choice, QueryRecord, TickQuery, TickRecord
+from weft.catalog.queries import QUERY, is_chosen, query_record, read_below
+from weft.catalog.records import Choice, Count, QueryRecord, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
 from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
 from weft.instants import format_instant
-
-Count = tuple[int, "str | None", "int | None"]
-"""What a tick did for a query: new rows, the reason where there are none, the next instant due by time alone."""
 
 
 class Ticks:
@@ -33,7 +30,7 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Logs a tick at ``t`` of the chosen queries, each with its tau, before it is run.
+        """Logs a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
 
         Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
         time; Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
@@ -49,6 +46,7 @@ class Ticks:
             query = schema.queries.c
             chosen = select(literal(key), query.query_id, query.tau).where(is_chosen(choice))
             connection.execute(insert(schema.tick_queries).from_select(["tick_id", "query_id", "tau"], chosen))
+            _add_what_is_read(connection, key)
             home = read_home(connection)
             if home.t0 is None:
                 set_home(connection, t0=t)
@@ -74,30 +72,25 @@ class Ticks:
     def commit(
         self,
         tick_id: int,
-        ledger_version: int | None,
         counts: Mapping[int, Count],
         versions: Iterable[tuple[str, int, int]],
         at: int,
     ) -> None:
-        """Closes a planned tick: its answers are in the ledger at ``ledger_version`` (None: there were none).
+        """Closes a planned tick, all of whose outputs are written: from now on it is done.
 
-        ``counts`` has (rows, reason, next due) by query id; a query of the tick that is not in it keeps its tau.
+        ``counts`` tells by query id what became of it; a query of the tick that is not in it keeps its tau.
         ``versions`` are (path, Delta version, rows) of what was read and written.  All in one transaction.
         """
         with self._database.changing_under_lease() as connection:
-            tick = _read_tick(connection, tick_id)
-            if tick.state != "planned":
-                raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+            tick = _require_planned(connection, tick_id)
             of = schema.tick_queries.c
             planned = set(connection.execute(select(of.query_id).where(of.tick_id == tick_id)).scalars())
             if strangers := set(counts) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
-                update(schema.ticks)
-                .where(schema.ticks.c.tick_id == tick_id)
-                .values(state="committed", committed_at=at, ledger_version=ledger_version)
+                update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="committed", committed_at=at)
             )
-            _count(connection, tick, counts, absent=planned - set(counts))
+            _count(connection, tick, counts, planned)
             for path, version, rows in versions:
                 connection.execute(
                     insert(schema.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
@@ -105,6 +98,41 @@ class Ticks:
                 record_version(connection, path, version, rows)
             home = read_home(connection)
             set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
+
+    def open_output(self, tick_id: int, name: str, path: str) -> None:
+        """Notes that a planned tick is about to write an output; does nothing where that was noted before it died."""
+        of = schema.tick_outputs.c
+        with self._database.changing_under_lease() as connection:
+            _require_planned(connection, tick_id)
+            known = connection.execute(select(of.state).where(of.tick_id == tick_id, of.name == name)).first()
+            if known is None:
+                connection.execute(
+                    insert(schema.tick_outputs).values(tick_id=tick_id, name=name, path=path, state="open")
+                )
+
+    def output_written(self, tick_id: int, name: str, rows: int, stored: tuple[str, int, int]) -> None:
+        """Notes that an output is in Delta: ``rows`` are those it added.
+
+        ``stored`` is (path, version, rows) of its whole table.  Raises CatalogError for an output that was not opened.
+        """
+        of = schema.tick_outputs.c
+        with self._database.changing_under_lease() as connection:
+            _require_planned(connection, tick_id)
+            changed = connection.execute(
+                update(schema.tick_outputs)
+                .where(of.tick_id == tick_id, of.name == name)
+                .values(state="written", version=stored[1], rows=rows)
+            )
+            if changed.rowcount != 1:
+                raise CatalogError(f"the tick {tick_id} has no output {name!r}")
+            record_version(connection, *stored)
+
+    def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
+        """The outputs of a tick, by name."""
+        of = schema.tick_outputs
+        with self._database.reading() as connection:
+            rows = connection.execute(select(of).where(of.c.tick_id == tick_id).order_by(of.c.name))
+            return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
@@ -123,11 +151,9 @@ class Ticks:
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Drops a planned tick of which nothing is in the ledger; its t may then be ticked again."""
+        """Drops a planned tick none of whose outputs is written; its t may then be ticked again."""
         with self._database.changing_under_lease() as connection:
-            tick = _read_tick(connection, tick_id)
-            if tick.state != "planned":
-                raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+            _require_planned(connection, tick_id)
             connection.execute(update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="abandoned"))
 
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
@@ -141,7 +167,15 @@ class Ticks:
         of, tick = schema.tick_queries.c, schema.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(of.tick_id, of.query_id, tick.t, of.tau, tick.state, of.rows, of.reason)
+                select(
+                    of.tick_id,
+                    of.query_id,
+                    func.coalesce(of.until, tick.t).label("t"),
+                    of.tau,
+                    tick.state,
+                    of.rows,
+                    of.reason,
+                )
                 .join_from(schema.tick_queries, schema.ticks)
                 .where(of.query_id == query_id)
                 .order_by(of.tick_id.desc())
@@ -179,14 +213,41 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
         )
 
 
-def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], absent: set[int]) -> None:
+def _add_what_is_read(connection: Connection, tick_id: int) -> None:
+    """Takes the active queries that those of the tick read into it, too, and what these read."""
+    of, query = schema.tick_queries.c, schema.queries.c
+    there = select(of.query_id).where(of.tick_id == tick_id)
+    below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
+    if below:
+        more = select(literal(tick_id), query.query_id, query.tau).where(
+            query.query_id.in_(below), query.query_id.not_in(there)
+        )
+        connection.execute(insert(schema.tick_queries).from_select(["tick_id", "query_id", "tau"], more))
+
+
+def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
     """Moves the queries on: what most of them have in common in one statement, what differs one by one."""
-    if not counts:
-        return
+    together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
+    if together:
+        _count_together(connection, tick, together, everything=together.keys() == planned)
+    apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
+    if apart:
+        _count_apart(connection, tick, apart)
+    kept = schema.queries
+    last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
+    if last:
+        connection.execute(
+            update(kept).where(kept.c.query_id == bindparam("which")).values(last_first_at=bindparam("last")), last
+        )
+
+
+def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
+    """Counts the queries whose windows end at the tick's t."""
     of, kept = schema.tick_queries, schema.queries
-    ((rows, reason, due), _), *_rest = Counter(counts.values()).most_common(1)
+    common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
+    rows, reason, due = common
     counted = of.c.tick_id == tick.tick_id
-    if absent:
+    if not everything:
         counted = and_(counted, of.c.query_id.in_(list(counts)))
     moved = {"tau": tick.t, "next_run": tick.t + kept.c.every_us, "next_due": due}
     connection.execute(update(of).where(counted).values(rows=rows, reason=reason))
@@ -196,9 +257,9 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
         .values(**moved, next_ordinal=kept.c.next_ordinal + rows)
     )
     others = [
-        {"which": query_id, "gained": each[0], "more": each[0] - rows, "why": each[1], "due": each[2]}
-        for query_id, each in counts.items()
-        if each != (rows, reason, due)
+        {"which": key, "gained": c.rows, "more": c.rows - rows, "why": c.reason, "due": c.next_due}
+        for key, c in counts.items()
+        if (c.rows, c.reason, c.next_due) != common
     ]
     if others:
         connection.execute(
@@ -215,14 +276,35 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
         )
 
 
-_TICKS: Final = select(
-    *(schema.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at", "ledger_version"))
-)
+def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
+    """Counts the queries whose windows end elsewhere: what they read was not taken to the tick's t."""
+    of, kept = schema.tick_queries, schema.queries
+    for query_id, count in counts.items():
+        connection.execute(
+            update(of)
+            .where(of.c.tick_id == tick.tick_id, of.c.query_id == query_id)
+            .values(rows=count.rows, reason=count.reason, until=count.until)
+        )
+        values: dict[str, object] = {"next_ordinal": kept.c.next_ordinal + count.rows, "next_due": count.next_due}
+        if count.until is not None:
+            values |= {"tau": count.until, "next_run": count.until + kept.c.every_us}
+        connection.execute(update(kept).where(kept.c.query_id == query_id).values(**values))
+
+
+_TICKS: Final = select(*(schema.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
 
 
 def _planned(connection: Connection) -> TickRecord | None:
     row = connection.execute(_TICKS.where(schema.ticks.c.state == "planned")).first()
     return None if row is None else TickRecord(**row._mapping)
+
+
+def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
+    """The tick; raises CatalogError where it is done already."""
+    tick = _read_tick(connection, tick_id)
+    if tick.state != "planned":
+        raise CatalogError(f"the tick {tick_id} is {tick.state} already")
+    return tick
 
 
 def _read_tick(connection: Connection, tick_id: int) -> TickRecord:

@@ -36,7 +36,7 @@ def explain(
     from weft.schedule.clock import now_us
 
     text = query_text(sql, file)
-    known = known_tables(home_folder(home), now_us())
+    known = known_tables(home_folder(home), now_us(), text)
     try:
         found = explained(text, known, from_now=start is StartName.now)
     except Exception:

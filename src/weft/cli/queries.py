@@ -145,6 +145,10 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
     say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    if found.reads:
+        say(f"reads      the results of {', '.join(found.reads)}")
+    if found.read_by:
+        say(f"read by    {', '.join(found.read_by)}")
     for one in found.subscriptions:
         trouble = f"; {one.state}: {plain(one.last_error)}" if one.last_error else ""
         say(f"channel    {one.channel}: {one.delivered:,} delivered{trouble}")
@@ -167,6 +171,8 @@ def _shown_json(found: Shown) -> dict[str, Any]:
         **_as_json(found.query),
         "plan_signature": found.plan.signature,
         "queries_of_the_plan": found.sharing,
+        "reads": list(found.reads),
+        "read_by": list(found.read_by),
         "channels": [
             {"channel": s.channel, "delivered": s.delivered, "state": s.state, "error": s.last_error}
             for s in found.subscriptions

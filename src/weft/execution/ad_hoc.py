@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
-from weft.catalog.records import TableRecord
 from weft.execution.answers import columns_by_table
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
+from weft.execution.relations import Relation
 from weft.planning.plan import at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors
 from weft.storage.values import Value, decode
@@ -33,7 +33,7 @@ class Answer:
 
 
 def ask(
-    spark: SparkSession, home: Path, tables: Mapping[str, TableRecord], query: Query, s: int, limit: int | None
+    spark: SparkSession, home: Path, tables: Mapping[str, Relation], query: Query, s: int, limit: int | None
 ) -> Answer:
     """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
 

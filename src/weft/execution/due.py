@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from weft.catalog.records import DuePlan, TableRecord
-from weft.execution import ledger
+from weft.catalog.records import DuePlan
 from weft.execution.answers import candidates
 from weft.execution.groups import Group, Member
+from weft.execution.outputs import fresh
+from weft.execution.relations import Relation
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ NEVER: Final = 253_402_300_799_000_000
 """The end of the calendar, in microseconds: time alone never adds a row."""
 
 
-def arrived(member: Member, shape: Plan, tables: Mapping[str, TableRecord]) -> bool:
+def arrived(member: Member, shape: Plan, tables: Mapping[str, Relation]) -> bool:
     """Whether one of the query's tables has rows with a ts in its window, or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
@@ -30,13 +31,14 @@ def arrived(member: Member, shape: Plan, tables: Mapping[str, TableRecord]) -> b
     return False
 
 
-def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: int, t0: int | None) -> bool:
-    """Whether a tick at t can have nothing new for the query, so that it need not be run at all.
+def is_quiet(member: Member, shape: Plan, tables: Mapping[str, Relation], t0: int | None) -> bool:
+    """Whether its window can have nothing new for the query, so that it need not be run at all.
 
     ``t0`` is the instant at which time begins (None: not known yet): what is constant is new then.  ``next_due`` was
-    computed from what was there then; it holds as long as nothing arrived since.
+    computed from what was there then; it holds as long as nothing arrived since.  What a lower stratum of the same tick
+    has found has arrived.
     """
-    if member.tau is not None and t <= member.tau:
+    if member.empty:
         return True
     if arrived(member, shape, tables):
         return False
@@ -44,10 +46,10 @@ def is_quiet(member: Member, shape: Plan, tables: Mapping[str, TableRecord], t: 
         return False
     if member.tau is None or not shape.time_driven:
         return True
-    return member.query.next_due is not None and member.query.next_due >= t
+    return member.query.next_due is not None and member.query.next_due >= member.t
 
 
-def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, TableRecord], t: int, t0: int | None) -> bool:
+def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
     """``is_quiet`` of all the queries of a plan that are due, at once."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
@@ -61,37 +63,51 @@ def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, TableRecord], t: i
 
 
 def next_due(
-    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan], t: int
+    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan]
 ) -> dict[int, int | None]:
-    """By query, the next instant from t on at which time alone adds a row to it, if nothing arrives until then.
+    """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
 
     It is the same derivation over the window [t, ∞), with the branches that time drives.
     """
     from pyspark.sql import functions as F
 
-    timely = [replace(member, tau=t) for member in members if plans[member.query.plan_id].time_driven]
+    timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     if not timely:
         return {}
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
     groups = [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
-    rows = ledger.fresh(reader, candidates(spark, reader, groups), timely)
+    rows = fresh(reader, candidates(spark, reader, groups), timely)
     first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
     found_by_query = {row["query_id"]: int(row["due"]) for row in first}
     return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}
 
 
-def reason(member: Member, shape: Plan | None, tables: Mapping[str, TableRecord], t: int) -> str | None:
+def earliest(dues: Iterable[int | None]) -> int | None:
+    """The least of the instants at which time alone can add a row; None where one of them is not known.
+
+    >>> earliest([NEVER, 7]), earliest([7, None])
+    (7, None)
+    """
+    least = NEVER
+    for due in dues:
+        if due is None:
+            return None
+        least = min(least, due)
+    return least
+
+
+def reason(member: Member, shape: Plan | None, tables: Mapping[str, Relation]) -> str | None:
     """Why there was no new row, in words."""
     if shape is None:
         return None
     names = " or ".join(sorted(schema.name for schema in shape.tables))
-    if member.tau is not None and t <= member.tau:
+    if member.empty:
         return "the window is empty: it was ticked at this instant already"
     if not arrived(member, shape, tables):
         return f"nothing arrived in {names} since" if member.tau is not None else f"{names} is empty"
-    later = all((tables[s.name].first_ts or t) >= t for s in shape.tables)
+    later = all((tables[s.name].first_ts or member.t) >= member.t for s in shape.tables)
     if later:
         return f"nothing arrived in {names} before this instant"
     return f"nothing that arrived in {names} makes a new answer"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.catalog.records import PlanRecord, QueryRecord
+from weft.catalog.records import MIN_INSTANT, PlanRecord, QueryRecord
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 
@@ -25,7 +25,8 @@ def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Stor
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
     """The plan of a record over the tables as they are now; raises PlanMismatch where it is not what was installed."""
-    key = (record.signature, record.body, tuple(tables.values()))
+    # Of the results only those that the plan reads are there, and these never change.
+    key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     if key not in _compiled:
         _compiled[key] = restored_plan(record.body, record.signature, tables.values())
     return _compiled[key]
@@ -38,10 +39,17 @@ def tau_of(query: QueryRecord, tau: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Member:
-    """A query in a tick: its id, where its window begins, its constants."""
+    """A query in a tick: its window [tau, t), its constants; ``waits`` says why the window ends before the tick's t."""
 
     query: QueryRecord
     tau: int | None
+    t: int
+    waits: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no instant in its window."""
+        return self.t <= (MIN_INSTANT if self.tau is None else self.tau)
 
     @property
     def values(self) -> tuple[Literal, ...]:
@@ -95,16 +103,14 @@ def instant(micros: int) -> Literal:
     return Literal(micros, TIMESTAMP, fixed=True)
 
 
-def grouped(
-    members: Iterable[Member], plans: Mapping[int, Plan], t: int, t0: int | None
-) -> tuple[tuple[int | None, tuple[Group, ...]], ...]:
-    """The groups of a tick by the length of their windows: (class of length, groups); None: open windows."""
-    sorted_in: dict[int | None, dict[int, list[Member]]] = {}
+def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
+    """The groups of a tick: together are those whose windows are of like length and have one end, open ones last."""
+    sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:
-        length = None if member.tau is None else max(0, t - member.tau).bit_length()
-        sorted_in.setdefault(length, {}).setdefault(member.query.plan_id, []).append(member)
-    order = sorted(sorted_in, key=lambda length: (length is None, length or 0))
+        length = 0 if member.tau is None else max(0, member.t - member.tau).bit_length()
+        window = (member.tau is None, length, member.t)
+        sorted_in.setdefault(window, {}).setdefault(member.query.plan_id, []).append(member)
     return tuple(
-        (length, tuple(Group(key, plans[key], tuple(found), t, t0) for key, found in sorted_in[length].items()))
-        for length in order
+        tuple(Group(key, plans[key], tuple(found), window[2], t0) for key, found in sorted_in[window].items())
+        for window in sorted(sorted_in)
     )

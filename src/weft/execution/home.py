@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
+from weft.catalog.naming import queries_mentioned
 from weft.catalog.records import MIN_INSTANT
 from weft.errors import ClockError
 
@@ -34,9 +35,12 @@ class Home:
 
         return spark_session(self.folder)
 
-    def schemas(self) -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name."""
-        return {table.name: table.schema for table in self.catalog.tables.all()}
+    def schemas(self, sql: str = "") -> Mapping[str, TableSchema]:
+        """The home's tables as queries see them, by name, and the results that the query ``sql`` may name."""
+        known = {table.name: table.schema for table in self.catalog.tables.all()}
+        for query in self.catalog.queries.among(queries_mentioned(sql)):
+            known[query.results.name] = query.results
+        return known
 
     def now(self) -> int:
         """The home's clock: the wall's time, or a replay home's last ``--now``, else its last ts.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
-from weft.catalog.records import TableRecord
+from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, may_hold_answers, typed_answers
 from weft.runtime.settings import scanning, small
 from weft.sql.render import name as quoted
 from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_commits
@@ -60,34 +60,47 @@ class Reader:
 
     spark: SparkSession
     home: Path
-    tables: Mapping[str, TableRecord]
+    tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     kept: list[DataFrame] = field(default_factory=list)
-    relations: dict[str, DataFrame] = field(default_factory=dict)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
 
-    def snapshot(self, name: str) -> DeltaSnapshot | None:
-        """The table's version and files; None while nothing was ever written."""
-        if name not in self.snapshots:
-            folder = self.home / self.tables[name].path
-            self.snapshots[name] = delta_snapshot(folder, check_files=False) if has_commits(folder) else None
-        return self.snapshots[name]
+    def advanced(self, tables: Mapping[str, Relation]) -> Reader:
+        """A reader that sees the tables as this one does, and the results as they are by now."""
+        same = {name for name, table in tables.items() if not isinstance(table, Results)}
+        paths = {tables[name].path for name in same}
+        snapshots = {path: found for path, found in self.snapshots.items() if path in paths}
+        frames = {name: frame for name, frame in self.frames.items() if name in same}
+        return Reader(self.spark, self.home, tables, snapshots, self.kept, frames)
+
+    def files(self, name: str) -> tuple[DataFile, ...]:
+        """The files that may have rows of the table; none while nothing was ever written."""
+        table = self.tables[name]
+        if table.path not in self.snapshots:
+            folder = self.home / table.path
+            self.snapshots[table.path] = delta_snapshot(folder, check_files=False) if has_commits(folder) else None
+        found = self.snapshots[table.path]
+        if found is None:
+            return ()
+        if isinstance(table, Results):
+            return tuple(file for file in found.files if may_hold_answers(file, table.query.query_id))
+        return found.files
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
         """The table: some of its columns, and ts."""
-        if name not in self.relations:  # Spark looks at every file once a relation, which adds up
-            found = self.snapshot(name)
-            self.relations[name] = self._files(name, found.files if found else (), None)
+        if name not in self.frames:  # Spark looks at every file once a relation, which adds up
+            self.frames[name] = self._frame(name, self.files(name), None)
         table = self.tables[name].schema
-        return self.relations[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
+        return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""
         from pyspark.sql import functions as F
 
-        found = self.snapshot(name)
-        files = [f for f in (found.files if found else ()) if any(_may_hold(f, part) for part in slices)]
+        statistics = LEDGER_COLUMNS if isinstance(self.tables[name], Results) else None
+        files = [file for file in self.files(name) if any(_may_hold(file, part, statistics) for part in slices)]
         names = {*columns, *(part.column for part in slices)}
-        data = self._files(name, files, names)
+        data = self._frame(name, files, names)
         with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
@@ -122,16 +135,20 @@ class Reader:
         self.kept.append(kept)
         return kept
 
-    def _files(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
-        table = self.tables[name].schema
-        schema = spark_schema(table, None if columns is None else {*columns, table.start})
+    def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
+        table = self.tables[name]
+        schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
         if not files:
             return empty(self.spark, schema)
+        if isinstance(table, Results):
+            return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         return self.spark.read.schema(schema).parquet(*(str(file.path) for file in files))
 
 
-def _may_hold(file: DataFile, part: Slice) -> bool:
-    least, greatest = file.least.get(part.column), file.greatest.get(part.column)
+def _may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
+    """Whether the file may have rows in the slice; ``names`` are what its statistics call columns (None: the same)."""
+    column = part.column if names is None else names.get(part.column, "")
+    least, greatest = file.least.get(column), file.greatest.get(column)
     above = greatest is None or part.low is None or greatest >= part.low
     return bool(above and (least is None or least < part.high))
 

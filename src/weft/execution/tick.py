@@ -1,36 +1,38 @@
 """One tick: every answer that begins in the window is found, committed once, and counted (design sections 1, 5, 6).
 
-    plan (catalog) -> news and look-ups -> branches -> ledger (one Delta commit) -> count (catalog)
+    plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The clock is an input, logged before anything is read: a tick that died is run again with its own t, and what it had
-committed already is recognised by its transaction.  Called with the lease held.
+The clock is an input, logged before anything is read: a tick that died is run again with its own t, and the outputs
+that it had committed already are recognised by their transactions.  It is done when the catalog says so.  Called with
+the lease held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import MIN_INSTANT, Choice, QueryRecord, TableRecord, TickRecord
-from weft.errors import ClockError, ExecutionError, PlanMismatch
-from weft.execution import due, ledger
+from weft.catalog.records import MIN_INSTANT, Choice, Count, QueryRecord, TickRecord
+from weft.errors import ClockError, PlanMismatch
+from weft.execution import due
 from weft.execution.answers import candidates, union
-from weft.execution.groups import Member, compiled, grouped, tau_of
+from weft.execution.groups import Member, compiled, grouped
 from weft.execution.isolate import failing_queries
+from weft.execution.outputs import Outputs, answers_name, fresh, numbered_answers
 from weft.execution.reader import Reader
+from weft.execution.relations import Relation, Results, relations
+from weft.execution.strata import member, strata
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.planning.plan import Plan
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import small
-from weft.storage.delta_log import delta_snapshot, latest_version
-from weft.storage.fence import spend
-from weft.storage.ledger import APP_ID, count_by_query
+from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_whole
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """What a tick did for one query; instants in microseconds UTC.
+    """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
 
-    ``next_due`` is the next instant at which time alone can add a row (None: none, or not looked for).
+    ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
+    instant at which time alone can add a row (None: none, or not looked for).
     """
 
     query: QueryRecord
@@ -63,20 +66,27 @@ class TickReport:
 
 @dataclass
 class _Run:
-    """What one tick works with."""
+    """What one tick works with, and what it has found so far, by query id.
+
+    ``session`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
+    ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    """
 
     writer: Writer
     home: Path
-    session: Callable[[], SparkSession]
+    session: Callable[[], SparkSession] | None
     at: int
     tick: TickRecord
-    tables: Mapping[str, TableRecord]
+    outputs: Outputs
+    tables: dict[str, Relation]
+    lower: Mapping[int, QueryRecord]
+    reached: dict[int, int | None]
     plans: dict[int, Plan] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def t(self) -> int:
-        return self.tick.t
+    done: list[Member] = field(default_factory=list)
+    added: dict[int, Added] = field(default_factory=dict)
+    nexts: dict[int, int | None] = field(default_factory=dict)
+    reader: Reader | None = None
 
     @cached_property
     def t0(self) -> int | None:
@@ -101,40 +111,40 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finishes a tick that died, if there is one, then extends the chosen queries to ``t`` (None: the home's clock).
+    """Finishes a tick that died, if there is one, then extends the chosen queries, and what they read, to ``t``.
 
-    ``at`` is the wall's time.  ``session`` is called only where there is something to compute.  Raises ClockError for a
-    t that the clock does not allow, StorageError for a damaged store, ExecutionError where Spark fails.
+    ``t`` None is the home's clock, ``at`` the wall's time.  ``session`` is called only where there is something to
+    compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
+    where Spark fails.
     """
     prepare(writer, home)
     reports = []
     died = writer.ticks.planned()
     if died is not None:
-        reports.append(_run(writer, home, session, died, at))
-    instant = _clock(writer, t, at)
-    planned = writer.ticks.plan(instant, choice, at)
+        reports.append(_run(writer, home, session, died, at, again=True))
+    planned = writer.ticks.plan(_clock(writer, t, at), choice, at)
     failpoint("tick.planned")
-    reports.append(_run(writer, home, session, planned, at))
+    reports.append(_run(writer, home, session, planned, at, again=False))
     return tuple(reports)
 
 
-def settle_tick(writer: Writer, home: Path, at: int) -> None:
-    """Finishes a planned tick that died where its answers are in the ledger, and gives it up where they are not.
+def settle_tick(writer: Writer, home: Path, at: int) -> TickReport | None:
+    """Ends a tick that died without computing anything; what came of it, None where there is none or nothing of it.
 
-    Needs no Spark.  Its transaction's number is spent before it is given up: whoever still runs it commits nothing.
+    Its outputs that are in Delta are counted.  The queries of the others keep their tau, so that the next tick finds
+    what this one did not write.  Starts no Spark.  Called before anything else changes what the tick names.
     """
     died = writer.ticks.planned()
     if died is None:
-        return
-    if ledger.committed(home, died.tick_id) is None:
-        spend(layout.ledger_folder(home), APP_ID, died.tick_id)
+        return None
+    outputs = Outputs(writer, home, died.tick_id, again=True)
+    for output in writer.ticks.outputs(died.tick_id):
+        if outputs.found(output.name, output.path) is None:
+            outputs.give_up(output.name, output.path)
+    if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
-    else:
-        _run(writer, home, _no_session, died, at)
-
-
-def _no_session() -> SparkSession:
-    raise ExecutionError("a tick that is in the ledger was computed again")
+        return None
+    return _run(writer, home, None, died, at, again=True)
 
 
 def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
@@ -154,128 +164,165 @@ def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
     return t if reserved is None else min(t, reserved)
 
 
-def _run(writer: Writer, home: Path, session: Callable[[], SparkSession], tick: TickRecord, at: int) -> TickReport:
-    tables = {table.name: table for table in writer.tables.all()}
-    run = _Run(writer, home, session, at, tick, tables)
-    members = [Member(query, tau_of(query, tau)) for query, tau in writer.ticks.members(tick.tick_id)]
-    version = ledger.committed(home, tick.tick_id)
-    if version is not None:
-        counts, outcomes = count_by_query(home, version), None
-    else:
-        members = _compile(run, members)
-        version, counts, outcomes = _extend(run, members)
-    return _commit(run, members, version, counts, outcomes or {})
+def _run(
+    writer: Writer,
+    home: Path,
+    session: Callable[[], SparkSession] | None,
+    tick: TickRecord,
+    at: int,
+    *,
+    again: bool,
+) -> TickReport:
+    members = writer.ticks.members(tick.tick_id)
+    queries, taus = [query for query, _ in members], {query.query_id: tau for query, tau in members}
+    read = {key for query in queries for key in query.reads}
+    lower = {query.query_id: query for query in writer.queries.by_ids(read)}
+    reached = {key: query.tau for key, query in lower.items()} | taus
+    outputs = Outputs(writer, home, tick.tick_id, again)
+    run = _Run(writer, home, session, at, tick, outputs, relations(writer, read), lower, reached)
+    try:
+        # Where nothing is computed no plan is needed, and none is found unfit.
+        for number, found in strata(_compile(run, queries) if session is not None else queries):
+            _run_stratum(run, number, [member(q, taus[q.query_id], tick.t, run.lower, run.reached) for q in found])
+    finally:
+        if run.reader is not None:
+            run.reader.release()
+    return _commit(run)
 
 
-def _compile(run: _Run, members: Sequence[Member]) -> list[Member]:
-    """The members whose plans still fit the tables; the others are set aside as failed, with the reason."""
+def _compile(run: _Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
+    """The queries whose plans still fit the tables; the others are set aside as failed, with the reason."""
     schemas = {name: table.schema for name, table in run.tables.items()}
     fit = []
     failed: dict[int, str] = {}
-    for member in members:
-        key = member.query.plan_id
+    for query in queries:
         try:
-            if key not in run.plans:
-                run.plans[key] = compiled(run.writer.queries.plan(key), schemas)
-            fit.append(member)
+            if query.plan_id not in run.plans:
+                run.plans[query.plan_id] = compiled(run.writer.queries.plan(query.plan_id), schemas)
+            fit.append(query)
         except PlanMismatch as error:
-            failed[member.query.query_id] = str(error)
+            failed[query.query_id] = str(error)
     if failed:
         _set_aside(run, failed)
     return fit
 
 
 def _set_aside(run: _Run, failed: Mapping[int, str]) -> None:
-    """Takes queries out of the tick before anything of it is committed: a tick that is recovered from its commit in the
+    """Takes queries out of the tick before their answers are committed: a tick that is recovered from its commit in the
     ledger must not take them for queries without an answer."""
     run.writer.ticks.set_aside(run.tick.tick_id, failed)
     run.failed.update(failed)
+    run.lower = {key: replace(q, state="failed") if key in failed else q for key, q in run.lower.items()}
 
 
-def _extend(run: _Run, members: Sequence[Member]) -> tuple[int | None, dict[int, int], dict[int, int | None]]:
-    """Computes and commits: (the ledger's version or None, rows by query, next due by query)."""
-    shapes = run.plans
-    quiet = {m.query.query_id for m in members if due.is_quiet(m, shapes[m.query.plan_id], run.tables, run.t, run.t0)}
-    moving = [member for member in members if member.query.query_id not in quiet]
-    nexts: dict[int, int | None] = {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
-    if not moving:
-        return None, {}, nexts
-    spark = run.session()
-    reader = Reader(spark, run.home, run.tables)
-    try:
-        with small(spark, when=not any(member.tau is None for member in moving)):
-            rows, counts = _answers(run, spark, reader, moving)
-            version = None
-            if counts:
-                failpoint("tick.computed")
-                version = ledger.write(spark, run.home, rows, moving, run.tick.tick_id)
-            empty = [m for m in moving if m.query.query_id not in counts and m.query.query_id not in run.failed]
+def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
+    """Writes a stratum's answers, or finds them written, and lets the next stratum read them."""
+    name = answers_name(number)
+    version = run.outputs.found(name, layout.LEDGER)
+    if version is not None:
+        added = added_by_query(run.home, version)
+    elif run.session is not None:
+        added = _extend(run, run.session, number, members)
+        members = [each for each in members if each.query.query_id not in run.failed]
+    else:
+        return
+    run.done += members
+    run.added |= added
+    for each in members:
+        query = each.query
+        if not each.empty:
+            run.reached[query.query_id] = each.t
+        results = run.tables.get(query.results.name)
+        if isinstance(results, Results) and (gained := added.get(query.query_id)):
+            run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
+
+
+def _extend(run: _Run, session: Callable[[], SparkSession], number: int, members: Sequence[Member]) -> dict[int, Added]:
+    """Computes and commits a stratum's answers: what was added, by query."""
+    quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t0)}
+    run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
+    moving = [each for each in members if each.query.query_id not in quiet]
+    added: dict[int, Added] = {}
+    if moving:
+        spark = session()
+        run.reader = run.reader.advanced(run.tables) if run.reader else Reader(spark, run.home, run.tables)
+        with small(spark, when=not any(each.tau is None for each in moving)):
+            rows, added = _answers(run, spark, run.reader, moving)
+            if added:
+                run.outputs.write(numbered_answers(spark, rows, moving, run.tick.tick_id, number))
+            empty = [m for m in moving if m.query.query_id not in added and m.query.query_id not in run.failed]
             # Where Spark cannot tell, it is not known, and the query is simply run at the next tick.
             with suppress(*spark_errors()):
-                nexts.update(due.next_due(spark, reader, empty, run.plans, run.t))
-    finally:
-        reader.release()
-    return version, counts, nexts
+                run.nexts.update(due.next_due(spark, run.reader, empty, run.plans))
+    if not added:
+        run.outputs.give_up(answers_name(number), layout.LEDGER)
+    return added
 
 
 def _answers(
     run: _Run, spark: SparkSession, reader: Reader, members: Sequence[Member]
-) -> tuple[DataFrame, dict[int, int]]:
+) -> tuple[DataFrame, dict[int, Added]]:
     """The new rows, held in memory, and how many there are of each query.
 
     Where Spark refuses the union, the queries at fault are found one by one and set aside; the others go on.
     """
+    from pyspark.sql import functions as F
+
     while True:
-        groups = [found for _, found in grouped(members, run.plans, run.t, run.t0)]
+        groups = grouped(members, run.plans, run.t0)
         try:
-            parts = [candidates(spark, reader, each) for each in groups]
-            rows = ledger.fresh(reader, union(spark, parts), members)
-            counts = {row["query_id"]: row["count"] for row in rows.groupBy("query_id").count().collect()}
-            return rows, counts
+            rows = fresh(reader, union(spark, [candidates(spark, reader, each) for each in groups]), members)
+            last = F.unix_micros(F.max("first_at")).alias("last")
+            counts = rows.groupBy("query_id").agg(F.count("*").alias("rows"), last).collect()
+            return rows, {row["query_id"]: Added(row["rows"], row["last"]) for row in counts}
         except spark_errors() as error:
             reader.release()
             faulty = failing_queries(spark, reader, [group for each in groups for group in each], error)
             _set_aside(run, faulty)
-            members = [member for member in members if member.query.query_id not in faulty]
+            members = [each for each in members if each.query.query_id not in faulty]
 
 
-def _commit(
-    run: _Run,
-    members: Sequence[Member],
-    version: int | None,
-    counts: Mapping[int, int],
-    nexts: Mapping[int, int | None],
-) -> TickReport:
-    outcomes = []
-    for member in members:
-        query = member.query
-        if query.query_id in run.failed:
-            continue
-        rows = counts.get(query.query_id, 0)
-        reason = None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables, run.t)
-        outcomes.append(QueryOutcome(query, member.tau, run.t, rows, reason, nexts.get(query.query_id)))
+def _commit(run: _Run) -> TickReport:
+    outcomes = {each.query.query_id: _outcome(run, each) for each in run.done}
     failpoint("tick.counting")
     run.writer.ticks.commit(
         run.tick.tick_id,
-        version,
-        {o.query.query_id: (o.rows, o.reason, o.next_due) for o in outcomes},
-        _versions(run, version),
+        {key: _count(run, each) for key, each in outcomes.items()},
+        _versions(run),
         run.at,
     )
     failpoint("tick.committed")
-    for query_id, why in run.failed.items():
-        query = run.writer.queries.by_id(query_id)
-        outcomes.append(QueryOutcome(query, query.tau, run.t, 0, f"failed, and set aside: {why}", None))
-    outcomes.sort(key=lambda outcome: outcome.query.query_id)
-    return TickReport(run.tick.tick_id, run.t, tuple(outcomes))
+    for query in run.writer.queries.by_ids(run.failed):
+        why = f"failed, and set aside: {run.failed[query.query_id]}"
+        outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, 0, why, None)
+    return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
 
 
-def _versions(run: _Run, version: int | None) -> list[tuple[str, int, int]]:
+def _outcome(run: _Run, member: Member) -> QueryOutcome:
+    query = member.query
+    rows = run.added[query.query_id].rows if query.query_id in run.added else 0
+    reason = member.waits or (None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables))
+    next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
+    return QueryOutcome(query, member.tau, member.t, rows, reason, next_due)
+
+
+def _next_due(run: _Run, query: QueryRecord) -> int | None:
+    """The next instant at which time alone adds a row to the query, or to one that it reads."""
+    shape = run.plans.get(query.plan_id)
+    own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
+    # One that is not in this tick stands still.
+    below = [run.lower[key] for key in query.reads if any(each.query.query_id == key for each in run.done)]
+    return due.earliest([own, *(_next_due(run, each) for each in below)])
+
+
+def _count(run: _Run, outcome: QueryOutcome) -> Count:
+    gained = run.added.get(outcome.query.query_id)
+    forward = outcome.t > MIN_INSTANT if outcome.tau is None else outcome.t >= outcome.tau
+    until = outcome.t if forward else None
+    return Count(outcome.rows, outcome.reason, outcome.next_due, until, gained.last_first_at if gained else None)
+
+
+def _versions(run: _Run) -> list[tuple[str, int, int]]:
     """What was read and written, for the catalog to hold against Delta at the next start."""
-    found = [(table.path, table.version, table.rows) for table in run.tables.values() if table.version >= 0]
-    if version is not None:
-        folder = layout.ledger_folder(run.home)
-        now = delta_snapshot(folder, check_files=False)
-        assert latest_version(folder) == now.version
-        found.append((layout.LEDGER, now.version, now.rows or 0))
-    return found
+    read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
+    return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -103,6 +103,11 @@ class Plan:
         """The tables read."""
         return tuple({(scan.table.source, scan.table.id): scan.table for scan in scans(self.lifted)}.values())
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The ids of the queries whose results are read."""
+        return tuple(table.id for table in self.tables if table.source == "results")
+
     @cached_property
     def parameters(self) -> tuple[Param, ...]:
         """The parameters by number."""

@@ -12,9 +12,10 @@ from weft.catalog import Catalog, Writer
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
 from weft.errors import CatalogError, LeaseLost, PlanMismatch
-from weft.execution.due import are_quiet
-from weft.execution.groups import compiled
+from weft.execution.due import are_quiet, is_quiet
+from weft.execution.groups import Member, compiled, tau_of
 from weft.execution.home import Home
+from weft.execution.relations import relations
 from weft.execution.tick import TickReport, run_tick
 from weft.runtime.session import plain_errors
 
@@ -75,15 +76,18 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     waiting = catalog.queries.due_plans(t)
     if not waiting:
         return True
-    tables = {table.name: table for table in catalog.tables.all()}
+    lower = catalog.queries.read_by_plans([each.plan_id for each in waiting])
+    tables = relations(catalog, {key for query in lower for key in (query.query_id, *query.reads)})
     schemas = {name: table.schema for name, table in tables.items()}
-    plans = {record.plan_id: record for record in catalog.queries.plans([each.plan_id for each in waiting])}
+    wanted = {*(each.plan_id for each in waiting), *(query.plan_id for query in lower)}
+    plans = {record.plan_id: record for record in catalog.queries.plans(wanted)}
     t0 = catalog.home().t0
-    for each in waiting:
-        try:
-            shape = compiled(plans[each.plan_id], schemas)
-        except PlanMismatch:
-            return False  # the tick says so, and sets it aside
-        if not are_quiet(each, shape, tables, t, t0):
-            return False
-    return True
+    try:
+        shapes = {key: compiled(record, schemas) for key, record in plans.items()}
+    except PlanMismatch:
+        return False  # the tick says so, and sets it aside
+    # What a query reads is run along with it.
+    below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
+    return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
+        is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below
+    )

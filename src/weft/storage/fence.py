@@ -44,12 +44,11 @@ def find_version(path: Path, app_id: str, txn_version: int) -> int | None:
         if not commit.exists():  # older ones are cleaned up behind a checkpoint
             return None
         actions = list(_actions(commit))
-        ours = any(
-            "txn" in action and (action["txn"]["appId"], action["txn"]["version"]) == (app_id, txn_version)
-            for action in actions
-        )
-        if ours:
+        theirs = [action["txn"]["version"] for action in actions if action.get("txn", {}).get("appId") == app_id]
+        if txn_version in theirs:
             return version if any("add" in action for action in actions) else None
+        if any(earlier < txn_version for earlier in theirs):  # these numbers rise: it is not further back
+            return None
     return None
 
 

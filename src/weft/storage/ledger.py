@@ -20,9 +20,6 @@ from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_da
 from weft.storage.purge import reading
 from weft.storage.values import Value, decode
 
-APP_ID: Final = "weft-ledger"
-"""The transaction id of the ledger's commits; its version is the tick's id."""
-
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 
@@ -80,13 +77,31 @@ def _decoded(
     return first_at, tick, decode(row, types)
 
 
-def count_by_query(home: Path, version: int) -> dict[int, int]:
-    """How many answers one commit of the ledger added, by query id; raises StorageError."""
-    counts: Counter[int] = Counter()
-    for batch in _batches(added_files(layout.ledger_folder(home), version), ["query_id"], None):
-        for entry in batch.column(0).value_counts().to_pylist():
-            counts[entry["values"]] += entry["counts"]
-    return dict(counts)
+@dataclass(frozen=True)
+class Added:
+    """What one commit added for a query: how many answers, and the greatest first instant among them."""
+
+    rows: int
+    last_first_at: int
+
+
+def added_by_query(home: Path, version: int) -> dict[int, Added]:
+    """What one commit of the ledger added, by query id; raises StorageError."""
+    rows: Counter[int] = Counter()
+    last: dict[int, int] = {}
+    for batch in _batches(added_files(layout.ledger_folder(home), version), ["query_id", "first_at"], None):
+        instants = _micros(batch.column(1)).to_pylist()
+        for query_id, first_at in zip(batch.column(0).to_pylist(), instants, strict=True):
+            rows[query_id] += 1
+            last[query_id] = max(first_at, last.get(query_id, first_at))
+    return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
+
+
+def _micros(instants: Any) -> Any:
+    """A column of instants as microseconds."""
+    import pyarrow
+
+    return instants.cast(pyarrow.timestamp("us", "UTC")).cast(pyarrow.int64())
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
@@ -106,7 +121,6 @@ def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: i
 def _scan(
     files: Sequence[DataFile], query: QueryRecord, first: int, last: int
 ) -> Iterator[tuple[int, int, int, list[str | None]]]:
-    import pyarrow
     import pyarrow.compute as pc
 
     condition = (
@@ -114,8 +128,9 @@ def _scan(
     )
     for batch in _batches(files, list(_COLUMNS), condition):
         ordinal, first_at, tick, row = (batch.column(name) for name in _COLUMNS)
-        instants = first_at.cast(pyarrow.timestamp("us", "UTC")).cast(pyarrow.int64())
-        yield from zip(ordinal.to_pylist(), instants.to_pylist(), tick.to_pylist(), row.to_pylist(), strict=True)
+        yield from zip(
+            ordinal.to_pylist(), _micros(first_at).to_pylist(), tick.to_pylist(), row.to_pylist(), strict=True
+        )
 
 
 def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> Iterator[Any]:

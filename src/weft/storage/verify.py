@@ -38,7 +38,10 @@ def verify(catalog: CatalogParts, home: Path) -> list[Finding]:
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
-    if catalog.ticks.planned() is not None or catalog.queries.purging():
+    planned = catalog.ticks.planned()
+    if planned is not None:
+        unsettled.update(output.path for output in catalog.ticks.outputs(planned.tick_id))
+    if catalog.queries.purging():
         unsettled.add(layout.LEDGER)
     paths = dict.fromkeys([*tables.values(), layout.LEDGER, *recorded])
     return [

@@ -94,7 +94,7 @@ def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(
             lambda: mine.reservations.commit(1, 0, 1, 5, 5),
             lambda: mine.reservations.abandon(1),
             lambda: mine.ticks.plan(5, Choice(), 5),
-            lambda: mine.ticks.commit(1, None, {}, [], 5),
+            lambda: mine.ticks.commit(1, {}, [], 5),
             lambda: mine.renew(5),
             lambda: mine.queries.install(definition(), 5),
             lambda: mine.queries.set_state("q", "paused"),
@@ -212,7 +212,7 @@ def test_a_reservation_begins_where_its_rows_do_and_not_before_f(home: Path, ope
         assert second.reservation_id > first.reservation_id
         writer.reservations.commit(second.reservation_id, 1, 1, 30, 300)
         assert (catalog.home().last_ts, catalog.home().t0) == (300, 30)
-        writer.ticks.commit(writer.ticks.plan(150, Choice(()), 150).tick_id, None, {}, [], 150)
+        writer.ticks.commit(writer.ticks.plan(150, Choice(()), 150).tick_id, {}, [], 150)
         third = writer.reservations.reserve(1, 1)
         assert third.floor == 150
         with pytest.raises(ClockError):
@@ -267,13 +267,13 @@ def test_time_begins_with_the_least_ts_before_the_first_tick(home: Path, opened:
         assert [stored(ts) for ts in (500, 300, 400)] == [500, 300, 300]
         tick = writer.ticks.plan(100, Choice(()), 7)
         assert stored(200) == 300  # it will be run again as it was planned
-        writer.ticks.commit(tick.tick_id, None, {}, [], 7)
+        writer.ticks.commit(tick.tick_id, {}, [], 7)
         assert stored(250) == 300
 
 
 def test_a_load_that_holds_f_keeps_every_tick_where_it_is(home: Path, opened: Opened) -> None:
     with opened(home, at=0) as catalog, catalog.writing("load", lambda: 5) as writer:
-        writer.ticks.commit(writer.ticks.plan(100, Choice(()), 7).tick_id, None, {}, [], 7)
+        writer.ticks.commit(writer.ticks.plan(100, Choice(()), 7).tick_id, {}, [], 7)
         other = writer.loads.begin(1, "x", "file", "d", 5)
         writer.loads.activate(1, 5)
         assert catalog.reservations.earliest() is None

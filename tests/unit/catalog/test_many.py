@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event
 from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import MIN_INSTANT, Choice, DuePlan
+from weft.catalog.records import MIN_INSTANT, Choice, Count, DuePlan
 
 Opened = Callable[..., Catalog]
 FEW, MANY = 20, 200
@@ -58,9 +58,10 @@ def a_round(writer: Writer, t: int) -> None:
     members = writer.ticks.members(tick.tick_id)
     assert members
     counts = {
-        query.query_id: (query.query_id % 2, None if query.query_id % 2 else "why", t + 100) for query, _ in members
+        query.query_id: Count(query.query_id % 2, None if query.query_id % 2 else "why", t + 100, t, t - 1)
+        for query, _ in members
     }
-    writer.ticks.commit(tick.tick_id, None, counts, [], t)
+    writer.ticks.commit(tick.tick_id, counts, [], t)
     writer.subscriptions.waiting(t)
     writer.queries.purging()
     assert len(writer.queries.all(after=3, limit=5)) == 5
@@ -85,11 +86,19 @@ def test_a_tick_moves_each_query_by_its_own_count(writer: Writer) -> None:
     fill(writer, 6)
     ids = [query.query_id for query in writer.queries.all()]
     tick = writer.ticks.plan(100, Choice(), 0)
-    counts = {ids[0]: (3, None, 500), ids[1]: (0, "none", None), ids[2]: (0, "none", None), ids[3]: (0, "none", 7)}
-    writer.ticks.commit(tick.tick_id, None, counts, [], 0)
+    counts = {
+        ids[0]: Count(3, None, 500, 100, 99),
+        ids[1]: Count(0, "none", None, 100),
+        ids[2]: Count(0, "none", None, 100),
+        ids[3]: Count(0, "none", 7, 100),
+        ids[4]: Count(2, "waits", None, 70, 69),
+    }
+    writer.ticks.commit(tick.tick_id, counts, [], 0)
     found = [(q.tau, q.rows, q.next_due) for q in writer.queries.all()]
-    assert found == [(100, 3, 500), (100, 0, None), (100, 0, None), (100, 0, 7), (None, 0, None), (None, 0, None)]
-    assert [writer.ticks.of_query(each)[0].rows for each in ids] == [3, 0, 0, 0, None, None]
+    assert found == [(100, 3, 500), (100, 0, None), (100, 0, None), (100, 0, 7), (70, 2, None), (None, 0, None)]
+    assert [q.last_first_at for q in writer.queries.all()] == [99, None, None, None, 69, None]
+    assert [writer.ticks.of_query(each)[0].rows for each in ids] == [3, 0, 0, 0, 2, None]
+    assert [writer.ticks.of_query(each)[0].t for each in ids[3:5]] == [100, 70]
 
 
 def test_when_a_runner_must_wake(writer: Writer) -> None:
@@ -136,8 +145,8 @@ def test_what_is_due_by_plan(writer: Writer) -> None:
 
 def tick_all(writer: Writer, t: int, due: int | None = None) -> None:
     tick = writer.ticks.plan(t, Choice(), t)
-    counts = {query.query_id: (0, "none", due) for query, _ in writer.ticks.members(tick.tick_id)}
-    writer.ticks.commit(tick.tick_id, None, counts, [], t)
+    counts = {query.query_id: Count(0, "none", due, t) for query, _ in writer.ticks.members(tick.tick_id)}
+    writer.ticks.commit(tick.tick_id, counts, [], t)
 
 
 def chosen(writer: Writer, choice: Choice) -> list[int]:

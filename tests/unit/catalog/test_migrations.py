@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from weft.catalog import glance, open_catalog, schema
+from weft.catalog.records import Count
 from weft.planning.form import restored_plan
 
 FORMAT_1 = Path(__file__).with_name("format_1.sql")
@@ -42,7 +43,10 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         assert held is not None
         writer = catalog.writer("tests", "tests", 10**15)
         assert writer.lease.token > held.token
-        writer.ticks.commit(died.tick_id, None, {q.query_id: (0, None, None) for q in (first, second)}, [], 21)
+        assert [(o.name, o.state) for o in catalog.ticks.outputs(died.tick_id)] == [("ledger", "open")]
+        assert [o.state for t in catalog.ticks.latest()[1:] for o in catalog.ticks.outputs(t.tick_id)] == ["written"]
+        assert (first.reads, first.stratum, first.last_first_at) == ((), 0, 299)
+        writer.ticks.commit(died.tick_id, {q.query_id: Count(0, None, None, died.t) for q in (first, second)}, [], 21)
         assert writer.queries.named("a").tau == 400
         assert writer.queries.remove("b", 22).query_id == second.query_id
         sender = catalog.sender("tests", 10**15)

@@ -8,7 +8,7 @@ import pytest
 from definitions import definition
 from weft.algebra.schema import BIGINT, STRING, DataType
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import Choice, QueryRecord
+from weft.catalog.records import Choice, Count, QueryRecord
 from weft.errors import CatalogError, ClockError, Conflict, NotFound, Refused
 
 Opened = Callable[..., Catalog]
@@ -110,21 +110,22 @@ def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
     assert writer.home().forward < 100  # nothing is ticked yet
     with pytest.raises(Conflict):
         writer.ticks.plan(101, Choice(()), 8)
-    writer.ticks.commit(tick.tick_id, 4, {a: (3, None, 500), b: (0, "nothing arrived", None)}, [("ledger", 4, 3)], 9)
+    counts = {a: Count(3, None, 500, 100, 99), b: Count(0, "nothing arrived", None, 100)}
+    writer.ticks.commit(tick.tick_id, counts, [("ledger", 4, 3)], 9)
     assert writer.ticks.planned() is None
     home = writer.home()
     assert (home.forward, home.now, home.t0) == (100, 100, 100)
     first, second = writer.queries.named("a"), writer.queries.named("b")
-    assert (first.tau, first.next_ordinal, first.rows, first.next_due) == (100, 4, 3, 500)
+    assert (first.tau, first.next_ordinal, first.rows, first.next_due, first.last_first_at) == (100, 4, 3, 500, 99)
     assert (second.tau, second.next_ordinal, second.next_due) == (100, 1, None)
     (record,) = writer.ticks.latest()
-    assert (record.state, record.ledger_version, record.committed_at) == ("committed", 4, 9)
+    assert (record.state, record.committed_at) == ("committed", 9)
     assert writer.ticks.versions(tick.tick_id) == (("ledger", 4, 3),)
     assert [(r.path, r.version, r.rows) for r in writer.tables.versions()] == [("ledger", 4, 3)]
     (done,) = writer.ticks.of_query(b)
     assert (done.t, done.tau, done.rows, done.reason, done.state) == (100, None, 0, "nothing arrived", "committed")
     with pytest.raises(CatalogError, match="committed already"):
-        writer.ticks.commit(tick.tick_id, 4, {}, [], 9)
+        writer.ticks.commit(tick.tick_id, {}, [], 9)
 
 
 def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path, opened: Opened) -> None:
@@ -134,7 +135,7 @@ def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Pa
         later = other.writer("tick", "later", 10**12)
         assert later.ticks.planned() == tick
         assert later.ticks.planned() is not None
-        later.ticks.commit(tick.tick_id, None, {a: (0, "nothing", None)}, [], 11)
+        later.ticks.commit(tick.tick_id, {a: Count(0, "nothing", None, 100)}, [], 11)
         assert later.queries.named("a").tau == 100
         assert later.ticks.plan(100, Choice(()), 12).tick_id > tick.tick_id
 
@@ -159,14 +160,14 @@ def test_a_query_that_is_left_out_keeps_its_tau(writer: Writer) -> None:
     a, b = install(writer, "a").query_id, install(writer, "b").query_id
     tick = writer.ticks.plan(100, Choice((a, b)), 7)
     with pytest.raises(CatalogError, match="not planned"):
-        writer.ticks.commit(tick.tick_id, None, {99: (0, None, None)}, [], 9)
-    writer.ticks.commit(tick.tick_id, None, {a: (0, None, None)}, [], 9)
+        writer.ticks.commit(tick.tick_id, {99: Count(0, None, None, 100)}, [], 9)
+    writer.ticks.commit(tick.tick_id, {a: Count(0, None, None, 100)}, [], 9)
     assert (writer.queries.named("a").tau, writer.queries.named("b").tau) == (100, None)
 
 
 def test_clocks_never_go_back(writer: Writer) -> None:
     tick = writer.ticks.plan(100, Choice(()), 7)
-    writer.ticks.commit(tick.tick_id, None, {}, [], 7)
+    writer.ticks.commit(tick.tick_id, {}, [], 7)
     with pytest.raises(ClockError, match="before it"):
         writer.ticks.plan(99, Choice(()), 8)
     assert writer.reservations.reserve(1, 1).floor == 100
@@ -181,14 +182,14 @@ def test_a_wall_home_is_not_ticked_in_the_future(tmp_path: Path, opened: Opened)
         with pytest.raises(ClockError, match="future"):
             writer.ticks.plan(101, Choice(()), 100)
         tick = writer.ticks.plan(100, Choice(()), 100)
-        writer.ticks.commit(tick.tick_id, None, {}, [], 100)
+        writer.ticks.commit(tick.tick_id, {}, [], 100)
         assert writer.home().now is None
 
 
 def test_many_queries_are_ticked_in_one_transaction(writer: Writer) -> None:
     ids = [install(writer, f"q{n}").query_id for n in range(100)]
     tick = writer.ticks.plan(100, Choice(tuple(ids)), 7)
-    writer.ticks.commit(tick.tick_id, 1, dict.fromkeys(ids, (1, None, None)), [], 8)
+    writer.ticks.commit(tick.tick_id, dict.fromkeys(ids, Count(1, None, None, 100)), [], 8)
     assert {query.tau for query in writer.queries.all()} == {100}
 
 

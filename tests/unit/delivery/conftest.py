@@ -10,7 +10,7 @@ from definitions import definition
 from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import Catalog, Writer, open_catalog
-from weft.catalog.records import Choice
+from weft.catalog.records import Choice, Count
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Site:
             tick.tick_id,
             [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
         )
-        self.writer.ticks.commit(tick.tick_id, None, {query_id: (rows, None, None)}, [], 0)
+        self.writer.ticks.commit(tick.tick_id, {query_id: Count(rows, None, None, tick.t)}, [], 0)
 
     def file(self, name: str) -> Path:
         return self.home / "files" / name

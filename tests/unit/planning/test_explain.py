@@ -65,8 +65,8 @@ def test_the_text_is_the_one_that_a_tick_runs_but_for_the_two_instants(name: str
     compiled = plan(QUERIES[name], TABLES)
     found = explain(compiled)
     record = _record(QUERIES[name])
-    later = Group(1, compiled.shape, (Member(record, TAU),), T).branches()
-    first = Group(1, compiled.shape, (Member(record, None),), T).branches()
+    later = Group(1, compiled.shape, (Member(record, TAU, T),), T).branches()
+    first = Group(1, compiled.shape, (Member(record, None, T),), T).branches()
     assert [branch.sql for branch in later] == [_closed(branch.sql) for branch in found.later]
     assert [branch.sql for branch in first] == [_closed(branch.sql) for branch in found.first]
     views = {path.view for branch in later for path in branch.paths.values()} - {"msgs"}

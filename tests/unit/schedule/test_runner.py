@@ -15,7 +15,7 @@ import pytest
 
 from delta_tables import write_ledger
 from weft.api.home import Weft
-from weft.catalog.records import Choice
+from weft.catalog.records import Choice, Count
 from weft.delivery.file import FileChannel
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
@@ -137,7 +137,7 @@ def test_a_channel_that_stalls_stops_deliveries_only(weft: Weft, clock: Clock, m
     with weft.writing("tick") as writer:
         tick = writer.ticks.plan(clock(), Choice(), clock())
         write_ledger(weft.home / "ledger", tick.tick_id, [(query.query_id, 1, tick.t, ["a"])])
-        writer.ticks.commit(tick.tick_id, 0, {query.query_id: (1, None, None)}, [("ledger", 0, 1)], 0)
+        writer.ticks.commit(tick.tick_id, {query.query_id: Count(1, None, None, tick.t)}, [("ledger", 0, 1)], 0)
     clock.now += 100 * SECOND
     try:
         ticks, troubles = _run(weft, Waiting(clock, 3))

@@ -11,7 +11,7 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.storage.ledger import ResultRow, count_by_query, read_rows
+from weft.storage.ledger import Added, ResultRow, added_by_query, read_rows
 
 QUERY = QueryRecord(
     query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT), ("s", STRING)),
@@ -85,7 +85,7 @@ def test_content_that_was_overwritten_is_reported(home: Path) -> None:
 
 
 def test_what_one_commit_added(home: Path) -> None:
-    assert count_by_query(home, 0) == {1: 4, 2: 2}
-    assert count_by_query(home, 2) == {1: 5, 3: 1}
+    assert added_by_query(home, 0) == {1: Added(4, 104), 2: Added(2, 102)}
+    assert added_by_query(home, 2) == {1: Added(5, 309), 3: Added(1, 301)}
     with pytest.raises(StorageError):
-        count_by_query(home, 7)
+        added_by_query(home, 7)

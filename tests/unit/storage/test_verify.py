@@ -11,7 +11,7 @@ from definitions import definition
 from delta_tables import commit_file, newest_data_file, write_ledger, write_table
 from weft.algebra.schema import BIGINT
 from weft.catalog import Writer, open_catalog
-from weft.catalog.records import Choice
+from weft.catalog.records import Choice, Count
 from weft.errors import StorageError
 from weft.storage.samples import sample_rows
 from weft.storage.verify import require_whole, verify
@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Path:
         query = writer.queries.install(definition(), 0)
         tick = writer.ticks.plan(10, Choice((query.query_id,)), 0)
         write_ledger(tmp_path / "ledger", tick.tick_id, [(1, 1, 5, ["1"])])
-        writer.ticks.commit(tick.tick_id, 0, {1: (1, None, None)}, [("ledger", 0, 1)], 0)
+        writer.ticks.commit(tick.tick_id, {1: Count(1, None, None, 10)}, [("ledger", 0, 1)], 0)
         writer.release()
     return tmp_path
 
@@ -95,6 +95,7 @@ def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         writer = catalog.writer("test", "test", 0)
         tick = writer.ticks.plan(20, Choice((1,)), 0)
+        writer.ticks.open_output(tick.tick_id, "ledger", "ledger")
         write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
         assert verify(catalog, home) == []
         writer.ticks.abandon(tick.tick_id)

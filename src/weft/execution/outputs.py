@@ -1,0 +1,172 @@
+"""What a tick writes: its outputs, each a Delta table of the home with a transaction of its own.
+
+An *output* has a name, a place and the rows that this tick adds.  Its commit carries ``txnAppId`` weft-NAME and the
+tick's id as ``txnVersion``: Delta drops a repeated or a fenced one without an error, so the log is read afterwards
+(design section 6).  The catalog notes an output before it is written and once it is; a tick that died is gone through
+output by output: what is in Delta already is taken from there, the rest is computed again.
+
+Today's outputs are the answers, one for each stratum.  Another part of a tick becomes one by making an ``Output``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.catalog import Writer, layout
+from weft.errors import LeaseLost
+from weft.execution.groups import Member
+from weft.execution.reader import Reader
+from weft.failpoint import failpoint
+from weft.runtime.settings import scanning
+from weft.storage.delta_log import added_files, delta_snapshot, has_commits, transaction_version
+from weft.storage.fence import find_version, make_durable, spend
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Output:
+    """Rows that a tick adds to the Delta table at ``path`` (relative to the home).
+
+    ``name`` is unique among the outputs of a tick, and the same each time the tick is run.
+    """
+
+    name: str
+    path: str
+    rows: DataFrame
+
+
+@dataclass
+class Outputs:
+    """The outputs of one tick; ``again`` where the tick had died and is run once more.
+
+    ``stored`` is what was written, by path: (path, Delta version, rows of the whole table).
+    """
+
+    writer: Writer
+    home: Path
+    tick_id: int
+    again: bool
+    stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+
+    def found(self, name: str, path: str) -> int | None:
+        """The version of the table at ``path`` that has this output already, or None."""
+        if not self.again:
+            return None
+        version = find_version(self.home / path, application(name), self.tick_id)
+        if version is not None:
+            self.writer.ticks.open_output(self.tick_id, name, path)
+            self._record(name, path, version)
+        return version
+
+    def write(self, output: Output) -> int:
+        """Commits an output; the version of its table.
+
+        Raises LeaseLost where the commit is not in the log afterwards: another writer was quicker.
+        """
+        folder = self.home / output.path
+        self.writer.ticks.open_output(self.tick_id, output.name, output.path)
+        failpoint("tick.computed")
+        (
+            output.rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", application(output.name))
+            .option("txnVersion", self.tick_id)
+            .save(str(folder))
+        )
+        failpoint("tick.written")
+        version = find_version(folder, application(output.name), self.tick_id)
+        if version is None:
+            raise LeaseLost(
+                f"this tick's commit is not in {output.path}: another writer has gone on", hint="Tick again."
+            )
+        self._record(output.name, output.path, version)
+        failpoint("tick.recorded")
+        return version
+
+    def give_up(self, name: str, path: str) -> None:
+        """Where the tick had died: sees to it that whoever still computes this output can no longer commit it."""
+        folder, app = self.home / path, application(name)
+        if self.again and has_commits(folder) and (transaction_version(folder, app) or -1) < self.tick_id:
+            spend(folder, app, self.tick_id)
+
+    def _record(self, name: str, path: str, version: int) -> None:
+        folder = self.home / path
+        make_durable(folder, version)
+        added = sum(file.rows or 0 for file in added_files(folder, version))
+        now = delta_snapshot(folder, check_files=False)
+        self.stored[path] = (path, now.version, now.rows or 0)
+        self.writer.ticks.output_written(self.tick_id, name, added, self.stored[path])
+
+
+def application(name: str) -> str:
+    """The ``txnAppId`` of an output."""
+    return f"weft-{name}"
+
+
+def answers_name(stratum: int) -> str:
+    """The name of the output with a stratum's answers."""
+    return layout.LEDGER if not stratum else f"{layout.LEDGER}-{stratum}"
+
+
+def fresh(reader: Reader, found: DataFrame, members: Sequence[Member]) -> DataFrame:
+    """Each candidate row once, with its first instant, less what the ledger has; held in memory."""
+    from pyspark.sql import functions as F
+
+    once = found.groupBy("query_id", "row_hash").agg(
+        F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
+    )
+    once = reader.keep(once)
+    known = _known(reader.spark, reader.home, [m.query.query_id for m in members if m.query.rows])
+    if known is None:
+        return once
+    with scanning(reader.spark):
+        # The candidates are few and the ledger is long: it is reduced to what they name before it is subtracted.
+        keys = once.select("query_id", "row_hash")
+        met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
+    return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
+
+
+def _known(spark: SparkSession, home: Path, query_ids: Sequence[int]) -> DataFrame | None:
+    """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
+    from pyspark.sql import functions as F
+
+    folder = layout.ledger_folder(home)
+    if not query_ids or not has_commits(folder):
+        return None
+    low, high = min(query_ids), max(query_ids)
+    files = [
+        str(file.path)
+        for file in delta_snapshot(folder, check_files=False).files
+        if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
+    ]
+    if not files:
+        return None
+    data = spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*files)
+    return data.where(F.col("query_id").between(low, high))
+
+
+def numbered_answers(
+    spark: SparkSession, rows: DataFrame, members: Sequence[Member], tick_id: int, stratum: int
+) -> Output:
+    """A stratum's new answers, numbered by (first instant, hash) within their query."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    before = {"query_id": [m.query.query_id for m in members], "before": [m.query.rows for m in members]}
+    # Arrow, not a list of rows: those would be sent through a Python process of Spark's.
+    base = spark.createDataFrame(pa.table(before))
+    order = Window.partitionBy("query_id").orderBy("first_at", "row_hash")
+    numbered = (
+        rows.join(F.broadcast(base), "query_id")
+        .withColumn("ordinal", F.row_number().over(order) + F.col("before"))
+        .withColumn("tick", F.lit(tick_id).cast("bigint"))
+        .select("query_id", "ordinal", "first_at", "tick", "row_hash", "row")
+    )
+    return Output(answers_name(stratum), layout.LEDGER, numbered)

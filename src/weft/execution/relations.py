@@ -1,0 +1,92 @@
+"""What a query reads by name: the home's tables, and the results of other queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from weft.algebra.schema import DataType, TableSchema
+from weft.catalog import CatalogParts, layout
+from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
+from weft.sql.render import name as quoted
+from weft.storage.delta_log import DataFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Results:
+    """The first ``rows`` answers of a query, as a table; ``last_ts`` is the greatest first instant among them."""
+
+    query: QueryRecord
+    rows: int
+    last_ts: int | None
+    path: str = layout.LEDGER
+    first_ts: None = None
+
+    @property
+    def schema(self) -> TableSchema:
+        """``results.NAME``."""
+        return self.query.results
+
+    def extended(self, rows: int, last_ts: int | None) -> Results:
+        """With ``rows`` more answers."""
+        known = [each for each in (self.last_ts, last_ts) if each is not None]
+        return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
+
+
+Relation: TypeAlias = "TableRecord | Results"
+
+
+def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
+    """By name: the home's tables, and the results of the queries with the ids ``read``, as the catalog counted them."""
+    found: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
+    for query in catalog.queries.by_ids(read):
+        results = Results(query, query.rows, query.last_first_at)
+        found[results.schema.name] = results
+    return found
+
+
+_LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
+LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
+"""The ledger's names of the columns that are not the query's own."""
+
+
+def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
+    """The answers in those files of the ledger under their names and types, with ``_first_at`` and ``_ordinal``."""
+    from pyspark.sql import functions as F
+
+    query = results.query
+    stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(str(file.path) for file in files))
+    own = stored.where((F.col("query_id") == query.query_id) & (F.col("ordinal") <= results.rows))
+    columns = results.schema.columns[: len(query.columns)]
+    values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]
+    return own.selectExpr(*values, *(f"{there} AS {here}" for here, there in LEDGER_COLUMNS.items()))
+
+
+def may_hold_answers(file: DataFile, query_id: int) -> bool:
+    """Whether a file of the ledger may have answers of a query, by its statistics."""
+    least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
+    return bool(least <= query_id <= greatest)
+
+
+def decoded(text: str, type_: DataType) -> str:
+    """SQL of the value whose stored form is the SQL ``text``, lossless for every type (``planning.plan.encoded`` is the
+    inverse).
+
+    >>> decoded("row[0]", DataType("DATE"))
+    'DATE_FROM_UNIX_DATE(CAST(row[0] AS INT))'
+    """
+    match type_.name:
+        case "STRING":
+            return text
+        case "TIMESTAMP":
+            return f"TIMESTAMP_MICROS(CAST({text} AS BIGINT))"
+        case "DATE":
+            return f"DATE_FROM_UNIX_DATE(CAST({text} AS INT))"
+        case "BINARY":
+            return f"UNBASE64({text})"
+        case _:
+            return f"CAST({text} AS {type_})"

@@ -133,6 +133,7 @@ def load(
 _ARROW = {
     "STRING": pa.string(),
     "INT": pa.int32(),
+    "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),

@@ -56,7 +56,7 @@ KILLS = (
     Kill(("tick.computed",), "first_tick", "install"),
     Kill(("tick.written",), "second_tick", "load_more"),
     Kill(("tick.recorded",), "second_tick", "load_more"),
-    Kill(("tick.written:2", "tick.written"), "first_tick", "install"),
+    Kill(("tick.computed:2", "tick.written"), "first_tick", "install"),
     Kill(("tick.counting",), "second_tick", "load_more", slow=True),
     Kill(("tick.committed",), "second_tick", "load_more", slow=True),
     Kill(("delivery.opened:2",), "first_tick", "told"),

@@ -7,10 +7,12 @@ come back with instants as microseconds on the grid.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Protocol
 
 import duckdb
@@ -37,8 +39,14 @@ class Engine(Protocol):
     def run(self, text: str, **instants: int) -> list[Row]:
         """The rows of a query; ``instants`` are what :names mean."""
 
-    def alive(self, tables: Sequence[str], instant: int) -> None:
-        """Makes the views <table>_at show what is alive at an instant, and NOW_AT mean that instant."""
+    now: str
+    """How the instant of ``at`` is written."""
+
+    def alive(self, table: str) -> str:
+        """How a table's rows at the instant of ``at`` are written."""
+
+    def at(self, text: str, instant: int) -> list[Row]:
+        """The rows of a query at an instant."""
 
 
 class DuckDb:
@@ -72,10 +80,10 @@ class DuckDb:
             return "NULL"
         if instant:
             return f"TIMESTAMP '{EPOCH + timedelta(microseconds=value)}'"
-        return f"'{value}'" if isinstance(value, str) else str(value)
+        return repr(list(value)) if isinstance(value, tuple) else f"'{value}'" if isinstance(value, str) else str(value)
 
     def parameters(self, name: str, columns: Mapping[str, str], rows: Sequence[Row]) -> None:
-        types = {"STRING": "VARCHAR"}
+        types = {"STRING": "VARCHAR", "ARRAY<STRING>": "VARCHAR[]", "ARRAY<INT>": "INT[]"}
         shown = ", ".join(f"{column} {types.get(type, type)}" for column, type in columns.items())
         self.connection.execute(f"CREATE OR REPLACE TABLE {name} ({shown})")
         for row in rows:
@@ -100,16 +108,12 @@ class DuckDb:
         rows = self.connection.execute(text).fetchall()
         return [tuple(_grid(value) for value in row) for row in rows]
 
-    def alive(self, tables: Sequence[str], instant: int) -> None:
-        now = f"TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}'"
-        views = [
-            f"CREATE OR REPLACE VIEW {name}_at AS SELECT * FROM {name} "
-            "WHERE ts <= getvariable('now_at') AND (te IS NULL OR getvariable('now_at') < te)"
-            for name in tables
-        ]
-        script = [] if getattr(self, "_viewed", False) else views
-        self._viewed = True
-        self.connection.execute("; ".join([f"SET VARIABLE now_at = {now}", *script]))
+    def alive(self, table: str) -> str:
+        return f"(SELECT * FROM {table} WHERE ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
+
+    def at(self, text: str, instant: int) -> list[Row]:
+        self.connection.execute(f"SET VARIABLE now_at = TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}'")
+        return self.run(text)
 
     now = "getvariable('now_at')"
 
@@ -118,14 +122,15 @@ class Sqlite:
     """SQLite: every subquery is run as it stands, row by row; instants are plain integers."""
 
     name = "sqlite"
-    now = "(SELECT s FROM clock)"
+    now = ":s"
 
     def __init__(self) -> None:
         self.connection = sqlite3.connect(":memory:")
         self.connection.execute("PRAGMA case_sensitive_like = 1")
-        self.connection.execute("CREATE TABLE clock (s INT)")
+        self.read: dict[str, str] = {}
         names = {"STARTSWITH": str.startswith, "ENDSWITH": str.endswith, "CONTAINS": str.__contains__}
         names |= {"TRY_ADD": int.__add__, "TRY_SUBTRACT": int.__sub__, "TRY_MULTIPLY": int.__mul__}
+        names |= {"ARRAY_CONTAINS": lambda items, value: value in json.loads(items)}
         for name, function in names.items():
             strict = lambda a, b, call=function: None if a is None or b is None else call(a, b)  # noqa: E731
             self.connection.create_function(name, 2, strict, deterministic=True)
@@ -140,27 +145,40 @@ class Sqlite:
             self.connection.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def parameters(self, name: str, columns: Mapping[str, str], rows: Sequence[Row]) -> None:
-        types = {"STRING": "TEXT"}
+        types = {"STRING": "TEXT", "ARRAY<STRING>": "TEXT", "ARRAY<INT>": "TEXT"}
         self.connection.execute(f"DROP TABLE IF EXISTS {name}")
         shown = ", ".join(f"{column} {types.get(type, 'INT')}" for column, type in columns.items())
         self.connection.execute(f"CREATE TABLE {name} ({shown})")
-        self.connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+        self.connection.executemany(
+            f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", map(_bindable, rows)
+        )
 
     def run(self, text: str, **instants: int) -> list[Row]:
         for name, value in instants.items():
             text = re.sub(rf":{name}\b", f"({value})", text)
-        text = re.sub(r"INTERVAL '?(-?\d+)'? (?:MICROSECONDS?|DAY)", r"(\1)", text)  # DAY: only of 0
-        text = re.sub(r"TIMESTAMP '([^']*)'", lambda found: f"({_micros(found[1])})", text)
-        return [tuple(row) for row in self.connection.execute(text.replace("<=>", "IS")).fetchall()]
+        return self.connection.execute(_plain(text)).fetchall()
 
-    def alive(self, tables: Sequence[str], instant: int) -> None:
-        for name in tables:
-            self.connection.execute(
-                f"CREATE VIEW IF NOT EXISTS {name}_at AS SELECT t.* FROM {name} AS t, clock "
-                "WHERE ts <= s AND (te IS NULL OR s < te)"
-            )
-        self.connection.execute("DELETE FROM clock")
-        self.connection.execute("INSERT INTO clock VALUES (?)", (instant,))
+    def alive(self, table: str) -> str:
+        return f"(SELECT * FROM {table} WHERE ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
+
+    def at(self, text: str, instant: int) -> list[Row]:
+        if text not in self.read:
+            self.read = {text: _plain(text)}
+        return self.connection.execute(self.read[text], {"s": instant}).fetchall()
+
+
+def _plain(text: str) -> str:
+    """Intervals and instants as numbers."""
+    text = re.sub(r"INTERVAL '?(-?\d+)'? (?:MICROSECONDS?|DAY)", r"(\1)", text)  # DAY: only of 0
+    text = re.sub(r"TIMESTAMP '([^']*)'", lambda found: f"({_micros(found[1])})", text)
+    return text.replace("<=>", "IS")
+
+
+def _bindable(row: Row) -> Row:
+    def one(value: Any) -> Any:
+        return json.dumps(value) if isinstance(value, tuple) else float(value) if isinstance(value, Decimal) else value
+
+    return tuple(map(one, row))
 
 
 def _micros(text: str) -> int:

@@ -1,280 +1,314 @@
-"""Random queries of the language, random histories, random partitions into ticks (Hypothesis strategies).
+"""Random queries of the language: FROM with derived tables, VALUES and joins, WITH, set operations, subqueries.
 
-The texts are read the same way by Weft (Spark's dialect), DuckDB and SQLite.  Left out, since the three differ there
-and the laws have nothing to say about it: division and % (by zero), CONCAT and || (DuckDB's CONCAT skips NULL), LIKE
-with escapes, ILIKE, regular expressions, casts, floating point, dates and the parts of dates, integer overflow,
-GREATEST and LEAST (SQLite's are NULL where one argument is).
+The texts mean the same to Weft (Spark's dialect), DuckDB and SQLite (``spelling`` writes two texts where one would not
+be read by all).  Left out, since the three differ there and the laws have nothing to say about it: division and % (by
+zero), CONCAT and || (DuckDB's CONCAT skips NULL), LIKE with escapes, ILIKE, regular expressions, casts, floating
+point, dates and the parts of dates, integer overflow, GREATEST and LEAST (SQLite's are NULL where one argument is).
 
-Time is a grid of microseconds: rows begin at 0 … LAST, so that every threshold and the instant after it is on the grid.
+Every choice is asked of one ``random.Random``: a plain one, or one of Hypothesis, which then finds a smaller case.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Final
 
-from hypothesis import strategies as st
+from oracle.expressions import LAST, Columns, Expressions, Kind
+from oracle.spelling import Text, differs, spelled
 
-LAST = 9
-"""The last instant that the laws are checked at."""
-TABLES = ("m", "r", "u")
-COLUMNS = {"k": "INT", "n": "INT", "x": "STRING", "d": "TIMESTAMP", "f": "BOOLEAN", "ts": "TIMESTAMP"}
-T = TypeVar("T")
-Row = tuple[Any, ...]
+__all__ = ["LAST", "TABLES", "Writer", "query"]
 
-
-@dataclass(frozen=True)
-class History:
-    """Rows by table: k, n, x, d, f, ts, te; instants are microseconds on the grid; ``te`` None: not ended."""
-
-    rows: dict[str, tuple[Row, ...]]
-    ending: tuple[str, ...]
-    """The tables whose rows can end."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A query, a history and a partition of [0, LAST] into ticks; ``salt`` drives what else is chosen at random."""
-
-    text: str
-    history: History
-    cuts: tuple[int, ...]
-    salt: int
+TABLES: Final = ("m", "r", "u")
+TABLE: Final[Columns] = {"integer": ("k", "n"), "string": ("x",), "instant": ("ts", "d", "d"), "flag": ("f",)}
+NAMES: Final = ("k", "n", "x", "d", "ts", "a", "b", "c0", "key", "when_")
+"""What columns of derived tables are called: like those of tables, like range variables, like neither."""
+ALIASES: Final = "abceghijlopqstvwy"
+MADE_UP: Final = ("_was", "_before", "_outer", "_or1", "_2")
+"""How names end that the rewriting makes up."""
+KINDS: Final[tuple[Kind, ...]] = ("integer", "integer", "string", "instant")
+LOOSE, TIGHT = 1, 2
+"""UNION and EXCEPT bind looser than INTERSECT."""
+SETS: Final = (("UNION ALL", LOOSE), ("UNION", LOOSE), ("EXCEPT", LOOSE), ("INTERSECT", TIGHT), ("UNION", LOOSE))
+Signature = Sequence[Kind]
 
 
-@dataclass
-class Writer:
-    """Writes one query.  ``budget`` bounds the subqueries, so that a case stays small."""
+class Writer(Expressions):
+    """Writes one query.  ``budget`` bounds its subqueries, derived tables and arms, so that a case stays small."""
 
-    draw: Any
-    budget: int
-    aliases: int = 0
-    scopes: list[dict[str, str]] = field(default_factory=list)
+    def __init__(self, chance: random.Random, budget: int) -> None:
+        super().__init__(chance)
+        self.budget = budget
+        self.count = 0
+        self.ctes: dict[str, Columns] = {}
+        self.depth = 0
 
-    def pick(self, options: Sequence[T]) -> T:
-        return self.draw(st.sampled_from(options))
+    def fresh(self, table: str, scope: dict[str, Columns]) -> str:
+        """A new alias; seldom one that hides another, or looks like one that the rewriting would make up."""
+        self.count += 1
+        choice, around = self.random.randrange(30), list(self.visible())
+        wanted = ALIASES[self.count % len(ALIASES)]
+        if choice == 0 and around:
+            wanted = self.pick(around)
+        elif choice == 1 and around:
+            wanted = self.pick(around) + self.pick(MADE_UP)
+        elif choice == 2 and table in TABLES:
+            wanted = table
+        return wanted if wanted not in scope else f"z{self.count}"
 
-    def chance(self, percent: int) -> bool:
-        return self.draw(st.integers(0, 99)) < percent
+    def signature(self, most: int = 3) -> list[Kind]:
+        return [self.pick(KINDS) for _ in range(self.pick(range(1, most + 1)))]
 
-    # --- names
-
-    def visible(self) -> list[str]:
-        """Range variables that can be named here: an inner one hides an outer one of the same name."""
-        return list(dict.fromkeys(alias for scope in reversed(self.scopes) for alias in scope))
-
-    def alias(self) -> str:
-        """Of the innermost SELECT mostly, else of any around it."""
-        return self.pick(list(self.scopes[-1]) if self.chance(65) else self.visible())
-
-    # --- values
-
-    def integer(self, depth: int = 0) -> str:
-        choice = self.draw(st.integers(0, 11))
-        if choice < 6 or depth > 1:
-            return f"{self.alias()}.{self.pick(['k', 'n'])}"
-        if choice < 8:
-            return str(self.draw(st.integers(0, 2)))
-        a, b = self.integer(depth + 1), self.integer(depth + 1)
-        return self.pick(
-            [
-                f"({a} + {b})",
-                f"({a} - {b})",
-                f"({a} * 2)",
-                f"ABS({a})",
-                f"COALESCE({a}, {b})",
-                f"LENGTH({self.string(depth + 1)})",
-                f"(- -{a})",
-                f"CASE WHEN {a} = 1 THEN {b} ELSE 0 END",
-                f"NULLIF({a}, 1)",
-            ]
-        )
-
-    def string(self, depth: int = 0) -> str:
-        choice = self.draw(st.integers(0, 9))
-        if choice < 6 or depth > 1:
-            return f"{self.alias()}.x"
-        if choice < 8:
-            return self.pick(["'a'", "'b'", "'ab'", "''"])
-        a = self.string(depth + 1)
-        return self.pick([f"UPPER({a})", f"COALESCE({a}, 'a')", f"SUBSTRING({a}, 1, 1)", f"REPLACE({a}, 'a', 'b')"])
-
-    def interval(self) -> str:
-        number = self.draw(st.integers(0, 4))
-        plain = self.pick([f"INTERVAL {number} MICROSECONDS", f"INTERVAL '{number}' MICROSECOND"])
-        return f"INTERVAL 1 MICROSECOND * {self.alias()}.n" if self.chance(12) else plain
-
-    def instant(self) -> str:
-        choice = self.draw(st.integers(0, 19))
-        if choice == 0:
-            return f"TIMESTAMP '2000-01-01 00:00:00.{self.draw(st.integers(0, LAST)):06d}'"
-        base = f"{self.alias()}.{self.pick(['ts', 'd', 'd'])}"
-        if choice == 1:
-            base = f"COALESCE({base}, {self.alias()}.ts)"
-        return base if choice < 8 else f"{base} {self.pick(['+', '+', '-'])} {self.interval()}"
-
-    # --- conditions
-
-    def comparison(self) -> str:
-        kind = self.pick([self.integer, self.integer, self.string, self.instant])
-        a, b = kind(), kind()
-        choice = self.draw(st.integers(0, 11))
-        if choice < 4:
-            return f"{a} = {b}"
-        if choice < 6:
-            return f"{a} {self.pick(['<', '<=', '>', '>=', '<>'])} {b}"
-        if choice == 6:
-            return f"{a} IS {self.pick(['', 'NOT '])}NULL"
-        if choice == 7:
-            return f"{a} {self.pick(['', 'NOT '])}IN ({b}, {kind()}{self.pick(['', ', NULL'])})"
-        if choice == 8:
-            return f"{a} {self.pick(['', 'NOT '])}BETWEEN {b} AND {kind()}"
-        if choice == 9:
-            return f"{self.string()} {self.pick(['', 'NOT '])}LIKE {self.pick(LIKES)}"
-        if choice == 10:
-            return f"{a} <=> {b}"
-        return self.pick([f"{self.alias()}.f", f"{self.alias()}.f = TRUE", f"({a} < {b}) IS NOT NULL", "TRUE", "NULL"])
-
-    def now(self) -> str:
-        name = self.pick(["NOW()", "NOW()", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP()"])
-        moved = f"{name} {self.pick(['+', '-'])} {self.interval()}" if self.chance(40) else name
-        operator = self.pick(["<", "<=", ">", ">=", "=", "<>"])
-        a, b, i = self.instant(), self.instant(), self.interval()
-        return self.pick(
-            [
-                f"{moved} {operator} {a}",
-                f"{moved} {operator} {a}",
-                f"{a} {operator} {moved}",
-                f"{name} - ({a}) {operator} {i}",
-                f"({a}) - {name} {operator} {i}",
-                f"{moved} {self.pick(['', 'NOT '])}BETWEEN {a} AND {b}",
-                f"{a} {self.pick(['', 'NOT '])}BETWEEN {moved} AND {name} + {i}",
-                f"{name} {self.pick(['', 'NOT '])}IN ({a}, {b})",
-                f"{a} {self.pick(['', 'NOT '])}IN ({moved}, {b})",
-                f"{moved} <=> {a}",
-            ]
-        )
-
-    def condition(self, size: int) -> str:
-        choice = self.draw(st.integers(0, 99))
-        if size <= 1 or choice < 20:
-            return self.leaf()
-        if choice < 50:
-            return f"{self.nested(size // 2)} AND {self.nested(size - size // 2)}"
-        if choice < 82:
-            return f"{self.nested(size // 2)} OR {self.nested(size - size // 2)}"
-        return f"NOT {self.nested(size - 1)}"
-
-    def nested(self, size: int) -> str:
-        return f"({self.condition(size)})"
-
-    def leaf(self) -> str:
-        choice = self.draw(st.integers(0, 99))
-        if choice < 30 and self.budget > 0 and len(self.scopes) < 4:
-            return self.subquery()
-        return self.now() if choice < 65 else self.comparison()
-
-    def subquery(self) -> str:
+    def spend(self) -> bool:
+        """Whether there is room for one more query inside; takes it."""
+        if self.budget <= 0 or self.depth > 3:
+            return False
         self.budget -= 1
-        outside = self.pick([self.integer, self.string, self.instant])
-        value = outside()
-        around = self.visible()
-        tables = self.tables()
-        tie = self.tie(around) if self.chance(60) else ""
-        where = self.condition(self.draw(st.integers(1, 3)))
-        where = f"{tie} AND ({where})" if tie else where
-        items = outside() if self.chance(75) else {self.integer: "1", self.string: "'a'"}.get(outside, outside())
-        self.scopes.pop()
-        body = f"FROM {tables} WHERE {where}" if self.chance(92) else f"FROM {tables}"
-        if self.chance(60):
-            return f"{self.pick(['', 'NOT '])}EXISTS (SELECT {self.pick(['1', '*', items])} {body})"
-        return f"{value} {self.pick(['', 'NOT '])}IN (SELECT {items} {body})"
+        return True
 
-    def tie(self, around: list[str]) -> str:
-        column = self.pick(["k", "n", "x", "k"])
-        return f"{self.pick(list(self.scopes[-1]))}.{column} = {self.pick(around)}.{column}"
+    # --- queries
 
-    def tables(self) -> str:
-        """FROM's list; opens a scope."""
-        scope: dict[str, str] = {}
-        self.scopes.append(scope)
-        text = ""
-        for position in range(self.pick([1, 1, 1, 2, 2, 3]) if len(self.scopes) == 1 else self.pick([1, 1, 1, 1, 2])):
-            table = self.pick(TABLES)
-            name = self.fresh(table, scope)
-            scope[name] = table
-            shown = table if name == table else f"{table} {self.pick(['AS ', ''])}{name}"
-            if position == 0:
-                text = shown
-            elif self.chance(50) and len(scope) == 2:
-                text += f" {self.pick(['', 'INNER '])}JOIN {shown} ON {self.comparison()}"
-            else:
-                text += f", {shown}"
+    def top(self) -> str:
+        kinds = self.signature()
+        return self.with_ctes(30, lambda: self.rows(kinds, [f"c{n}" for n in range(len(kinds))], sets=22))
+
+    def with_ctes(self, percent: int, body) -> str:  # type: ignore[no-untyped-def]
+        """A query, with common table expressions before it now and then."""
+        before, found = dict(self.ctes), []
+        while self.chance(percent) and len(found) < 3 and self.spend():
+            found.append(self.cte())
+        text = body()
+        self.ctes = before
+        return f"WITH {', '.join(found)} {text}" if found else text
+
+    def cte(self) -> str:
+        name = f"q{self.count}"
+        self.count += 1
+        kinds = self.signature()
+        names = self.names(len(kinds))
+        if self.chance(25):
+            name, text = f"{name}({', '.join(names)})", f"VALUES {self.constants(kinds)}"
+        elif self.chance(40):
+            inner = [f"i{n}" for n in range(len(kinds))]
+            name, text = f"{name}({', '.join(names)})", self.closed(lambda: self.rows(kinds, inner))
+        else:
+            text = self.closed(lambda: self.rows(kinds, names))
+        self.ctes[name.split("(")[0]] = by_kind(kinds, names)
+        return f"{name} AS ({text})"
+
+    def closed(self, body) -> str:  # type: ignore[no-untyped-def]
+        """A query that sees no range variable around it."""
+        around, self.scopes = self.scopes, []
+        self.depth += 1
+        text: str = body()
+        self.depth -= 1
+        self.scopes = around
         return text
 
-    def fresh(self, table: str, scope: dict[str, str]) -> str:
-        """A new alias; seldom one that hides another, or looks like one that the rewriting would make up."""
-        self.aliases += 1
-        choice = self.draw(st.integers(0, 29))
-        wanted = "abceghijlopqstvwy"[self.aliases % 17]
-        if choice == 0 and self.visible():
-            wanted = self.pick(self.visible())
-        elif choice == 1 and self.visible():
-            wanted = self.pick(self.visible()) + self.pick(["_was", "_before", "_outer", "_n1", "_2"])
-        elif choice == 2:
-            wanted = table
-        return wanted if wanted not in scope else f"z{self.aliases}"
+    def rows(self, kinds: Signature, names: Sequence[str], sets: int = 30, tied: int = 0) -> str:
+        """A query that gives columns of the kinds under the names: SELECT, or a set operation."""
+        if self.chance(sets) and self.spend():
+            return self.set_operation(kinds, names, tied)[0]
+        return self.select(kinds, names, tied)
 
-    def query(self, size: int) -> str:
-        tables = self.tables()
-        where = self.condition(size)
-        chosen = self.draw(st.lists(st.sampled_from([self.integer, self.string, self.instant]), min_size=1, max_size=3))
-        items = ", ".join(f"{kind(1)} AS c{i}" if kind != self.instant else f"{self.time_output()} AS c{i}"
-                          for i, kind in enumerate(chosen))  # fmt: skip
-        return f"SELECT {self.pick(['', 'DISTINCT '])}{items} FROM {tables} WHERE {where}"
+    def set_operation(self, kinds: Signature, names: Sequence[str], tied: int) -> tuple[str, int]:
+        word, binding = self.pick(SETS)
+        left = self.arm(kinds, names, binding, tied, left=True)
+        right = self.arm(kinds, [f"c{n}" for n in range(len(kinds))], binding, tied, left=False)
+        return f"{left} {word} {right}", binding
 
-    def time_output(self) -> str:
-        return f"{self.alias()}.{self.pick(['ts', 'd'])}"
+    def arm(self, kinds: Signature, names: Sequence[str], around: int, tied: int, *, left: bool) -> str:
+        if not left and self.chance(8):
+            text = self.constants(kinds)
+            plain = plain_constants(text)
+            return differs(f"VALUES {text}", f"SELECT * FROM ({plain}) AS arm" if "UNION" in plain else plain)
+        if not self.chance(25) or not self.spend():
+            return self.select(kinds, names, tied)
+        text, binding = self.set_operation(kinds, names, tied)
+        if binding > around or (left and binding == around):  # it binds tightly enough without parentheses
+            return differs(text, f"SELECT * FROM ({text}) AS arm") if self.chance(60) else in_parentheses(text)
+        return in_parentheses(text)
+
+    def select(self, kinds: Signature, names: Sequence[str], tied: int = 0) -> str:
+        """One SELECT; ``tied`` is how often, in percent, an equality leads to a row outside."""
+        around = self.visible()
+        tables, half_joins = self.tables()
+        parts = [self.tie(around)] if around and self.chance(tied) else []
+        if not self.chance(14):
+            parts.append(self.nested(self.pick([1, 1, 2, 3]) if around or self.depth else self.pick([1, 2, 3, 4, 5])))
+        outputs = ", ".join(f"{self.output(kind)} AS {name}" for kind, name in zip(kinds, names, strict=True))
+        self.scopes.pop()
+        distinct = self.pick(["", "", "DISTINCT "])
+        return f"SELECT {distinct}{outputs} {from_where(tables, half_joins, parts)}"
+
+    def output(self, kind: Kind) -> str:
+        return self.column(kind) or self.constant(kind) if self.chance(70) else self.value(kind, 1)
+
+    # --- FROM
+
+    def tables(self) -> tuple[str, list[str]]:
+        """FROM's list, and the conditions of its semi-joins and anti-joins in plain spelling; opens a scope."""
+        scope: dict[str, Columns] = {}
+        self.scopes.append(scope)
+        text, half_joins = self.source(scope), []
+        outermost = len(self.scopes) == 1
+        if self.chance(28 if outermost else 8):
+            text += self.join(scope)
+        if self.chance(22 if outermost else 10) and self.spend():
+            spark, plain = self.half_join(scope)
+            text += differs(spark, "")
+            half_joins.append(plain)
+        while self.chance(25 if outermost else 10) and len(scope) < 3:
+            text += f", {self.source(scope)}"
+        return text, half_joins
+
+    def join(self, scope: dict[str, Columns]) -> str:
+        (left,) = scope.values()
+        source = self.source(scope)
+        shared = common(left, list(scope.values())[-1])
+        if shared and self.chance(40):
+            return f" {self.pick(['', 'INNER '])}JOIN {source} USING ({self.pick(shared)})"
+        return f" {self.pick(['', 'INNER '])}JOIN {source} ON {self.on()}"
+
+    def on(self) -> str:
+        return self.condition(2) if self.chance(30) else self.comparison()
+
+    def half_join(self, scope: dict[str, Columns]) -> tuple[str, str]:
+        """LEFT SEMI or ANTI JOIN, and what it says as EXISTS; its range variable ends with it."""
+        before = dict(scope)
+        source = self.source(scope)
+        (alias,) = scope.keys() - before.keys()
+        shared = common(*scope.values()) if len(scope) == 2 else []
+        semi = self.chance(50)
+        word = f" {self.pick(['LEFT ', '']) if semi else 'LEFT '}{'SEMI' if semi else 'ANTI'} JOIN {source}"
+        if shared and self.chance(35):
+            column, (left,) = self.pick(shared), before
+            spark, plain = f"{word} USING ({column})", f"{left}.{column} = {alias}.{column}"
+        else:
+            plain = self.tie(before, alias) if self.chance(70) else self.on()
+            plain = f"{plain} AND {self.nested(2)}" if self.chance(35) else plain
+            spark = f"{word} ON {plain}"
+        del scope[alias]
+        return spark, f"{'' if semi else 'NOT '}EXISTS (SELECT 1 FROM {source} WHERE {plain})"
+
+    def source(self, scope: dict[str, Columns]) -> str:
+        """A table, a common table expression, or a derived table, under a new alias in ``scope``."""
+        choice = self.random.randrange(100)
+        if self.ctes and choice < 55:
+            name = self.pick(list(self.ctes))
+            alias = self.fresh(name, scope)
+            scope[alias] = self.ctes[name]
+            return f"{name} {self.pick(['AS ', ''])}{alias}"
+        if choice > 74 and self.spend():
+            return self.derived(scope)
+        if choice < 6:
+            return self.values(scope)
+        table = self.pick(TABLES)
+        alias = self.fresh(table, scope)
+        scope[alias] = TABLE
+        return table if alias == table else f"{table} {self.pick(['AS ', ''])}{alias}"
+
+    def derived(self, scope: dict[str, Columns]) -> str:
+        alias = self.fresh("", scope)
+        if self.chance(10):
+            table = self.pick(TABLES)
+            scope[alias] = TABLE
+            return f"(SELECT {self.pick(['', 'DISTINCT '])}* FROM {table}) AS {alias}"
+        kinds = self.signature()
+        names, listed = self.names(len(kinds)), self.chance(35)
+        inner = [differs(f"i{n}", name) for n, name in enumerate(names)] if listed else names
+        text = self.closed(lambda: self.with_ctes(8, lambda: self.rows(kinds, inner, sets=40)))
+        scope[alias] = by_kind(kinds, names)
+        return f"({text}) AS {alias}" + (differs(f"({', '.join(names)})", "") if listed else "")
+
+    def values(self, scope: dict[str, Columns]) -> str:
+        alias = self.fresh("", scope)
+        kinds = self.signature()
+        names = self.names(len(kinds))
+        scope[alias] = by_kind(kinds, names)
+        text = self.constants(kinds)
+        shown = f"VALUES {text}" if self.chance(50) else f"(VALUES {text})"
+        spark = f"{shown} AS {alias}({', '.join(names)})"
+        return differs(spark, f"({plain_constants(text, names)}) AS {alias}")
+
+    def names(self, count: int) -> list[str]:
+        return self.random.sample(NAMES, count)
+
+    def constants(self, kinds: Signature) -> str:
+        """Rows of VALUES; the first has no NULL, so that each column has a type."""
+        rows = [[self.constant(kind) for kind in kinds]]
+        for _ in range(self.pick([0, 1, 2])):
+            rows.append(["NULL" if self.chance(10) else self.constant(kind) for kind in kinds])
+        return ", ".join(f"({'; '.join(row)})" for row in rows).replace("; ", ", ")
+
+    # --- subqueries
+
+    def subquery(self) -> str:
+        if len(self.scopes) >= 4 or not self.spend():
+            return self.comparison()
+        word = self.pick(["", "NOT "])
+        if self.chance(60):
+            return f"{word}EXISTS ({self.with_ctes(8, self.body)})"
+        kind = self.pick(KINDS)
+        value = self.value(kind)
+        return f"{value} {word}IN ({self.with_ctes(8, lambda: self.rows([kind], ['c0'], sets=18, tied=50))})"
+
+    def body(self) -> str:
+        """What EXISTS asks of."""
+        if self.chance(20):
+            kinds = self.signature(2)
+            return self.rows(kinds, [f"c{n}" for n in range(len(kinds))], sets=90, tied=65)
+        around = self.visible()
+        tables, half_joins = self.tables()
+        parts = [self.tie(around)] if self.chance(65) else []
+        if not self.chance(10):
+            parts.append(self.nested(self.pick([1, 1, 2, 3])))
+        self.scopes.pop()
+        return f"SELECT {self.pick(['1', '*'])} {from_where(tables, half_joins, parts)}"
+
+    def tie(self, around: dict[str, Columns], alias: str | None = None) -> str:
+        """An equality between a range variable of this SELECT and one around it."""
+        own = {alias: self.scopes[-1][alias]} if alias else self.scopes[-1]
+        around = {name: columns for name, columns in around.items() if name not in own} or own
+        kind = self.pick(KINDS[:3])
+        sides = [
+            f"{name}.{self.pick(columns[kind])}"
+            for name, columns in (self.pick(list(own.items())), self.pick(list(around.items())))
+            if columns.get(kind)
+        ]
+        return " = ".join(sides) if len(sides) == 2 else self.comparison()
 
 
-LIKES = ("'a%'", "'%b'", "'%a%'", "'_'", "'a'", "'%'", "'a_'", "''")
+def by_kind(kinds: Signature, names: Sequence[str]) -> Columns:
+    """Columns of a derived relation."""
+    return {kind: [name for own, name in zip(kinds, names, strict=True) if own == kind] for kind in kinds}
 
 
-@st.composite
-def queries(draw: Any) -> str:
-    """The text of a random query."""
-    return Writer(draw, budget=draw(st.integers(0, 4))).query(draw(st.integers(1, 5)))
+def common(left: Columns, right: Columns) -> list[str]:
+    """The columns that two range variables have under one name, of one kind."""
+    return sorted({name for kind in left for name in left[kind] if name in right.get(kind, ())})
 
 
-def _row(ends: bool) -> st.SearchStrategy[Row]:
-    integers = st.sampled_from([1, 0, 2, None, 1, 0, 1])
-    strings = st.sampled_from(["a", "b", "ab", None, "a", "a"])
-    dates = st.sampled_from([*range(-1, LAST + 1), None, None])
-    flags = st.sampled_from([True, False, None])
-    lives = st.integers(0, LAST).flatmap(
-        lambda start: st.tuples(
-            st.just(start), st.one_of(st.none(), st.integers(start + 1, LAST + 1)) if ends else st.none()
-        )
-    )
-    return st.tuples(integers, integers, strings, dates, flags, lives).map(lambda row: (*row[:5], *row[5]))
+def from_where(tables: str, half_joins: Sequence[str], parts: Sequence[str]) -> str:
+    """FROM and WHERE; semi-joins and anti-joins are conditions in the plain spelling only."""
+    text = f"FROM {tables}"
+    if parts:
+        return f"{text} WHERE {''.join(differs('', f'{half} AND ') for half in half_joins)}{' AND '.join(parts)}"
+    return text + (differs("", f" WHERE {' AND '.join(half_joins)}") if half_joins else "")
 
 
-@st.composite
-def histories(draw: Any) -> History:
-    """Rows of the three tables: NULLs, duplicates, equal instants, and in some histories rows that end."""
-    ending = draw(st.sampled_from([(), (), TABLES, ("r",), ("m", "u")]))
-    rows = {}
-    for table in TABLES:
-        found = draw(st.lists(_row(table in ending), min_size=draw(st.sampled_from([0, 1, 2, 3, 4])), max_size=5))
-        if found and draw(st.booleans()):
-            found.append(found[0])  # a duplicate
-        rows[table] = tuple(found)
-    return History(rows, ending)
+def in_parentheses(text: str) -> str:
+    """An arm of a set operation in parentheses, which SQLite takes only as a derived table."""
+    return f"{differs('(', 'SELECT * FROM (')}{text}{differs(')', ') AS arm')}"
 
 
-@st.composite
-def cases(draw: Any) -> Case:
-    """A query over a history, with a partition of time into ticks."""
-    cuts = draw(st.lists(st.integers(0, LAST + 1), max_size=2))
-    return Case(draw(queries()), draw(histories()), tuple(sorted(cuts)), draw(st.integers(0, 2**16)))
+def plain_constants(rows: str, names: Sequence[str] = ()) -> str:
+    """Rows of VALUES as SELECTs."""
+    parts = rows[1:-1].split("), (")
+    shown = [", ".join(f"{v} AS {n}" for v, n in zip(parts[0].split(", "), names, strict=True)) if names else parts[0]]
+    return " UNION ALL ".join(f"SELECT {part}" for part in [*shown, *parts[1:]])
+
+
+def query(chance: random.Random) -> Text:
+    """A random query."""
+    return spelled(Writer(chance, chance.randrange(7)).top())

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oracle.drawn import drawn
 from oracle.engines import GRID, Sqlite
-from oracle.grammar import COLUMNS, LAST, TABLES, History, Row, histories, queries
+from oracle.expressions import LAST
+from oracle.grammar import TABLES, query
+from oracle.histories import COLUMNS, History, Row
+from oracle.histories import history as drawn
 from oracle.laws import same
 from oracle.reference import Reference, reference
+from oracle.spelling import Text
 from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
@@ -43,25 +46,28 @@ class World:
     """One home's history (no row ends: Weft's tables are append-only), its queries, and where the ticks are."""
 
     history: History
-    texts: tuple[str, ...]
+    texts: tuple[Text, ...]
     cuts: tuple[int, ...]
 
 
 def world(number: int) -> World:
     """The history and the queries of a number; at least every second query has an answer at some instant."""
     chance = random.Random(number)
-    found = [each for each in drawn(histories(), 24, number) if not each.ending and len(each.rows["m"]) > 1]
-    history = max(found[::3], key=lambda each: sum(map(len, each.rows.values())))
+    found = [drawn(chance) for _ in range(24)]
+    found = [each for each in found if not each.ending and len(each.rows["m"]) > 1]
+    history = max(found[:3], key=lambda each: sum(map(len, each.rows.values())))
     engine = Sqlite()
     engine.load(history.rows)
-    texts: list[str] = []
-    for text in drawn(queries(), 60, 1_000 + number)[4::5]:
-        fruitful = bool(reference(engine, text).first())
-        small = text.count("SELECT") <= MOST_SELECTS
-        if len(texts) < QUERIES_A_HOME and small and (fruitful or chance.random() < 0.2):
+    texts: list[Text] = []
+    while len(texts) < QUERIES_A_HOME:
+        text = query(chance)
+        fruitful = bool(reference(engine, text.plain).first())
+        small = text.spark.count("SELECT") <= MOST_SELECTS
+        if small and (fruitful or chance.random() < 0.2):
             texts.append(text)
     # One plan for two queries where a constant can be changed: they go through the parameter table.
-    texts += [other for text in texts if (other := _STRING.sub(_other, text)) != text][:2]
+    changed = [Text(_STRING.sub(_other, text.spark), _STRING.sub(_other, text.plain)) for text in texts]
+    texts += [other for other in changed if other not in texts][:2]
     cuts = sorted(chance.sample(range(1, LAST + 1), 1 + number % 2))
     return World(history, tuple(texts), (*cuts, LAST + 1))
 
@@ -113,14 +119,14 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
     given = world(number)
     engine = Sqlite()
     engine.load(given.history.rows)
-    expected: list[Reference] = [reference(engine, text) for text in given.texts]
+    expected: list[Reference] = [reference(engine, text.plain) for text in given.texts]
     weft = replay_home(tmp_path / "home")
     done = 0
     for until in given.cuts:
         arrive(weft, spark, given.history, done, until)
         if done == 0:
             for count, text in enumerate(given.texts):
-                weft.install(f"q{count}", text)
+                weft.install(f"q{count}", text.spark)
         weft.tick(now=GRID + until)
         assert {query.reason for query in weft.queries()} == {None}
         done = until

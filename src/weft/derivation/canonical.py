@@ -23,7 +23,7 @@ from weft.algebra.relation import (
     Scan,
 )
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
-from weft.algebra.schema import INTEGRAL, STRING, DataType
+from weft.algebra.schema import INTEGRAL, INTERVAL, STRING, DataType
 from weft.algebra.traverse import Node, children, transform, walk
 
 WIDE: Final = DataType("DECIMAL", 38, 18)
@@ -108,7 +108,9 @@ def _shape(node: Node, tables: dict[str, str]) -> str:
         case ColumnRef(scan=scan, column=column):
             return f"{tables.get(scan, '')}.{column}"
         case Literal(type=kind):
-            return f":{kind}"
+            # An interval's sign is part of the plan (``scalar.Param``).
+            sign = (node.value > 0) - (node.value < 0) if kind == INTERVAL and isinstance(node.value, int) else ""
+            return f":{kind}{sign}"
         case Scan(table=table):
             return table.name
         case _:

@@ -52,7 +52,7 @@ from weft.algebra.relation import (
     disjunction,
 )
 from weft.algebra.scalar import ColumnRef, Scalar
-from weft.algebra.traverse import range_variables, rename, substitute
+from weft.algebra.traverse import mentioned, range_variables, rename, substitute
 
 Meaning = Mapping[ColumnRef, Scalar]
 
@@ -107,7 +107,15 @@ def _blocks(relation: Relation) -> list[_Block]:
 def _joined(parts: tuple[_Block, ...]) -> _Block:
     sources = tuple(source for part in parts for source in part.sources)
     meaning: dict[ColumnRef, Scalar] = reduce(lambda known, part: {**known, **part.meaning}, parts, {})
-    return _Block(sources, conjunction(*(part.condition for part in parts)), meaning)
+    return _Block(sources, conjunction(*(part.condition for part in parts)), _settled(meaning))
+
+
+def _settled(meaning: Meaning) -> Meaning:
+    """A column of one input may stand for one of another (``d.id IN (SELECT d.id FROM …)`` over a derived ``d``, whose
+    subquery is joined to it where it drives): each is followed until it is a source's own."""
+    while any(mentioned(value) & meaning.keys() for value in meaning.values()):
+        meaning = {ref: substitute(value, meaning) for ref, value in meaning.items()}
+    return meaning
 
 
 def _derived(part: _Block, project: Project) -> _Block:

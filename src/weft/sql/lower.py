@@ -88,6 +88,8 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             only(node, "this", "alias", "with_")
             _with(node, scope)
             return lower_rows(node.this, scope, alias, columns)
+        case exp.Select() if (values := _bare_values(node)) is not None:
+            return _values(values, scope, alias, columns)
         case exp.Select():
             inner, outputs = _select(node, scope)
             project = Project(inner, scope.fresh(alias), _named(outputs, columns, node))
@@ -240,6 +242,19 @@ def _values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) 
     return Values(scope.fresh(alias), made, typed)
 
 
+def _bare_values(select: exp.Select) -> exp.Values | None:
+    """VALUES as an arm of UNION or in WITH, which the parser gives as SELECT * of it; a star that it made up has no
+    place in the text."""
+    source = select.args.get("from_")
+    made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
+    if source is None or not isinstance(source.this, exp.Values) or not made_up:
+        return None
+    if select.expressions[0].meta.get("start"):
+        return None
+    only(select, "expressions", "from_")
+    return source.this
+
+
 def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
     items = node.expressions if isinstance(node, exp.Tuple) else [node]
     values = tuple(lower_scalar(item, scope.inner(lateral=False)) for item in items)
@@ -290,7 +305,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
         only(node, "this")
         node = node.this
     inner = scope.inner()
-    if not isinstance(node, exp.Select):
+    if not isinstance(node, exp.Select) or _bare_values(node) is not None:
         return lower_rows(node, inner, "sub")
     _with(node, inner)
     body = _from_and_where(node, inner)

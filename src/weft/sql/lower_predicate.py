@@ -69,8 +69,9 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return TRUE if bool(node.this) == positive else FALSE
         case exp.Exists():
             return _exists(node.this, positive, scope)
-        case exp.Anonymous(this=str(name), expressions=[exp.Subquery() as query]) if name.lower() == "exists":
-            return _exists(query, positive, scope)  # EXISTS ((SELECT …)) is read as a call
+        case exp.Anonymous(expressions=[exp.Query() | exp.Values() as query]) if node.name.lower() == "exists":
+            # EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) are read as calls.
+            return _exists(query, positive, scope)
         case exp.In() if node.args.get("query") is not None:
             return _in_subquery(node, positive, scope)
         case exp.NullSafeNEQ():

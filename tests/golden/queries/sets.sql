@@ -62,3 +62,11 @@ SELECT sender.name FROM users AS sender WHERE sender.name NOT IN (SELECT m.sende
 
 -- parentheses around subqueries
 SELECT name FROM users WHERE EXISTS ((SELECT 1 FROM msgs)) AND name IN ((SELECT sender FROM msgs))
+
+-- A subquery that gives a column of the row outside, where that is a column of a derived table
+SELECT d.id FROM (SELECT msgid AS id, sender FROM msgs) AS d
+WHERE d.id IN (SELECT d.id FROM users u WHERE u.name = d.sender)
+
+-- VALUES as an arm of UNION, and in WITH
+WITH wanted(name) AS (VALUES ('alice'), ('bob'))
+SELECT u.name FROM users u WHERE u.name IN (SELECT w.name FROM wanted w UNION ALL VALUES ('carol'))

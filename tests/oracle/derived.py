@@ -8,7 +8,7 @@ there: views over the engine's tables stand for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from oracle.engines import GRID, Engine, Row
@@ -71,11 +71,12 @@ class Standing:
             query_id, f"q{query_id}", "", "", 1, stored, (), None, "start", None, None, 1, "active", None, 0, None,
             self.form.names,
         )  # fmt: skip
-        return Member(record, None if tau is None else GRID + tau)
+        return Member(record, None if tau is None else GRID + tau, GRID)
 
     def group(self, members: Sequence[Member], t: int, *, time_driven_only: bool = False) -> Group:
         """The queries in a tick at ``t`` on the grid."""
-        return Group(1, self.shape, tuple(members), GRID + t, START, time_driven_only)
+        ticked = tuple(replace(member, t=GRID + t) for member in members)
+        return Group(1, self.shape, ticked, GRID + t, START, time_driven_only)
 
 
 def rows_of(group: Group, extra: str | None) -> str:

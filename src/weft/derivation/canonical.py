@@ -6,6 +6,7 @@ same type whatever its digits.  Then constants are lifted, and what is left is t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -24,7 +25,7 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, INTERVAL, STRING, DataType
-from weft.algebra.traverse import Node, children, transform, walk
+from weft.algebra.traverse import Node, children, range_variables, transform, walk
 
 WIDE: Final = DataType("DECIMAL", 38, 18)
 """Of a decimal constant in a comparison: 20 digits before the point, 18 after it."""
@@ -44,11 +45,12 @@ def canonical(query: Query) -> Query:
     True
     """
     tables = {part.alias: part.table.name for part in walk(query) if isinstance(part, Scan)}
+    places = {alias: number for number, alias in enumerate(range_variables(query))}
 
     def change(node: Node) -> Node:
         match node:
             case And(items=items):
-                return And(tuple(sorted(items, key=lambda item: _rank(item, tables))))
+                return And(tuple(sorted(items, key=lambda item: _rank(item, tables, places))))
             case Call(name="in"):
                 return one_list(node)
             case Call(name=name) if name in _COMPARED:
@@ -97,13 +99,19 @@ def _fits(type: DataType) -> bool:
     return scale <= 18 and precision - scale <= 20
 
 
-def _rank(predicate: Predicate, tables: dict[str, str]) -> tuple[int, str]:
-    """Where a conjunct stands: by its kind, then by what it says, names of range variables and constants aside."""
+def _rank(
+    predicate: Predicate, tables: Mapping[str, str], places: Mapping[str, int]
+) -> tuple[int, str, tuple[int, ...]]:
+    """Where a conjunct stands: by its kind, then by what it says, names of range variables and constants aside; where
+    that is the same, as ``a.x = c.x AND b.x = c.x`` over one table, by where FROM has the range variables."""
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
-    return order.index(type(predicate)), _shape(predicate, tables)
+    own = set(range_variables(predicate))
+    named = (part.scan for part in walk(predicate) if isinstance(part, ColumnRef))
+    outside = tuple(places[scan] for scan in named if scan not in own and scan in places)
+    return order.index(type(predicate)), _shape(predicate, tables), outside
 
 
-def _shape(node: Node, tables: dict[str, str]) -> str:
+def _shape(node: Node, tables: Mapping[str, str]) -> str:
     match node:
         case ColumnRef(scan=scan, column=column):
             return f"{tables.get(scan, '')}.{column}"

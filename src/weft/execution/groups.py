@@ -13,7 +13,7 @@ from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.catalog.records import MIN_INSTANT, PlanRecord, QueryRecord
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
-from weft.planning.plan import Branch, Plan, for_many, for_one, parameter_table
+from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Plan] = {}
 
@@ -87,7 +87,8 @@ class Group:
             events = tuple(event for event in events if event.driver.kind != "beginning")
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
-            window["tau"] = instant(begun)
+            # What is constant begins with time itself, though NOW may have reached a threshold of it before.
+            window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
         if len(self.members) == 1:
             member = self.members[0]
             if member.tau is not None:

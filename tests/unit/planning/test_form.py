@@ -1,0 +1,115 @@
+"""What is kept of a plan is what was bound, and is checked when it is read again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from netnews import TABLES
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    Column,
+    DataType,
+)  # fmt: skip
+from weft.errors import PlanMismatch
+from weft.planning.form import (
+    form_of_text,
+    restored_parameter,
+    restored_plan,
+    signature,
+    stored_form,
+    stored_parameter,
+)  # fmt: skip
+from weft.planning.plan import plan
+
+TEXT = "SELECT m.msgid FROM msgs m WHERE m.sender = 'a' AND NOW() > m.ts + INTERVAL 4 WEEKS"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Literal("a", STRING),
+        Literal(7, INT),
+        Literal(True, BOOLEAN),
+        Literal(None, STRING),
+        Literal(86_400_000_000, INTERVAL),
+        Literal(946_684_800_000_000, TIMESTAMP),
+        Literal(Decimal("1.50"), DataType("DECIMAL", 38, 18)),
+        Literal(None, DataType("DECIMAL", 38, 18)),
+        Literal(0.1, DataType("DOUBLE")),
+        Literal(0.5, DataType("FLOAT")),
+        Literal(b"\x00\xff", DataType("BINARY")),
+        Literal((1, 2), DataType("ARRAY", element=BIGINT)),
+        Literal(("a", "b"), DataType("ARRAY", element=STRING)),
+    ],
+)
+def test_a_constant_reads_back_as_it_was(value: Literal) -> None:
+    kind, raw = stored_parameter(value)
+    found = restored_parameter(kind, json.loads(json.dumps(raw)))
+    assert found == value
+    assert type(found.value) is type(value.value)
+
+
+@pytest.mark.parametrize("from_now", [False, True])
+def test_a_plan_reads_back_as_it_was(from_now: bool) -> None:
+    found = plan(TEXT, TABLES, from_now=from_now)
+    form = stored_form(found)
+    again = restored_plan(form.body, form.signature, TABLES.values())
+    assert (again.lifted, again.values, again.from_now) == (found.shape.lifted, (), from_now)
+    assert form.names == ("m",)
+    assert [kind for kind, _ in form.parameters] == ["STRING", "INTERVAL"]
+    assert form.signature == signature(found) and len(form.signature) == 16
+
+
+def test_with_from_now_it_is_another_plan() -> None:
+    assert signature(plan(TEXT, TABLES)) != signature(plan(TEXT, TABLES, from_now=True))
+
+
+def test_a_new_column_changes_nothing() -> None:
+    form = stored_form(plan(TEXT, TABLES))
+    msgs = TABLES["msgs"]
+    wider = replace(msgs, columns=(Column(99, "sender_name", STRING), *msgs.columns))
+    again = restored_plan(form.body, form.signature, [wider])
+    assert again.names == ("t1",)
+
+
+def test_another_format_is_not_read() -> None:
+    form = stored_form(plan(TEXT, TABLES))
+    body = json.dumps({**json.loads(form.body), "format": 99})
+    with pytest.raises(PlanMismatch, match="the plan has format 99, this Weft reads 1"):
+        restored_plan(body, form.signature, TABLES.values())
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "query": 3, "from_now": false}'])
+def test_what_is_no_plan_is_not_read(body: str) -> None:
+    with pytest.raises(PlanMismatch, match="the stored plan abc cannot be read"):
+        restored_plan(body, "abc", TABLES.values())
+
+
+def test_a_plan_over_a_table_that_is_gone_is_not_read() -> None:
+    form = stored_form(plan(TEXT, TABLES))
+    with pytest.raises(PlanMismatch, match="reads a table with id"):
+        restored_plan(form.body, form.signature, [TABLES["users"]])
+
+
+def test_a_plan_that_is_not_the_one_expected_is_not_run() -> None:
+    form = stored_form(plan(TEXT, TABLES))
+    with pytest.raises(PlanMismatch, match=f"the stored plan abc reads back as {form.signature}: it is another query"):
+        restored_plan(form.body, "abc", TABLES.values())
+
+
+def test_a_plan_that_was_kept_as_a_text_gets_its_form_and_its_constants() -> None:
+    given = (("STRING", "z"), ("INTERVAL", 7 * 86_400_000_000))
+    form = form_of_text(TEXT, given, TABLES, from_now=False)
+    assert form.signature == signature(plan(TEXT, TABLES))
+    assert form.parameters == given
+    assert form_of_text(TEXT, given, TABLES, from_now=True).signature == signature(plan(TEXT, TABLES, from_now=True))

@@ -1,4 +1,4 @@
-"""Prints, at the end of a run, what all shards of the oracle made fire."""
+"""Adds up what all shards of the oracle made fire, prints it at the end, and fails a run that left a rule untried."""
 
 from __future__ import annotations
 
@@ -6,16 +6,32 @@ from collections import Counter
 
 import pytest
 
-from oracle.fired import shown
+from oracle.fired import RULES, shown
+
+SHARDS = 4
+TOTAL: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A shard's counts come with its report, from another process, too."""
+    if report.when == "call":
+        TOTAL.update(dict(report.user_properties).get("oracle", {}))
+
+
+def silent() -> list[str]:
+    """The rules that a whole run, all shards of it, never reached."""
+    return [rule for rule in RULES if not TOTAL[rule]] if TOTAL["shards"] == SHARDS else []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if silent() and not hasattr(session.config, "workerinput"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The shards' counts added up; they come with their reports, from other processes, too."""
-    total: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) == "call":
-                total.update(dict(report.user_properties).get("oracle", {}))
-    if total:
+    if TOTAL:
         terminalreporter.section("the oracle: how often each rule fired")
-        terminalreporter.write_line(shown(total))
+        terminalreporter.write_line(shown(TOTAL))
+    if silent():
+        terminalreporter.write_line(f"FAILED: no text made these fire: {', '.join(silent())}", red=True)

@@ -79,11 +79,11 @@ class Standing:
         return Group(1, self.shape, ticked, GRID + t, START, time_driven_only)
 
 
-def rows_of(group: Group, extra: str | None) -> str:
+def rows_of(group: Group, extra: str | None, branches: Sequence[Branch] | None = None) -> str:
     """All branches of a group as one statement: query_id where they are several, the row, its instant, the branch's
     number; with ``extra`` through views that hold more than they must."""
-    branches = group.branches()
-    news = slices_of([(group, branches)])
+    branches = group.branches() if branches is None else branches
+    news = slices_of([(group, tuple(branches))])
     return united([through(branch, news, extra or "FALSE") for branch in branches], len(group.shape.query.outputs))
 
 

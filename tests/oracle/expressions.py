@@ -183,6 +183,6 @@ class Expressions:
 
     def leaf(self) -> str:
         choice = self.random.randrange(100)
-        if choice < 30:
+        if choice < (45 if len(self.scopes) > 1 else 30):
             return self.subquery()
-        return self.now() if choice < 65 else self.comparison()
+        return self.now() if choice < 70 else self.comparison()

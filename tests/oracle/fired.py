@@ -18,7 +18,6 @@ from weft.algebra.relation import FALSE, TRUE
 from weft.algebra.traverse import params
 from weft.derivation import canonical, localize, merge, monotone, normalize, simplify
 from weft.derivation.replay import at, ends, starts
-from weft.planning.plan import for_one
 
 Label = Callable[[tuple[Any, ...], Any], "str | None"]
 """What a call with these arguments and this result counts as."""
@@ -42,7 +41,7 @@ def _compared(args: tuple[Any, ...], result: Any) -> str | None:
 
 
 def _like(args: tuple[Any, ...], result: Any) -> str | None:
-    return None if result is args[0] else f"normalize: LIKE as {result.name}"
+    return None if result is args[0] else f"normalize: LIKE as {result.name}"  # the one rule of the normal form
 
 
 WATCHED: Final[tuple[tuple[ModuleType, str, Label], ...]] = (
@@ -66,7 +65,7 @@ WATCHED: Final[tuple[tuple[ModuleType, str, Label], ...]] = (
     (monotone, "_branch", lambda args, result: "monotone: a block that is never true" if result is None else None),
     (canonical, "one_list", lambda args, result: None if result is args[0] else "canonical: a list is one constant"),
     (canonical, "wide_decimals", lambda args, result: None if result is args[0] else "canonical: a wide decimal"),
-    (normalize, "like_as_prefix", _like),
+    (normalize, "_rewritten", _like),
 )
 
 CONSTRUCTS: Final = {
@@ -165,8 +164,7 @@ class Fired:
         found |= set(nested(trial.case.text.spark))
         found |= {f"lift: {param.type.name}" for param in params(shape.lifted)}
         found.add(_verdict(shape.verdict.reason, shape.verdict.closed))
-        branches = [for_one(event, trial.standing.values, {}, False) for event in shape.branches]
-        found |= {_path(path) for branch in branches for path in branch.paths.values()}
+        found |= set(map(_path, trial.paths))
         drivers = [(event.driver.kind, event.driver.scan, event.driver.inside) for event in shape.branches]
         if len(set(drivers)) < len(drivers):
             found.add("merge: a union makes several branches")

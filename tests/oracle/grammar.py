@@ -261,7 +261,7 @@ class Writer(Expressions):
         around = self.visible()
         tables, half_joins = self.tables()
         parts = [self.tie(around)] if self.chance(65) else []
-        if not self.chance(10):
+        if not self.chance(35 if parts else 10):
             parts.append(self.nested(self.pick([1, 1, 2, 3])))
         self.scopes.pop()
         return f"SELECT {self.pick(['1', '*'])} {from_where(tables, half_joins, parts)}"

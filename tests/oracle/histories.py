@@ -43,7 +43,7 @@ class Case:
 
 def history(chance: random.Random) -> History:
     """Rows of the three tables: NULLs, duplicates, equal instants, and in some histories rows that end."""
-    ending: tuple[str, ...] = chance.choice([(), (), TABLES, ("r",), ("m", "u")])
+    ending: tuple[str, ...] = chance.choice([(), (), TABLES, TABLES, ("r",), ("m", "u")])
     rows = {}
     for table in TABLES:
         found = [_row(chance, table in ending) for _ in range(chance.choice([0, 1, 2, 3, 4, 5]))]

@@ -26,7 +26,7 @@ from oracle.engines import GRID, Engine, Row
 from oracle.expressions import LAST
 from oracle.histories import Case
 from oracle.reference import Reference, reference
-from weft.algebra.access import Lookup
+from weft.algebra.access import Access, Lookup
 from weft.algebra.relation import And, Query
 from weft.algebra.scalar import Call, Literal
 from weft.algebra.schema import DataType
@@ -54,6 +54,8 @@ class Trial:
     engine: Engine
     gave: set[int] = field(default_factory=set)
     """The numbers of the branches that gave a row."""
+    paths: set[Access] = field(default_factory=set)
+    """How the branches of later ticks read tables."""
     null_safe: bool = False
     """Whether a null-safe look-up was tried."""
 
@@ -121,7 +123,10 @@ def any_partition(trial: Trial) -> None:
         member = trial.standing.member(1, None if tau == 0 else tau)
         only_time = trial.quiet(tau, t) and trial.random.random() < 0.7
         group = trial.standing.group([member], t, time_driven_only=only_time)
-        pairs = run(trial.engine, rows_of(group, extra))
+        branches = group.branches()
+        if tau > 0:
+            trial.paths.update(path for branch in branches for path in branch.paths.values())
+        pairs = run(trial.engine, rows_of(group, extra, branches))
         sound(trial, pairs, 0 if tau == 0 else tau, t)
         for row, s in earliest(pairs).items():
             delivered.setdefault(row, s)

@@ -1,11 +1,11 @@
 """Laws 1 and 2, and what rests on them, on random queries × histories × partitions (design, section 3).
 
-``make test`` runs 2,100 texts, no two alike but for names and constants, and says which rules and operators they made
-fire; one that never does fails the run.  ``make test-long`` takes more, with a seed that it prints (WEFT_SEED repeats
-it), drawn by Hypothesis, which finds a smaller case.
+``make test`` runs 2,040 texts, no two alike but for names and constants, and says which rules and operators they made
+fire; one that none of the shards reached fails the run (``conftest.py``).  ``make test-long`` takes more, with a seed
+that it prints (WEFT_SEED repeats it), drawn by Hypothesis, which finds a smaller case.
 
 SQLite runs both sides: it runs subqueries as they stand, and tiny tables in no time.  DuckDB has types and another
-reader of SQL, so it runs both sides of every eighth case, too; it is wrong itself now and then on nested correlated
+reader of SQL, so it runs both sides of every sixteenth case, too; it is wrong itself now and then on nested correlated
 subqueries, so only a case that fails on both is Weft's.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 from collections.abc import Callable, Sequence
 
 import duckdb
@@ -21,14 +22,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from oracle.engines import DuckDb, Sqlite
-from oracle.fired import RULES, Fired, shown
+from oracle.fired import Fired
 from oracle.histories import Case, case, distinct_cases, telling
 from oracle.laws import ALWAYS, IN_TURN, LAWS, Law, Trial, any_partition
 from weft.errors import SqlError
 
-TEXTS = 2_100
+TEXTS = 2_040
 SHARDS = 4
-EVERY_ON_DUCKDB = 8
+EVERY_ON_DUCKDB = 16
 LONG = 20_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 
@@ -53,13 +54,23 @@ class Course:
             return
         for law in laws:
             trial.random.seed(found.salt)
-            _told(lambda law=law: law(trial), found, law)  # type: ignore[misc]
+            _told(lambda law=law: self.held(law, trial), found, law)  # type: ignore[misc]
         self.fired.note(trial)
         self.tried += 1
         self.answered += bool(reference.first())
         self.changed += reference.changes
         if second:
             self.again(found)
+
+    def held(self, law: Law, trial: Trial) -> None:
+        """The law on SQLite; on DuckDB where a statement nests deeper than SQLite's parser can."""
+        try:
+            law(trial)
+        except sqlite3.OperationalError as error:
+            if "parser stack overflow" not in str(error):
+                raise
+            self.duckdb.load(trial.case.history.rows)
+            law(Trial(trial.case, self.duckdb))
 
     def again(self, found: Case) -> None:
         """The same on DuckDB, which is believed only where SQLite agrees that something is wrong."""
@@ -101,14 +112,11 @@ def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, obje
                 laws = (*ALWAYS, IN_TURN[turn % len(IN_TURN)])
                 course.run(each, laws, second=turn % EVERY_ON_DUCKDB == 0)
     counts = {"texts": course.tried, "with answers": course.answered, "whose answer changes": course.changed}
-    record_property("oracle", {**counts, "beyond the limits": course.too_large, **course.fired.counts})
-    print(shown(course.fired.counts))
+    record_property("oracle", {"shards": 1, **counts, "beyond the limits": course.too_large, **course.fired.counts})
     assert course.tried * SHARDS >= 2_000, f"{course.too_large} of the texts are beyond the limits"
     assert course.answered >= 0.7 * course.tried, "the cases have become dull: too few of them have any answer"
     assert course.changed >= 0.5 * course.tried, "the cases have become dull: too few answers change"
     assert len(course.disputed) * 50 <= course.on_duckdb + 50, f"hold on SQLite only: {course.disputed[:3]}"
-    silent = [rule for rule in RULES if not course.fired.counts[rule]]
-    assert not silent, f"no case made these fire: {silent}"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Final
 
 from weft.algebra.event import INSTANT, Driver, Event, Instant
@@ -73,7 +74,7 @@ def verdict(query: Query) -> Verdict:
     obstacle = next((why for why in (_obstacle(condition(part.input)) for part in parts) if why), None)
     if obstacle:
         return Verdict(False, obstacle)
-    if sum(len(_expand(part.input)) for part in parts) > MOST_BLOCKS:
+    if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
         return Verdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
     return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
 
@@ -136,8 +137,7 @@ def _alternatives(predicate: Predicate) -> list[Block]:
         case Plain() | NowFrom() | NowBefore() | NotExists():
             return [Block((), (predicate,))]
         case And(items=items):
-            choices = [_alternatives(item) for item in items]
-            return [_merged(chosen) for chosen in product(*choices)] if _few(choices) else [Block((), ())] * 99
+            return [_merged(chosen) for chosen in product(*map(_alternatives, items))]
         case Or(items=items):
             if all(isinstance(item, Plain) for item in items) and items:
                 return [Block((), (predicate,))]
@@ -146,11 +146,21 @@ def _alternatives(predicate: Predicate) -> list[Block]:
             return _expand(body)
 
 
-def _few(choices: list[list[Block]]) -> bool:
-    count = 1
-    for choice in choices:
-        count *= len(choice)
-    return count <= MOST_BLOCKS
+def _count_in(relation: Relation) -> int:
+    """How many blocks ``_expand`` makes, without making them: they may be more than fit into memory."""
+    return _count(condition(relation))
+
+
+def _count(predicate: Predicate) -> int:
+    match predicate:
+        case Plain() | NowFrom() | NowBefore() | NotExists():
+            return 1
+        case And(items=items):
+            return prod(map(_count, items))
+        case Or(items=items):
+            return 1 if items and all(isinstance(item, Plain) for item in items) else sum(map(_count, items))
+        case Exists(body=body):
+            return _count_in(body)
 
 
 def _merged(parts: tuple[Block, ...]) -> Block:

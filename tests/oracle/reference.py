@@ -18,7 +18,7 @@ Answer = dict[int, frozenset[Row]]
 
 @dataclass(frozen=True)
 class Reference:
-    """The answers at every instant -1 … LAST; no table has a row before 0, and constant rows are always there."""
+    """The answers at every instant -1 … LAST; time begins at 0, so that there is nothing before, constant rows neither."""
 
     answers: Answer
 
@@ -49,7 +49,7 @@ class Reference:
 def reference(engine: Engine, text: str) -> Reference:
     """Evaluates ``text`` at every instant over the tables that ``engine`` holds."""
     at = over_views(text, engine)
-    return Reference({s: frozenset(engine.at(at, s)) for s in range(-1, LAST + 1)})
+    return Reference({-1: frozenset(), **{s: frozenset(engine.at(at, s)) for s in range(LAST + 1)}})
 
 
 def over_views(text: str, engine: Engine) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oracle.engines import GRID, Sqlite
-from oracle.grammar import COLUMNS, LAST, TABLES, Row
+from oracle.expressions import LAST
+from oracle.grammar import TABLES
+from oracle.histories import COLUMNS, Row
 from oracle.laws import same
 from oracle.reference import reference
 from replayed import first_instants, load, replay_home

@@ -52,7 +52,8 @@ from weft.algebra.relation import (
     disjunction,
 )
 from weft.algebra.scalar import ColumnRef, Scalar
-from weft.algebra.traverse import mentioned, range_variables, rename, substitute
+from weft.algebra.traverse import free_columns, mentioned, range_variables, rename, substitute
+from weft.errors import DerivationError
 
 Meaning = Mapping[ColumnRef, Scalar]
 
@@ -83,8 +84,19 @@ def merged(event: Event) -> tuple[Event, ...]:
         outputs = tuple(replace(output, value=substitute(output.value, part.meaning)) for output in top.outputs)
         meaning = {ref: output.value for ref, output in zip(attributes(top), outputs, strict=True)}
         driver = replace(event.driver, instant=substitute(event.driver.instant, meaning))
-        events.append(Event(driver, Project(part.relation, top.alias, outputs)))
+        events.append(_whole(Event(driver, Project(part.relation, top.alias, outputs))))
     return tuple(events)
+
+
+def _whole(branch: Event) -> Event:
+    """The branch itself; raises DerivationError where it names a column that nothing in it has."""
+    lost = free_columns(branch.projection) | {
+        ref for ref in mentioned(branch.instant) if ref.scan not in range_variables(branch.block)
+    }
+    if lost:
+        names = ", ".join(sorted(f"{ref.scan}.{ref.column}" for ref in lost))
+        raise DerivationError(f"a branch names columns that it does not have: {names}")
+    return branch
 
 
 def _blocks(relation: Relation) -> list[_Block]:
@@ -146,8 +158,13 @@ def merged_predicate(predicate: Predicate) -> Predicate:
 def _apart(body: Relation) -> Iterator[Relation]:
     """The blocks of a subquery's body; they stand beside one another, so that none shares a range variable."""
     taken: set[str] = set()
-    for part in _blocks(body):
+    for position, part in enumerate(_blocks(body)):
         found = part.relation
-        names = {alias: f"{alias}_or{len(taken)}" for alias in range_variables(found) if alias in taken}
-        taken.update(range_variables(found))
-        yield rename(found, names)
+        names: dict[str, str] = {}
+        for alias in range_variables(found):
+            name = alias
+            while name in taken:
+                name = f"{alias}_or{position}" if name == alias else f"{name}_"
+            taken.add(name)
+            names[alias] = name
+        yield rename(found, {alias: name for alias, name in names.items() if alias != name})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.algebra.relation import Query, Values
-from weft.algebra.scalar import Scalar, children
+from weft.algebra.relation import Project, Query, Union, Values, attributes
+from weft.algebra.scalar import ColumnRef, Scalar, children
 from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import SqlError
 
@@ -18,6 +18,8 @@ MOST_DRIVERS: Final = 64
 _APART: Final = "Take it apart into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
 """Operators within operators of one expression."""
+LARGEST: Final = 2_000
+"""Operators and columns of one expression: derived tables on one another may double it with each level."""
 
 
 def within_limits(query: Query) -> None:
@@ -25,7 +27,31 @@ def within_limits(query: Query) -> None:
     constants = sum(1 for part in walk(query) if isinstance(part, Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
-    _at_most(max(map(_depth, scalars(query))), DEEPEST, "operators within one another in one expression")
+    _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "operators within one another in one expression")
+    _at_most(_written_out(query), LARGEST, "operators and columns in one expression, derived tables written out")
+
+
+def _written_out(query: Query) -> int:
+    """The most parts that an expression has once derived relations' columns are replaced by what they stand for."""
+    parts: dict[ColumnRef, int] = {}
+
+    def count(scalar: Scalar) -> int:
+        if isinstance(scalar, ColumnRef):
+            return parts.get(scalar, 1)
+        return 1 + sum(map(count, children(scalar)))
+
+    most = 0
+    for node in reversed(list(walk(query))):  # what a relation is over comes after it, and is looked at before it
+        match node:
+            case Project(outputs=outputs):
+                parts |= {ref: count(out.value) for ref, out in zip(attributes(node), outputs, strict=True)}
+                most = max(most, *(parts[ref] for ref in attributes(node)))
+            case Union(inputs=inputs):
+                by_place = zip(*(map(count, attributes(part)) for part in inputs), strict=True)
+                parts |= {ref: max(same) for ref, same in zip(attributes(node), by_place, strict=True)}
+            case _:
+                continue
+    return max([most, *map(count, scalars(query))], default=0)
 
 
 def _at_most(count: int, most: int, what: str) -> None:

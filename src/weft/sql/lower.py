@@ -35,7 +35,7 @@ from weft.algebra.schema import INTERVAL, NULL, Column, DataType, TableSchema
 from weft.errors import SqlError
 from weft.sql.functions import common
 from weft.sql.limits import within_limits
-from weft.sql.lower_from import lower_from, plain_name, stars
+from weft.sql.lower_from import lower_from, named, plain_name, stars
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.parse import parse
@@ -87,7 +87,7 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
         case exp.Subquery():
             only(node, "this", "alias", "with_")
             _with(node, scope)
-            return lower_rows(node.this, scope, alias, columns)
+            return lower_rows(node.this, scope.inner(), alias, columns)
         case exp.Select() if (values := _bare_values(node)) is not None:
             return _values(values, scope, alias, columns)
         case exp.Select():
@@ -106,9 +106,8 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
 def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) -> tuple[Output, ...]:
     if not columns:
         return outputs
-    if len(columns) != len(outputs):
-        raise SqlError(f"{len(columns)} names for {len(outputs)} columns", where=place(node))
-    return tuple(Output(name, output.value) for name, output in zip(columns, outputs, strict=True))
+    names = named(columns, len(outputs), node)
+    return tuple(Output(name, output.value) for name, output in zip(names, outputs, strict=True))
 
 
 def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, ...]]:
@@ -148,17 +147,8 @@ def _with(node: exp.Expr, scope: Scope) -> None:
             raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
         inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
         scope.shared[alias.name.lower()] = Shared(
-            _constants(cte.this), tuple(name.name for name in alias.args.get("columns") or ()), inside
+            cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside
         )
-
-
-def _constants(query: exp.Expr) -> exp.Expr:
-    """VALUES as a query of its own, which the parser reads as SELECT * FROM VALUES."""
-    source = query.args.get("from_")
-    if isinstance(query, exp.Select) and source is not None and isinstance(source.this, exp.Values):
-        star = query.expressions[0]
-        return source.this if isinstance(star, exp.Star) and not star.meta.get("start") else query
-    return query
 
 
 def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> Source:
@@ -222,9 +212,7 @@ def _values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) 
     width = len(rows[0])
     if any(len(row) != width for row in rows):
         raise SqlError("the rows of VALUES have not all as many columns", where=place(node))
-    names = list(columns) or [f"col{number}" for number in range(1, width + 1)]
-    if len(names) != width:
-        raise SqlError(f"{len(names)} names for {width} columns", where=place(node))
+    names = named(columns or [f"col{number}" for number in range(1, width + 1)], width, node)
     kinds = []
     for number, name in enumerate(names):
         try:
@@ -257,6 +245,8 @@ def _bare_values(select: exp.Select) -> exp.Values | None:
 
 def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
     items = node.expressions if isinstance(node, exp.Tuple) else [node]
+    if not items:
+        raise refuse("an empty row of VALUES", node, "it has no column")
     values = tuple(lower_scalar(item, scope.inner(lateral=False)) for item in items)
     if any(mentions_now(value) for value in values):
         raise refuse("NOW() in VALUES", node, "the row would be a new one every microsecond")
@@ -264,6 +254,8 @@ def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
 
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
+    if not select.expressions:
+        raise refuse("SELECT without columns", select, "it says nothing of what is wanted", "Write SELECT * FROM …")
     outputs: list[Output] = []
     for item in select.expressions:
         outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
@@ -309,6 +301,8 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
         return lower_rows(node, inner, "sub")
     _with(node, inner)
     body = _from_and_where(node, inner)
+    if not node.expressions:
+        raise refuse("SELECT without columns", node, "Spark does not take it", "Write SELECT 1 FROM …")
     for item in node.expressions:
         if not isinstance(item, exp.Star) and not (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             lower_scalar(item.unalias(), inner)

@@ -22,18 +22,20 @@ from weft.algebra.relation import (
     Source,
     conjunction,
 )
-from weft.algebra.scalar import Call, call
+from weft.algebra.scalar import Call, ColumnRef, call
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.places import place
 from weft.sql.refusal import only, refuse
-from weft.sql.scope import RESULTS, Scope, Variable
+from weft.sql.scope import RESULTS, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
 """``lower.lower_rows``, which FROM and a query's other parts need of one another."""
 
 _INNER: Final = ("", "INNER", "CROSS")
+RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
+"""Names of columns that Weft itself adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
 
 
@@ -68,8 +70,14 @@ def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows:
     source = _source(join.this, scope, rows)
     if join.args.get("on") is not None:
         conditions.append(lower_predicate(join.args["on"], True, scope))
+    (alias,) = set(scope.variables) - set(before.variables)
+    using = {}
     for column in join.args.get("using") or ():
-        conditions.append(_using(column, before, scope, Variable.of(source), merge=True))
+        condition, left, owners = _using(column, before, Variable.of(source))
+        conditions.append(condition)
+        using[column.name.lower()] = Merged(left, owners | {alias})
+    # As Spark has it: what the last USING names comes first.
+    scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
     return source
 
 
@@ -80,18 +88,18 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate
     source = _source(join.this, beside, rows)
     on = join.args.get("on")
     demanded = lower_predicate(on, True, beside) if on is not None else TRUE
-    using = [_using(c, scope, scope, Variable.of(source), merge=False) for c in join.args.get("using") or ()]
+    using = [_using(column, scope, Variable.of(source))[0] for column in join.args.get("using") or ()]
     body = Select(source, conjunction(demanded, *using))
     return Exists(body) if kind == "SEMI" else NotExists(body)
 
 
-def _using(column: exp.Expr, before: Scope, scope: Scope, right: Variable, *, merge: bool) -> Predicate:
-    left, own = before.owners(column.name, column), right.find(column.name)
-    if left is None or own is None:
+def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[Predicate, ColumnRef, frozenset[str]]:
+    """That both sides have the same; the left side's column, and whose it is."""
+    found, own = before.owners(column.name, column), right.find(column.name)
+    if found is None or own is None:
         raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column))
-    if merge:
-        scope.merged[column.name.lower()] = left
-    return Plain(Call("=", comparable(left, own, column), call("=").type))
+    left, owners = found
+    return Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
@@ -152,9 +160,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
 
 def _renamed(relation: Source, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
     refs = Variable.of(relation).listed
-    if len(columns) != len(refs):
-        raise SqlError(f"{len(columns)} names for {len(refs)} columns", where=place(node))
-    outputs = tuple(Output(name, ref) for name, ref in zip(columns, refs, strict=True))
+    outputs = tuple(Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True))
     return Project(relation, scope.fresh(alias), outputs)
 
 
@@ -166,26 +172,45 @@ def plain_name(alias: exp.Expr) -> None:
 
 
 def stars(item: exp.Expr, scope: Scope) -> list[Output]:
-    """The columns that ``*`` or ``alias.*`` stands for; of any other item none."""
+    """The columns that ``*`` or ``alias.*`` stands for, those of USING once and first; of any other item none."""
     if isinstance(item, exp.Star):
         only(item)
         if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
             raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
-        chosen = list(scope.variables.values())
+        merged = [each.ref for each in scope.merged.values()]
+        found = [
+            *merged,
+            *(ref for alias, variable in scope.variables.items() for ref in _others(alias, variable, scope)),
+        ]
     elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
         only(item.this)
         variable = scope.variables.get(item.table.lower())
         if variable is None:
             raise SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
-        chosen = [variable]
+        found = list(variable.listed)
     else:
         return []
-    outputs, merged = [], set()
-    for variable in chosen:
-        for ref in variable.listed:
-            if ref.column.lower() in scope.merged:
-                if ref.column.lower() in merged:
-                    continue
-                merged.add(ref.column.lower())
-            outputs.append(Output(ref.column, ref))
-    return outputs
+    for ref in found:
+        if ref.column.lower() in RESERVED:
+            raise refuse(f"the column name {ref.column!r}", item, "it is one of Weft's own", "Write the columns out.")
+    return [Output(ref.column, ref) for ref in found]
+
+
+def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
+    """A range variable's columns but for those that USING has merged."""
+    merged = {name for name, each in scope.merged.items() if alias in each.aliases}
+    return [ref for ref in variable.listed if ref.column.lower() not in merged]
+
+
+def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]:
+    """Names given to a derived table's columns; raises SqlError for other numbers, doubles, and names of Weft's own."""
+    if len(columns) != width:
+        raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
+    seen: set[str] = set()
+    for name in columns:
+        if name.startswith("_"):
+            raise refuse(f"the column name {name!r}", node, "names that begin with _ are Weft's own", "Choose another.")
+        if name.lower() in seen:
+            raise SqlError(f"two columns are named {name!r}", where=place(node), hint="Choose another name for one.")
+        seen.add(name.lower())
+    return tuple(columns)

@@ -265,9 +265,10 @@ def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int
 
 
 def item(output: Output) -> str:
-    """An output with its name, where the name is not the column's own."""
-    text, label = scalar(output.value), name(output.name)
-    return text if text.split(".")[-1] == label else f"{text} AS {label}"
+    """An output with its name, which a column that has it already need not be given."""
+    value = output.value
+    named = isinstance(value, ColumnRef) and value.column == output.name
+    return scalar(value) if named else f"{scalar(value)} AS {name(output.name)}"
 
 
 def _source(source: Source, views: Views, depth: int) -> str:

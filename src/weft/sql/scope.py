@@ -87,6 +87,14 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Merged:
+    """A column of USING: one column of several range variables, given as the first one's."""
+
+    ref: ColumnRef
+    aliases: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Context:
     """What the whole of a text shares: the tables, the names given out, and how a subquery is lowered."""
 
@@ -114,7 +122,7 @@ class Scope:
     context: Context
     parent: Scope | None = None
     variables: dict[str, Variable] = field(default_factory=dict)
-    merged: dict[str, ColumnRef] = field(default_factory=dict)
+    merged: dict[str, Merged] = field(default_factory=dict)
     shared: dict[str, Shared] = field(default_factory=dict)
     lateral: bool = True
     """Whether the range variables of ``parent`` can be named; a derived table sees its CTEs only."""
@@ -163,16 +171,20 @@ class Scope:
         shown = f"{column.table}.{column.name}" if column.table else column.name
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=self._hint(column))
 
-    def owners(self, name: str, node: exp.Expr) -> ColumnRef | None:
-        """The column of that name in this SELECT's FROM; raises SqlError where several have it."""
-        if name.lower() in self.merged:
-            return self.merged[name.lower()]
-        found = {alias: ref for alias, variable in self.variables.items() if (ref := variable.find(name))}
+    def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
+        """The column of that name in this SELECT's FROM, and whose it is; raises SqlError where several have it."""
+        merged = self.merged.get(name.lower())
+        found = {
+            frozenset((alias,)): ref
+            for alias, variable in self.variables.items()
+            if not (merged and alias in merged.aliases) and (ref := variable.find(name))
+        }
+        if merged:
+            found[merged.aliases] = merged.ref
         if len(found) > 1:
-            raise SqlError(
-                f"{name!r} is in {', '.join(found)}", where=place(node), hint="Write which one: alias.column."
-            )
-        return next(iter(found.values()), None)
+            shown = ", ".join(sorted(" with ".join(sorted(aliases)) for aliases in found))
+            raise SqlError(f"{name!r} is in {shown}", where=place(node), hint="Write which one: alias.column.")
+        return next(((ref, aliases) for aliases, ref in found.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
         """The columns, of this SELECT and those around it, that hold a row's start: they are never NULL."""
@@ -185,7 +197,7 @@ class Scope:
             if not qualifier:
                 found = scope.owners(name, column)
                 if found is not None:
-                    return found
+                    return found[0]
             elif qualifier.lower() in scope.variables:
                 return scope.variables[qualifier.lower()].find(name)
         return None

@@ -70,3 +70,18 @@ WHERE d.id IN (SELECT d.id FROM users u WHERE u.name = d.sender)
 -- VALUES as an arm of UNION, and in WITH
 WITH wanted(name) AS (VALUES ('alice'), ('bob'))
 SELECT u.name FROM users u WHERE u.name IN (SELECT w.name FROM wanted w UNION ALL VALUES ('carol'))
+
+-- a derived table's column in the list of a subquery
+SELECT d.k FROM (SELECT sender AS k FROM msgs) AS d WHERE d.k IN (SELECT d.k FROM users AS u WHERE u.active)
+
+-- columns of USING come first
+SELECT * FROM (SELECT age, name FROM users) AS a JOIN staff AS b USING (name)
+
+-- parentheses around a union
+SELECT name FROM users WHERE EXISTS ((SELECT 1 FROM msgs) UNION (SELECT 1 FROM staff))
+
+-- VALUES on one side
+SELECT name FROM users UNION VALUES ('nobody')
+
+-- a sum named like one of its columns
+SELECT a.age + a.age AS age FROM users AS a

@@ -57,3 +57,11 @@ def test_deep_nesting_is_refused_soon(depth: int, begin: str) -> None:
 def test_what_people_nest_is_taken_and_its_text_is_bounded(depth: int, begin: str) -> None:
     found = plan(nested(depth, begin), TABLES)
     assert sum(len(for_one(event, found.values, {}, whole=False).sql) for event in found.branches) < 100_000
+
+
+def test_expressions_that_double_with_each_level_are_refused() -> None:
+    text = "SELECT age AS k FROM users"
+    for level in range(25):
+        text = f"SELECT d{level}.k + d{level}.k AS k FROM ({text}) AS d{level}"
+    with pytest.raises(SqlError, match="derived tables written out"):
+        plan(text, TABLES)

@@ -89,6 +89,32 @@ OUTSIDE = {
     "VALUES of unequal rows": ("SELECT * FROM VALUES (1), (1, 2) AS v(a)", "VALUES", "as many", None),
     "VALUES of NULLs": ("SELECT * FROM VALUES (NULL) AS v(a)", "NULLs", "CAST", None),
     "names for other columns": ("SELECT * FROM (SELECT msgid FROM msgs) AS d(a, b)", "2 names for 1 columns", "", None),
+    "no columns": ("SELECT FROM msgs", "SELECT without columns", "SELECT *", None),
+    "no columns in EXISTS": (
+        "SELECT msgid FROM msgs WHERE EXISTS (SELECT FROM users)",
+        "without columns",
+        "SELECT 1",
+        None,
+    ),
+    "an empty row": ("VALUES ()", "an empty row", "no column", None),
+    "a name of Weft's for a derived column": (
+        "SELECT * FROM (SELECT msgid FROM msgs) AS q(_instant)",
+        "'_instant'",
+        "own",
+        None,
+    ),
+    "one name for two derived columns": (
+        "SELECT q.a FROM (SELECT msgid, ts FROM msgs) AS q(a, a)",
+        "'a'",
+        "another",
+        None,
+    ),
+    "USING beside another owner": (
+        "SELECT name FROM users a JOIN staff b USING (name) JOIN users c ON c.age = a.age",
+        "'name' is in a with b, c",
+        "alias.column",
+        None,
+    ),
     "USING of several owners": (
         "SELECT a.age FROM users a JOIN users b ON TRUE JOIN staff c USING (name)",
         "'name' is in a, b",

@@ -1,6 +1,7 @@
 """Constant rows: there since time began, at t0, and for ever (design section 2).
 
-Every other instant is t0 or later, so that ``at`` asks for nothing.
+Every instant is t0 or later, so that ``at`` asks for nothing; just before an instant they are there if it is later
+than t0.
 
 >>> from weft.algebra.scalar import Literal
 >>> from weft.algebra.schema import INT, Column
@@ -13,15 +14,15 @@ when time begins: :t0
 from __future__ import annotations
 
 from weft.algebra.event import Driver, Event, Instant
-from weft.algebra.relation import Values
-from weft.algebra.scalar import TIME_START
+from weft.algebra.relation import Plain, Relation, Select, Values
+from weft.algebra.scalar import TIME_START, call
 from weft.derivation.replay.rules import at, ends, starts
 
 
 @at.register(Values)
-def at_values(values: Values, instant: Instant) -> Values:
-    """All of them, at any instant."""
-    return values
+def at_values(values: Values, instant: Instant) -> Relation:
+    """All of them, at any instant; just before s only where time had begun by then."""
+    return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 
 @starts.register(Values)

@@ -18,7 +18,7 @@ Answer = dict[int, frozenset[Row]]
 
 @dataclass(frozen=True)
 class Reference:
-    """The answers at every instant -1 … LAST; time begins at 0, so that there is nothing before, constant rows neither."""
+    """The answers at every instant -1 … LAST; time begins at 0: there is nothing before, constant rows neither."""
 
     answers: Answer
 

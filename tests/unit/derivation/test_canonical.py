@@ -72,6 +72,14 @@ def test_a_constant_that_does_not_fit_stays(digits: tuple[int, int]) -> None:
             "NOW() > ts - INTERVAL 3 DAYS AND NOW() > ts + INTERVAL 5 DAYS",
         ),
         (
+            "NOW() > ts + INTERVAL 1 DAY AND NOW() > ts + INTERVAL 0 DAYS",
+            "NOW() > ts + INTERVAL 0 DAYS AND NOW() > ts + INTERVAL 5 DAYS",
+        ),
+        (
+            "NOW() > ts + INTERVAL 1 DAY AND NOW() > ts + INTERVAL -1 DAYS",
+            "NOW() > ts + INTERVAL -3 DAYS AND NOW() > ts + INTERVAL 5 DAYS",
+        ),
+        (
             "EXISTS (SELECT * FROM msgs WHERE sender = name) AND EXISTS (SELECT * FROM staff WHERE room = users.name)",
             "EXISTS (SELECT * FROM staff WHERE room = users.name) AND EXISTS (SELECT * FROM msgs WHERE sender = name)",
         ),

@@ -39,7 +39,8 @@ from weft.runtime import session
 spark = session.spark_session(Path(sys.argv[1]))
 print(session._running.gateway.proc.pid, flush=True)
 try:
-    spark.sql("SELECT count(*) FROM range(1000000) a JOIN range(1000000) b ON a.id + b.id % 7 < 0").collect()
+    with session.plain_errors("counting"):
+        spark.sql("SELECT count(*) FROM range(1000000) a JOIN range(1000000) b ON a.id + b.id % 7 < 0").collect()
 except KeyboardInterrupt:
     print("stopped", flush=True)
 """

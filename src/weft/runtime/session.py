@@ -269,13 +269,16 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def plain_errors(doing: str) -> Iterator[None]:
     """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
 
-    Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.
+    Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.  Ctrl-C
+    stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its place.
     """
     try:
         yield
     except WeftError:
         raise
     except spark_errors() as problem:
+        if interrupted(problem):
+            raise KeyboardInterrupt from None
         told = str(problem)
         if "ConcurrentTransaction" in told:
             raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
@@ -285,6 +288,12 @@ def plain_errors(doing: str) -> Iterator[None]:
                 f"Spark's JVM ended while {doing}", where=where, hint="run the command again"
             ) from None
         raise ExecutionError(f"Spark failed while {doing}: {root_cause(problem)}", where=where) from problem
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an error was raised while Ctrl-C was being handled."""
+    before = error.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
 
 
 def root_cause(error: Exception) -> str:

@@ -20,37 +20,31 @@ from weft.algebra.relation import And, Or, Predicate, conjunction, disjunction
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(And)
 def at_and(both: And, instant: Instant) -> Predicate:
     """All of it at s."""
     return conjunction(*(at(item, instant) for item in both.items))
 
 
-@at.register(Or)
 def at_or(either: Or, instant: Instant) -> Predicate:
     """Any of it at s."""
     return disjunction(*(at(item, instant) for item in either.items))
 
 
-@starts.register(And)
 def starts_of_and(both: And) -> tuple[Event, ...]:
     """Each part's starts while the others are true."""
     return _meanwhile(both, starts, before=False)
 
 
-@ends.register(And)
 def ends_of_and(both: And) -> tuple[Event, ...]:
     """Each part's ends while the others were true."""
     return _meanwhile(both, ends, before=True)
 
 
-@starts.register(Or)
 def starts_of_or(either: Or) -> tuple[Event, ...]:
     """Each part's starts."""
     return tuple(event for item in either.items for event in starts(item))
 
 
-@ends.register(Or)
 def ends_of_or(either: Or) -> tuple[Event, ...]:
     """Each part's ends."""
     return tuple(event for item in either.items for event in ends(item))
@@ -62,3 +56,11 @@ def _meanwhile(both: And, turns: Callable[[Predicate], tuple[Event, ...]], *, be
         others = conjunction(*both.items[:position], *both.items[position + 1 :])
         events += [event.where(at(others, Instant(event.instant, before))) for event in turns(item)]
     return tuple(events)
+
+
+at.register(And, at_and)
+starts.register(And, starts_of_and)
+ends.register(And, ends_of_and)
+at.register(Or, at_or)
+starts.register(Or, starts_of_or)
+ends.register(Or, ends_of_or)

@@ -15,19 +15,21 @@ from weft.algebra.relation import Distinct
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Distinct)
 def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
     """The input's rows at s, each once."""
     return Distinct(at(distinct.input, instant))
 
 
-@starts.register(Distinct)
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
     """The input's starts: a second witness of a row that is there gives it once more, which the ledger knows."""
     return starts(distinct.input)
 
 
-@ends.register(Distinct)
 def ends_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
     """The input's ends."""
     return ends(distinct.input)
+
+
+at.register(Distinct, at_distinct)
+starts.register(Distinct, starts_of_distinct)
+ends.register(Distinct, ends_of_distinct)

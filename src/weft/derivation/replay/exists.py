@@ -19,19 +19,16 @@ from weft.algebra.relation import Exists
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Exists)
 def at_exists(exists: Exists, instant: Instant) -> Exists:
     """EXISTS over the body's rows at s."""
     return Exists(at(exists.body, instant))
 
 
-@starts.register(Exists)
 def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
     """The body's starts."""
     return tuple(inside(event, "EXISTS") for event in starts(exists.body))
 
 
-@ends.register(Exists)
 def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
     """The body's ends; another row of it may remain."""
     return tuple(inside(event, "EXISTS") for event in ends(exists.body))
@@ -40,3 +37,8 @@ def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
 def inside(event: Event, name: str) -> Event:
     """The event, its driver one subquery further in."""
     return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))
+
+
+at.register(Exists, at_exists)
+starts.register(Exists, starts_of_exists)
+ends.register(Exists, ends_of_exists)

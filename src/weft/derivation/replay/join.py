@@ -22,19 +22,16 @@ from weft.algebra.relation import Join, Relation
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Join)
 def at_join(join: Join, instant: Instant) -> Join:
     """The join of the inputs' rows at s."""
     return Join(tuple(at(part, instant) for part in join.inputs))
 
 
-@starts.register(Join)
 def starts_of_join(join: Join) -> tuple[Event, ...]:
     """Each input's starts, with the others' rows at that instant."""
     return _met(join, starts, before=False)
 
 
-@ends.register(Join)
 def ends_of_join(join: Join) -> tuple[Event, ...]:
     """Each input's ends, with the others' rows just before that instant."""
     return _met(join, ends, before=True)
@@ -50,3 +47,8 @@ def _met(join: Join, turns: Callable[[Relation], tuple[Event, ...]], *, before: 
             beside = tuple(at(other, instant) for other in reversed(others))
             events.append(event.over(Join((*beside, event.relation))))
     return tuple(events)
+
+
+at.register(Join, at_join)
+starts.register(Join, starts_of_join)
+ends.register(Join, ends_of_join)

@@ -28,19 +28,16 @@ from weft.derivation.replay.exists import inside
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(NotExists)
 def at_not_exists(absent: NotExists, instant: Instant) -> NotExists:
     """NOT EXISTS over the body's rows at s."""
     return NotExists(at(absent.body, instant))
 
 
-@starts.register(NotExists)
 def starts_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
     """Where the last row that blocks ends: no other blocks at that instant."""
     return _unblocked(absent, ends, before=False)
 
 
-@ends.register(NotExists)
 def ends_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
     """Where the first row that blocks begins: none did just before."""
     return _unblocked(absent, starts, before=True)
@@ -61,3 +58,8 @@ def witness(body: Relation) -> Relation:
     own the first would be captured by the second.  Names only grow longer, so nested copies stay apart.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
+
+
+at.register(NotExists, at_not_exists)
+starts.register(NotExists, starts_of_not_exists)
+ends.register(NotExists, ends_of_not_exists)

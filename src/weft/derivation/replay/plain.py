@@ -7,14 +7,16 @@ from weft.algebra.relation import Plain
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Plain)
 def at_plain(plain: Plain, instant: Instant) -> Plain:
     """The condition itself."""
     return plain
 
 
-@starts.register(Plain)
-@ends.register(Plain)
 def turns_of_plain(plain: Plain) -> tuple[Event, ...]:
     """None."""
     return ()
+
+
+at.register(Plain, at_plain)
+starts.register(Plain, turns_of_plain)
+ends.register(Plain, turns_of_plain)

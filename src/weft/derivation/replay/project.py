@@ -21,19 +21,16 @@ from weft.algebra.schema import TIMESTAMP
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Project)
 def at_project(project: Project, instant: Instant) -> Project:
     """The projection of the input's rows at s."""
     return replace(project, input=at(project.input, instant))
 
 
-@starts.register(Project)
 def starts_of_project(project: Project) -> tuple[Event, ...]:
     """The input's starts."""
     return projected(starts(project.input), project.alias, project.outputs)
 
 
-@ends.register(Project)
 def ends_of_project(project: Project) -> tuple[Event, ...]:
     """The input's ends; the row may still be there by another witness."""
     return projected(ends(project.input), project.alias, project.outputs)
@@ -49,3 +46,8 @@ def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) 
         )
         for event in events
     )
+
+
+at.register(Project, at_project)
+starts.register(Project, starts_of_project)
+ends.register(Project, ends_of_project)

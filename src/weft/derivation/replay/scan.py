@@ -34,7 +34,6 @@ def not_ended(end: Scalar, instant: Instant) -> Predicate:
     return Plain(call("<=" if instant.before else "<", instant.s, end))
 
 
-@at.register(Scan)
 def at_scan(scan: Scan, instant: Instant) -> Select:
     """The rows whose life holds s; an end that is NULL is still open (design section 1)."""
     alive = begun(scan.start, instant)
@@ -44,16 +43,19 @@ def at_scan(scan: Scan, instant: Instant) -> Select:
     return Select(scan, alive)
 
 
-@starts.register(Scan)
 def starts_of_scan(scan: Scan) -> tuple[Event, ...]:
     """Each row, at its start."""
     return (Event(Driver("arrival", scan.start, scan), scan),)
 
 
-@ends.register(Scan)
 def ends_of_scan(scan: Scan) -> tuple[Event, ...]:
     """Each row that ended, at its end."""
     if scan.table.end is None:
         return ()
     end = scan.ref(scan.table.end)
     return (Event(Driver("departure", end, scan), scan).where(Plain(call("is not null", end))),)
+
+
+at.register(Scan, at_scan)
+starts.register(Scan, starts_of_scan)
+ends.register(Scan, ends_of_scan)

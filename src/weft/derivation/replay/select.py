@@ -23,19 +23,16 @@ from weft.algebra.relation import Join, Predicate, Relation, Select
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Select)
 def at_select(select: Select, instant: Instant) -> Select:
     """The input's rows at s of which the predicate is true at s."""
     return Select(at(select.input, instant), at(select.predicate, instant))
 
 
-@starts.register(Select)
 def starts_of_select(select: Select) -> tuple[Event, ...]:
     """The input's starts that pass, and the rows there are when the predicate becomes true."""
     return _passed(select, starts, before=False)
 
 
-@ends.register(Select)
 def ends_of_select(select: Select) -> tuple[Event, ...]:
     """The input's ends that had passed, and the rows there were when the predicate ceased."""
     return _passed(select, ends, before=True)
@@ -49,3 +46,8 @@ def _passed(
         rows = at(select.input, Instant(event.instant, before))
         events.append(event.over(Join((rows, event.relation))))
     return tuple(events)
+
+
+at.register(Select, at_select)
+starts.register(Select, starts_of_select)
+ends.register(Select, ends_of_select)

@@ -20,37 +20,39 @@ from weft.derivation.replay.rules import at, ends, starts
 from weft.derivation.replay.scan import begun, not_ended
 
 
-@at.register(NowFrom)
 def at_now_from(since: NowFrom, instant: Instant) -> Predicate:
     """c <= s."""
     return begun(since.threshold, instant)
 
 
-@at.register(NowBefore)
 def at_now_before(until: NowBefore, instant: Instant) -> Predicate:
     """s < d."""
     return not_ended(until.threshold, instant)
 
 
-@starts.register(NowFrom)
 def starts_of_now_from(since: NowFrom) -> tuple[Event, ...]:
     """c."""
     return (Event(Driver("now_from", since.threshold), UNIT),)
 
 
-@ends.register(NowFrom)
 def ends_of_now_from(since: NowFrom) -> tuple[Event, ...]:
     """None: NOW only grows."""
     return ()
 
 
-@starts.register(NowBefore)
 def starts_of_now_before(until: NowBefore) -> tuple[Event, ...]:
     """None: it holds from the beginning of time."""
     return ()
 
 
-@ends.register(NowBefore)
 def ends_of_now_before(until: NowBefore) -> tuple[Event, ...]:
     """d."""
     return (Event(Driver("now_before", until.threshold), UNIT),)
+
+
+at.register(NowFrom, at_now_from)
+starts.register(NowFrom, starts_of_now_from)
+ends.register(NowFrom, ends_of_now_from)
+at.register(NowBefore, at_now_before)
+starts.register(NowBefore, starts_of_now_before)
+ends.register(NowBefore, ends_of_now_before)

@@ -22,19 +22,16 @@ from weft.derivation.replay.project import projected
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Union)
 def at_union(union: Union, instant: Instant) -> Union:
     """The union of the inputs' rows at s."""
     return Union(union.alias, tuple(at(part, instant) for part in union.inputs))
 
 
-@starts.register(Union)
 def starts_of_union(union: Union) -> tuple[Event, ...]:
     """Each input's starts."""
     return _all(union, starts)
 
 
-@ends.register(Union)
 def ends_of_union(union: Union) -> tuple[Event, ...]:
     """Each input's ends."""
     return _all(union, ends)
@@ -47,3 +44,8 @@ def _all(union: Union, turns: Callable[[Relation], tuple[Event, ...]]) -> tuple[
         outputs = tuple(Output(name, ref) for name, ref in zip(names, attributes(part), strict=True))
         events += projected(turns(part), union.alias, outputs)
     return tuple(events)
+
+
+at.register(Union, at_union)
+starts.register(Union, starts_of_union)
+ends.register(Union, ends_of_union)

@@ -19,19 +19,21 @@ from weft.algebra.scalar import TIME_START, call
 from weft.derivation.replay.rules import at, ends, starts
 
 
-@at.register(Values)
 def at_values(values: Values, instant: Instant) -> Relation:
     """All of them, at any instant; just before s only where time had begun by then."""
     return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 
-@starts.register(Values)
 def starts_of_values(values: Values) -> tuple[Event, ...]:
     """All of them, when time begins."""
     return (Event(Driver("beginning", TIME_START), values),)
 
 
-@ends.register(Values)
 def ends_of_values(values: Values) -> tuple[Event, ...]:
     """None: they never end."""
     return ()
+
+
+at.register(Values, at_values)
+starts.register(Values, starts_of_values)
+ends.register(Values, ends_of_values)

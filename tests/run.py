@@ -1,9 +1,10 @@
 """Runs the checks and tests in stages and ends with one line for all of them.
 
-    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples oracle spark mutation
 
-A stage that fails does not keep the next from running: one run tells everything.  The Spark stage is one process,
-since a session takes seconds to start and two of them fight for two cores.
+``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
+tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
+cores.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import mutation
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -76,14 +79,36 @@ def _read(report: Path) -> dict[str, int]:
     return {"passed": totals["tests"] - bad - totals["skipped"], "failed": bad, "skipped": totals["skipped"]}
 
 
+def mutants() -> dict[str, int]:
+    """Runs the mutation tests, away from the tree; how many folders kill enough of theirs, and how many do not."""
+    print("== mutation", flush=True)
+    with TemporaryDirectory() as folder:
+        return mutation.run(Path(folder))
+
+
+def stage_counts(stage: str, *, long: bool) -> dict[str, int]:
+    """Runs one stage of any kind; its counts."""
+    match stage:
+        case "lint":
+            return lint()
+        case "mutation":
+            return mutants()
+        case _:
+            return tests(stage, long=long)
+
+
 def main(arguments: list[str]) -> int:
     """Runs the stages asked for; 0 where nothing failed."""
     long = "--long" in arguments
-    chosen = [name for name in arguments if not name.startswith("--")] or ["lint", *STAGES]
+    chosen = [name for name in arguments if not name.startswith("--")] or [
+        "lint",
+        *STAGES,
+        *(("mutation",) if long else ()),
+    ]
     began = time.monotonic()
     total = {"passed": 0, "failed": 0, "skipped": 0}
     for stage in chosen:
-        for kind, count in (lint() if stage == "lint" else tests(stage, long=long)).items():
+        for kind, count in stage_counts(stage, long=long).items():
             total[kind] += count
     words = ", ".join(f"{total[kind]} {kind}" for kind in ("failed", "passed", "skipped") if total[kind])
     print(f"===== {words} in {time.monotonic() - began:.2f}s =====")

@@ -3,27 +3,15 @@ latter."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
+from golden.texts import FILES, HERE, queries
 from netnews import TABLES
 from weft.errors import SqlError
 from weft.planning.plan import Plan, for_one, plan
 from weft.sql.outline import driver, outline
-
-HERE = Path(__file__).parent
-FILES = sorted((HERE / "queries").glob("*.sql"))
-
-
-def queries(path: Path) -> list[tuple[str, str]]:
-    """(title, text) of each query of a file: a title is a comment after an empty line."""
-    found = []
-    for part in re.split(r"\n\n(?=-- )", path.read_text().strip()):
-        title, _, text = part.partition("\n")
-        found.append((title.removeprefix("-- "), text.strip()))
-    return found
 
 
 def shown(title: str, text: str) -> str:

@@ -1,0 +1,48 @@
+"""What ``weft explain`` says of the golden queries in words: why each answer appears, what a tick reads, and what a
+person should know; ``make bless`` rewrites.  The SQL of the branches is held beside it (``test_golden.py``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from golden.texts import FILES, HERE, queries
+from netnews import TABLES
+from weft.planning.explain import BranchText, Explanation, explain
+from weft.planning.plan import plan
+
+
+def shown(title: str, text: str) -> str:
+    """Everything that is said of a query."""
+    found = explain(plan(text, TABLES))
+    parts = [
+        f"==== {title}\n\n{text}\n",
+        *(f"{name} {type_} = {value}" for name, type_, value in found.parameters),
+        *(f"column {name} {type_}" for name, type_ in found.columns),
+        f"{'closed' if found.closed else 'not closed'}: {found.closed_reason}",
+        f"time {'can' if found.time_driven else 'cannot'} make answers, rows {lasting(found)}",
+        *(f"at first {branch(each)}" for each in found.first if found.closed),
+        *(f"when {branch(each)}" for each in found.later),
+        *(f"{view.name}: {view.sql}" for view in found.views),
+        *(f"{note.level}: {note.text}" for note in found.notes),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def lasting(found: Explanation) -> str:
+    return "stay" if found.lasting else "may leave"
+
+
+def branch(each: BranchText) -> str:
+    return f"{each.why} ({each.driver} of {each.table or 'nothing'})"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "refused"], ids=lambda path: path.stem)
+def test_what_explain_says(path: Path, bless: bool) -> None:
+    found = "\n".join(shown(title, text) for title, text in queries(path))
+    expected = HERE / "expected" / "explained" / f"{path.stem}.txt"
+    if bless:
+        expected.parent.mkdir(exist_ok=True)
+        expected.write_text(found)
+    assert found == expected.read_text(), "run `make bless`, and read the difference"

@@ -1,0 +1,89 @@
+"""Mutation tests: the derivation and the planning are changed a little, thousands of times; a test should notice each.
+
+    python tests/mutation.py FOLDER [PATTERN ...]
+
+``FOLDER`` takes a copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml says on what); it stays, so
+that a run can go on, and ``mutmut show NAME`` in it shows a mutant.  A pattern (``weft.planning*``) chooses among them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+ROOT = Path(__file__).resolve().parent.parent
+MUTMUT = Path(sys.executable).parent / "mutmut"
+LEAST: Final = 0.85
+"""The share of a folder's mutants that the tests have to kill."""
+COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
+KILLED: Final = frozenset({"killed", "timeout", "segfault"})
+UNTRIED: Final = frozenset({"not checked", "skipped"})
+_RESULT: Final = re.compile(r"\s*(?P<name>weft\.\S+): (?P<state>.+)")
+
+
+def run(folder: Path, *patterns: str) -> dict[str, int]:
+    """Makes the mutants in ``folder``, tries them and prints what came of it; folders that passed and failed."""
+    for name in COPIED:
+        source, target = ROOT / name, folder / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+    children = str(os.cpu_count() or 1)
+    log = folder / "mutmut.log"
+    with log.open("wb") as out:
+        done = subprocess.run(
+            [MUTMUT, "run", "--max-children", children, *patterns],
+            cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False,
+        )  # fmt: skip
+    states = results(folder)
+    if done.returncode != 0 or not states:
+        print(log.read_text(errors="replace")[-2_000:], f"mutmut ended with code {done.returncode}", sep="\n")
+        return {"failed": 1}
+    return report(states)
+
+
+def _environment() -> dict[str, str]:
+    """Without PYTHONPATH: what is imported has to be the copy's code."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def results(folder: Path) -> dict[str, str]:
+    """What became of each mutant that was tried, by its name."""
+    listed = subprocess.run(
+        [MUTMUT, "results", "--all", "true"], cwd=folder, env=_environment(), capture_output=True, text=True, check=True
+    )
+    found = (match for line in listed.stdout.splitlines() if (match := _RESULT.fullmatch(line)))
+    return {match["name"]: match["state"] for match in found if match["state"] not in UNTRIED}
+
+
+def report(states: dict[str, str]) -> dict[str, int]:
+    """Prints survivors by function and a table by folder; how many folders reach ``LEAST``, and how many do not."""
+    lived = Counter(name.rpartition("__mutmut_")[0] for name, state in states.items() if state not in KILLED)
+    for function, count in sorted(lived.items()):
+        print(f"{count:5} survive in {function}")
+    mutants = Counter(_folder(name) for name in states)
+    killed = Counter(_folder(name) for name, state in states.items() if state in KILLED)
+    counts = {"passed": 0, "failed": 0}
+    for folder, number in sorted(mutants.items()):
+        counts["passed" if killed[folder] >= LEAST * number else "failed"] += 1
+        print(f"{folder:24}{number:6,} mutants{killed[folder]:7,} killed{killed[folder] / number:6.0%}")
+    print(f"{'all':24}{len(states):6,} mutants{killed.total():7,} killed{killed.total() / len(states):6.0%}")
+    return counts
+
+
+def _folder(name: str) -> str:
+    """``weft.derivation.replay.join.x_at_join__mutmut_1`` is of derivation/replay."""
+    return "/".join(name.split(".")[1:-2])
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    sys.exit(1 if run(target, *sys.argv[2:])["failed"] else 0)

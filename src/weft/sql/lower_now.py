@@ -36,12 +36,37 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
         raise refuse("NOW() on both sides of a comparison", node, "it must stand on one side alone")
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]
+    side = left
     operator, threshold = _isolate(left, operator, right, node)
     threshold = typed(converted(threshold, TIMESTAMP), TIMESTAMP)
     if operator == "<=>":
-        same = _compared("=", threshold)
-        return same if positive else disjunction(_compared("<>", threshold), Plain(call("is null", threshold)))
+        return _null_safe(threshold, _both_null(side, right), positive)
     return _compared(operator if positive else NEGATED[operator], threshold)
+
+
+def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
+    """NOW <=> threshold, which is never unknown; ``both_null`` says when the two sides were NULL before NOW was
+    brought to one side alone (None: never)."""
+    if positive:
+        same = _compared("=", threshold)
+        return same if both_null is None else disjunction(same, Plain(both_null))
+    differ = disjunction(_compared("<>", threshold), Plain(call("is null", threshold)))
+    return differ if both_null is None else conjunction(differ, Plain(call("not", both_null)))
+
+
+def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
+    """Whether what stands beside NOW on its side is NULL, and the other side, too; None where nothing stands beside."""
+    beside = [call("is null", each) for each in _beside_now(side)]
+    if not beside:
+        return None
+    return call("and", call("or", *beside) if len(beside) > 1 else beside[0], call("is null", other))
+
+
+def _beside_now(side: Scalar) -> list[Scalar]:
+    """The terms that are added to NOW or taken from it, or from which it is taken."""
+    if not isinstance(side, Call):
+        return []
+    return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
 def _isolate(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> tuple[str, Scalar]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -36,6 +37,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import Scalar, call, mentions_now
+from weft.algebra.schema import STRING
 from weft.algebra.traverse import range_variables, rename
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
@@ -52,6 +54,8 @@ from weft.sql.lower_scalar import (
 from weft.sql.places import place
 from weft.sql.refusal import only, refuse
 from weft.sql.scope import Scope
+
+TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMESTAMP)."
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
@@ -174,6 +178,9 @@ def _never_null(body: Relation) -> bool:
 
 def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> Predicate:
     only(node, "this", "expressions")
+    for item in (node.this, *listed(node)):
+        if lower_scalar(item, scope).type == STRING:
+            raise refuse("NOW() with text in a list", item, "Spark compares such a list as text", TEXT_HINT)
     equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
     joined = disjunction if positive else conjunction
     return joined(*(lower_predicate(equal(item), positive, scope) for item in listed(node)))

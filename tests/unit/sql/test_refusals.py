@@ -164,6 +164,12 @@ OUTSIDE = {
         "one side",
         None,
     ),
+    "NOW in a list with text": (
+        "SELECT msgid FROM msgs WHERE NOW() IN (ts, '1993-04-05')",
+        "NOW() with text in a list",
+        "Spark compares such a list as text",
+        None,
+    ),
     "NOW in IN (SELECT)": (
         "SELECT msgid FROM msgs WHERE NOW() IN (SELECT whenToRemind FROM reminders)",
         "NOW() compared by IN (SELECT …)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from outline import driver
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     TRUE,
@@ -19,7 +20,6 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import call
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 from weft.sql import render
-from weft.sql.outline import driver
 
 _COLUMNS = {"msgid": STRING, "sender": STRING, "inreplyto": STRING, "due": TIMESTAMP, "expires": TIMESTAMP}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from outline import driver, outline
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.event import Event
 from weft.algebra.relation import FALSE, condition, conjunction, sources
@@ -29,9 +30,8 @@ from weft.planning.form import signature, stored_form
 from weft.planning.plan import Plan, columns_of, parameter_table, plan
 from weft.planning.words import why
 from weft.sql import render
-from weft.sql.branch import branch_sql, query_sql
 from weft.sql.lower import bind
-from weft.sql.outline import driver, outline
+from weft.sql.render import branch_sql, query_sql
 
 TEXT: Final = """SELECT m.msgid
 FROM msgs m

@@ -14,7 +14,7 @@ from docs.pages import ROOT, blocks
 from netnews import TABLES
 from weft.api import Weft
 from weft.cli.app import app
-from weft.cli.running import INTERRUPTED, REFUSED
+from weft.cli.troubles import INTERRUPTED, REFUSED
 from weft.delivery.registry import _CHANNELS, CURSOR
 from weft.errors import Refused, SqlError, WeftError
 from weft.planning.plan import plan

@@ -9,9 +9,9 @@ import pytest
 
 from golden.texts import FILES, HERE, queries
 from netnews import TABLES
+from outline import driver, outline
 from weft.errors import SqlError
 from weft.planning.plan import Plan, for_one, plan
-from weft.sql.outline import driver, outline
 
 
 def shown(title: str, text: str) -> str:

@@ -40,8 +40,8 @@ from weft.execution.groups import instant
 from weft.execution.windows import slices_of
 from weft.planning.form import stored_form
 from weft.planning.plan import Branch, Plan, at_instant, for_one
-from weft.sql.branch import branch_sql
 from weft.sql.lower import bind
+from weft.sql.render import branch_sql
 
 END = LAST + 1
 

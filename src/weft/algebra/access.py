@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.algebra.shift import Shifted
+from weft.algebra.scalar import Shifted
 
 
 @dataclass(frozen=True)

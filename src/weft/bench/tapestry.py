@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bench.netnews import COLUMNS, arrival, messages
-from weft.bench.queries import QUERIES
+from weft.bench.netnews import COLUMNS, QUERIES, arrival, messages
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.lease import this_process
 from weft.catalog.records import Choice, QueryDefinition

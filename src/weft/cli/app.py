@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import asking, demo, explaining, homes, loads, measuring, queries, running, shell, tables, ticks
+from weft.cli import asking, demo, explaining, homes, loads, queries, shell, tables, ticks, troubles
 from weft.cli.frame import example
 
 app = typer.Typer(
@@ -39,10 +39,10 @@ def _root(
     """Standing SQL queries: try one, leave it standing, and receive each of its answers once."""
 
 
-for part in (homes, loads, tables, asking, explaining, queries, ticks, shell, demo, measuring):
+for part in (homes, loads, tables, asking, explaining, queries, ticks, shell, demo):
     part.add_to(app)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; its exit code: 0 success, 2 refusal, 1 failure, 130 Ctrl-C."""
-    return running.run(app, arguments)
+    return troubles.run(app, arguments)

@@ -1,4 +1,4 @@
-"""demo."""
+"""demo, bench."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from weft.cli.frame import example
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft demo"))(demo)
+    bench = typer.Typer(no_args_is_help=True, help="Measurements.")
+    bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
+    app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
 def demo(
@@ -62,3 +65,21 @@ class _Terminal:
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A table."""
         printing.table(columns, rows, right=(2,))
+
+
+def tapestry(
+    messages: Annotated[
+        list[int] | None,
+        typer.Option(min=10_000, help="Size of the table; may be given several times (default: 380000)."),
+    ] = None,
+    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
+    warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 3,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure a tick of the paper's five queries beside the five full queries, on a generated NetNews."""
+    from weft.bench.tapestry import compare
+
+    compare(messages or [380_000], ticks, warm, folder, out, printing.say)

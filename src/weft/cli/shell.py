@@ -12,7 +12,7 @@ import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import say
-from weft.cli.running import REFUSED, run
+from weft.cli.troubles import REFUSED, run
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")

@@ -32,9 +32,8 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, shifted
 from weft.algebra.schema import INTERVAL
-from weft.algebra.shift import shifted
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:

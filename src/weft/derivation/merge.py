@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
+from math import prod
 
 from weft.algebra.event import Event
 from weft.algebra.relation import (
@@ -114,6 +115,19 @@ def _blocks(relation: Relation) -> list[_Block]:
             return _blocks(inner)
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
+
+
+def block_count(node: Relation | Predicate) -> int:
+    """How many blocks a relation comes to, told without making them; a predicate stays one."""
+    match node:
+        case Join(inputs=parts):
+            return prod(map(block_count, parts))
+        case Union(inputs=parts):
+            return sum(map(block_count, parts))
+        case Select(input=inner) | Project(input=inner) | Distinct(input=inner):
+            return block_count(inner)
+        case _:
+            return 1
 
 
 def _joined(parts: tuple[_Block, ...]) -> _Block:

@@ -37,8 +37,7 @@ from weft.algebra.relation import (
     conjunction,
     sources,
 )
-from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest
-from weft.algebra.shift import shifted
+from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest, shifted
 from weft.algebra.traverse import scans
 from weft.derivation.incremental import ANSWER
 from weft.derivation.merge import blocks

@@ -31,8 +31,7 @@ from weft.algebra.relation import (
     disjunction,
     sources,
 )
-from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Param, Scalar, call
-from weft.algebra.shift import shifted
+from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Param, Scalar, call, shifted
 
 _UNBOUNDED: Final = None
 

@@ -30,6 +30,7 @@ from weft.algebra.relation import (
     Union,
     Values,
 )
+from weft.derivation.merge import block_count
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _met(
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
     """Each part's events with the others as they are at that instant."""
-    sources, blocks = [_sources(part) for part in parts], [_blocks(part) for part in parts]
+    sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):
         copies = prod(blocks[:position] + blocks[position + 1 :])
@@ -111,17 +112,4 @@ def _sources(node: Relation | Predicate) -> int:
         case Select(input=inner, predicate=predicate):
             return _sources(inner) + _sources(predicate)
         case Project(input=inner) | Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
-            return _sources(inner) * (_blocks(inner) if isinstance(node, (Exists, NotExists)) else 1)
-
-
-def _blocks(node: Relation | Predicate) -> int:
-    """How many blocks the merge makes of it."""
-    match node:
-        case Join(inputs=parts):
-            return prod(map(_blocks, parts))
-        case Union(inputs=parts):
-            return sum(map(_blocks, parts))
-        case Select(input=inner) | Project(input=inner) | Distinct(input=inner):
-            return _blocks(inner)
-        case _:
-            return 1
+            return _sources(inner) * (block_count(inner) if isinstance(node, (Exists, NotExists)) else 1)

@@ -30,8 +30,8 @@ from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.planning.names import apart, numbered, numbered_columns, renumbered
 from weft.sql import render
-from weft.sql.branch import branch_sql, query_sql
 from weft.sql.lower import bind
+from weft.sql.render import branch_sql, query_sql
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table; no user's begins with _."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, ColumnRef, Scalar, columns
-from weft.algebra.shift import shifted
+from weft.algebra.scalar import Call, ColumnRef, Scalar, columns, shifted
 from weft.sql import render
 
 _UNITS: Final = (
@@ -19,7 +18,7 @@ _UNITS: Final = (
     (1, "microsecond"),
 )
 _WAS: Final = "_was"
-"""What the derivation appends to the range variable of a blocker that drives (``replay.edges.witness``)."""
+"""What the derivation appends to the range variable of a blocker that drives (``replay.not_exists.witness``)."""
 
 _JUST: Final = "just after "
 

@@ -13,7 +13,7 @@ from weft.algebra.schema import DATE, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
 from weft.sql.functions import wider
-from weft.sql.places import place
+from weft.sql.refusal import place
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:

@@ -14,8 +14,7 @@ from sqlglot import exp
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INTERVAL
 from weft.errors import SqlError
-from weft.sql.places import place
-from weft.sql.refusal import refuse
+from weft.sql.refusal import place, refuse
 
 UNITS: Final = {
     "MICROSECOND": 1,

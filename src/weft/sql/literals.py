@@ -15,7 +15,7 @@ from weft.algebra.scalar import Literal
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.instants import read_day, read_instant
-from weft.sql.places import place
+from weft.sql.refusal import place
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:

@@ -39,8 +39,7 @@ from weft.sql.lower_from import lower_from, named, plain_name, stars
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.parse import parse
-from weft.sql.places import place
-from weft.sql.refusal import only, refuse
+from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Context, Names, Scope, Shared
 
 _ANSWER: Final = "answer"

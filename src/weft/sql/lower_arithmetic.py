@@ -12,7 +12,7 @@ from weft.errors import SqlError
 from weft.sql import intervals
 from weft.sql.conversion import converted
 from weft.sql.functions import arithmetic
-from weft.sql.places import place
+from weft.sql.refusal import place
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"

@@ -23,8 +23,7 @@ from weft.sql.functions import (
 )
 from weft.sql.lower_arithmetic import beside_decimal
 from weft.sql.patterns import check_pattern, check_replacement
-from weft.sql.places import place
-from weft.sql.refusal import refuse
+from weft.sql.refusal import place, refuse
 from weft.sql.scope import suggestion
 
 _EXTRACTED: Final = {

@@ -26,8 +26,7 @@ from weft.algebra.scalar import Call, ColumnRef, call
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
 from weft.sql.lower_predicate import lower_predicate
-from weft.sql.places import place
-from weft.sql.refusal import only, refuse
+from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]

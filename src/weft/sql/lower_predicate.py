@@ -51,8 +51,7 @@ from weft.sql.lower_scalar import (
     lower_scalar,
     only_known_parts,
 )
-from weft.sql.places import place
-from weft.sql.refusal import only, refuse
+from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Scope
 
 TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMESTAMP)."

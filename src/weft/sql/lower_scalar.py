@@ -16,8 +16,7 @@ from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
 from weft.sql.intervals import interval
 from weft.sql.lower_arithmetic import combined
 from weft.sql.lower_calls import apply, extracted, unknown_function
-from weft.sql.places import place
-from weft.sql.refusal import only, refuse, spaced
+from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Scope
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))

@@ -17,8 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from weft.errors import SqlError
-from weft.sql.places import WRITTEN
-from weft.sql.precedence import check_precedence
+from weft.sql.precedence import WRITTEN, check_precedence
 
 _STATEMENTS: Final = (
     exp.Alter, exp.Cache, exp.Copy, exp.Declare, exp.Delete, exp.Describe, exp.Drop, exp.Insert, exp.Kill, exp.LoadData,

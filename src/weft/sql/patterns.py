@@ -13,7 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.places import place
+from weft.sql.refusal import place
 
 _PLAIN_ESCAPES: Final = frozenset("dDsSwWhHvVtnrfae")
 _EDGES: Final = frozenset("bBAzZG")

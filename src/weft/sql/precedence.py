@@ -13,8 +13,10 @@ from typing import Final
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.places import WRITTEN, place
+from weft.sql.refusal import place
 
+WRITTEN: Final = "weft_written"
+"""Marks, among a node's notes, the parentheses that stand in the text."""
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _PRIMARY = range(9)
 """Spark's levels, from the loosest to the tightest."""
 

@@ -8,7 +8,6 @@ from typing import Final
 from sqlglot import exp
 
 from weft.errors import SqlError
-from weft.sql.places import place
 
 _LATER: Final = {
     "group": ("GROUP BY", "aggregates come in a later release"),
@@ -38,6 +37,17 @@ _LATER: Final = {
     "join_mark": ("(+)", "only inner joins are taken for now"),
     "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
 }
+
+
+def place(node: exp.Expr, text: str = "") -> str | None:
+    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
+    for part in node.walk():
+        line, column = part.meta.get("line"), part.meta.get("col")
+        if isinstance(line, int) and isinstance(column, int):
+            start, end = part.meta.get("start"), part.meta.get("end")
+            width = (end - start) if isinstance(start, int) and isinstance(end, int) else 0
+            return f"line {line}, column {max(1, column - width)}"
+    return None
 
 
 def spaced(node: exp.Expr) -> str:

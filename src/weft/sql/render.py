@@ -1,7 +1,7 @@
 """Algebra -> SQL text, in Spark's dialect.
 
 The text names temporary views only, never a path (design section 7), and only what the algebra holds: a user's own text
-never reaches Spark (section 8).  ``to_duckdb`` turns it into DuckDB's dialect, so that rules are tested without a JVM.
+never reaches Spark (section 8).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-import sqlglot
-
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     FALSE,
     TRUE,
@@ -27,6 +26,7 @@ from weft.algebra.relation import (
     Plain,
     Predicate,
     Project,
+    Query,
     Relation,
     Scan,
     Select,
@@ -281,6 +281,19 @@ def _source(source: Source, views: Views, depth: int) -> str:
             return f"({rows(source, views, depth + 1)}) AS {name(alias)}"
 
 
-def to_duckdb(text: str) -> str:
-    """The same text in DuckDB's dialect (for tests: the derivation is checked on it without a JVM)."""
-    return sqlglot.transpile(text, read="spark", write="duckdb")[0]
+def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ...] = ()) -> str:
+    """SELECT the outputs and the instant ``_first_at``; ``views`` names what each range variable reads.
+
+    ``leading`` are further columns, before the others.
+    """
+    items = [item(output) for output in (*leading, *event.outputs)]
+    items.append(f"{scalar(event.instant)} AS _first_at")
+    return select(", ".join(items), event.block, views)
+
+
+def query_sql(query: Query) -> str:
+    """The normalized query, NOW() and all."""
+    plain = tuple(Output(ref.column, ref) for ref in attributes(query.input))
+    if query.outputs == plain and not isinstance(query.input, (Scan, Join, Select)):
+        return rows(query.input, {})
+    return select(f"DISTINCT {', '.join(item(output) for output in query.outputs)}", query.input, {})

@@ -14,7 +14,7 @@ from weft.algebra.relation import Relation, Scan, Source, attributes, sources
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import TableSchema
 from weft.errors import SqlError
-from weft.sql.places import place
+from weft.sql.refusal import place
 
 RESULTS: Final = "results"
 """``results.NAME`` are the answers of the standing query NAME."""

@@ -1,4 +1,4 @@
-"""The algebra as indented text, an operator a line: what ``explain`` shows of a query before anything is derived."""
+"""The algebra as indented text, an operator a line: before anything is derived."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.api import Weft
 from weft.catalog import layout
 from weft.execution.tables import append
+from weft.location import Location
 from weft.storage.delta_log import has_commits
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def stored_rows(weft: Weft, table: str) -> list[Row]:
 
 def delta_rows(folder: Path, columns: Sequence[str]) -> list[Row]:
     """Some columns of a Delta table, sorted; nothing where there is no table."""
-    if not has_commits(folder):
+    if not has_commits(Location.of(folder)):
         return []
     data = DeltaTable(folder).to_pyarrow_table(columns=list(columns))
     rows = zip(*(data.column(name).to_pylist() for name in columns), strict=True)
@@ -92,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 def ledger_rows(home: Path) -> list[Row]:
     """(query, ordinal, first instant, hash, row) of everything in the ledger, sorted."""
-    return delta_rows(layout.ledger_folder(home), ["query_id", "ordinal", "first_at", "row_hash", "row"])
+    return delta_rows(home / layout.LEDGER, ["query_id", "ordinal", "first_at", "row_hash", "row"])
 
 
 def commits(folder: Path) -> int:
@@ -127,7 +128,7 @@ def load(
     assert batch.column_names[: len(names)] == names
     with weft.catalog.writing("load", weft.clock) as writer:
         load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
-        append(spark, writer, weft.home, catalog.tables.named(table), load_id, batch, AT, None)
+        append(spark, writer, catalog.tables.named(table), load_id, batch, AT, None)
 
 
 _ARROW = {

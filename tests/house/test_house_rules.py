@@ -80,3 +80,28 @@ def test_only_the_clock_reads_the_clock(path: Path) -> None:
         return
     found = re.findall(r"\b(?:time\.time(?:_ns)?|datetime\.now|datetime\.utcnow|date\.today)\(", path.read_text())
     assert not found, f"{_name(path)} reads the clock ({found[0]}…): take the instant as an argument"
+
+
+# These read and write a home's data; the other parts have local files of their own.
+DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|extraction/quarantine)", str(path))]
+FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
+OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
+LOCAL_FOLDERS = {"src/weft/execution/home.py"}  # an open home's folder, for its catalog and Spark's log
+
+
+@pytest.mark.parametrize("path", DATA_PARTS, ids=_name)
+def test_data_is_reached_through_locations_only(path: Path) -> None:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                found += [each.name for each in names if each.name.split(".")[0] in FILE_MODULES]
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in {*FILE_MODULES, "os"}:
+                found.append(module)
+            case ast.Attribute(value=ast.Name(id="os"), attr=name) if name not in OF_THE_PROCESS:
+                found.append(f"os.{name}")
+            case ast.Call(func=ast.Name(id="open")):
+                found.append("open(…)")
+    if _name(path) in LOCAL_FOLDERS:
+        found = [each for each in found if each != "pathlib"]
+    assert not found, f"{_name(path)} uses {', '.join(found)}: a home's data is reached through weft.location"

@@ -95,7 +95,7 @@ def _require_settled(weft: Weft) -> None:
     assert catalog.ticks.planned() is None
     assert catalog.lease() is catalog.lease("deliver") is None
     assert [entry for entry in catalog.outbox.unsent() if entry.state == "pending"] == []
-    assert verify(catalog, weft.home) == []
+    assert verify(catalog) == []
     for record in catalog.tables.all():
         assert record.rows == len(stored_rows(weft, record.name)), record.name
     assert sum(query.rows for query in catalog.queries.all()) == len(ledger_rows(weft.home))

@@ -146,7 +146,7 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
         weft.remove("noticed", purge=True)  # it reads the other
         weft.remove("liked", purge=True)
         assert weft.catalog.ticks.planned() is None
-        assert verify(weft.catalog, home) == []
+        assert verify(weft.catalog) == []
     pipeline.run(home, sources, "second_tick")
     with Weft.open(home) as weft, Weft.open(homes / "after-second_tick") as whole:
         for name in ("news", "chains", "unanswered"):

@@ -43,7 +43,7 @@ def home(catalog: Catalog) -> Path:
 
 
 def to(catalog: Catalog, spark: Callable[[], Any], at: int = AT) -> Destination:
-    return Destination(home(catalog), catalog, spark, lambda: at)
+    return Destination(catalog, spark, lambda: at)
 
 
 def unbounded(done: Summary) -> Summary:
@@ -61,7 +61,7 @@ def no_spark() -> Any:
 
 
 def rows(spark: SparkSession, catalog: Catalog, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    frame = table_frame(spark, home(catalog), catalog.tables.named(table))
+    frame = table_frame(spark, catalog.data, catalog.tables.named(table))
     return sorted(tuple(row) for row in frame.selectExpr(*columns).collect())
 
 
@@ -95,7 +95,7 @@ def test_mail_is_stored_once_known_again_and_late_where_it_is(
     assert catalog.tables.named("msgs").rows == 8
     assert catalog.reservations.still_open() == ()
     kept = catalog.quarantine.all()
-    assert [(record.position, quarantined_bytes(home(catalog), record)) for record in kept] == [
+    assert [(record.position, quarantined_bytes(catalog.data, record)) for record in kept] == [
         ("8", files["8"]),
         ("9", files["9"]),
     ]

@@ -63,7 +63,6 @@ class Store:
         done = append(
             self.spark,
             self.writer,
-            self.home,
             self.table,
             self.load,
             self.batch(*rows),
@@ -78,7 +77,9 @@ class Store:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """(msgid, newsgroup, ts in microseconds), in order of ts and msgid."""
-        found = table_frame(self.spark, self.home, self.table).selectExpr("msgid", "newsgroup", "unix_micros(ts) AS us")
+        found = table_frame(self.spark, self.writer.data, self.table).selectExpr(
+            "msgid", "newsgroup", "unix_micros(ts) AS us"
+        )
         return sorted(((r.msgid, r.newsgroup, r.us) for r in found.collect()), key=lambda row: (row[2], str(row)))
 
     def take_over(self) -> None:
@@ -136,8 +137,8 @@ def test_own_times_become_ts_in_any_order_and_f_is_the_least(replay: Store) -> N
 
 def test_a_batch_is_one_file_in_order_of_ts(replay: Store) -> None:
     replay.append(("c", "g", 1, 30), ("a", "g", 2, 10), ("b", "g", 3, 20))
-    (file,) = delta_snapshot(replay.home / replay.table.path).files
-    stored = pq.read_table(file.path)
+    (file,) = delta_snapshot(replay.writer.data / replay.table.path).files
+    stored = pq.read_table(file.location.uri)
     assert stored.column("msgid").to_pylist() == ["a", "b", "c"]
     assert file.rows == 3
     assert set(file.least) == {"ts"}
@@ -196,14 +197,14 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     (left,) = replay.catalog.reservations.still_open()
     old = replay.writer
     replay.take_over()
-    (settled,) = settle(replay.writer, replay.home)
+    (settled,) = settle(replay.writer)
     assert (settled.reservation, settled.rows) == (left, 0)
     assert replay.catalog.reservations.still_open() == ()
     # The dead writer wakes up and, having looked at its lease a moment too early, goes on to write.
     monkeypatch.setattr(old, "check", lambda: None)
     stamped = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
-        tables._commit(replay.spark, old, replay.home / replay.table.path, stamped, left)
+        tables._commit(replay.spark, old, replay.writer.data / replay.table.path, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]
 
 
@@ -213,11 +214,11 @@ def test_dead_after_writing_its_rows_are_taken_over_exactly(replay: Store, die_a
         replay.append(("a", "g", 1, 1.000007), ("b", "g", 1, 2.000009))
     assert replay.table.rows == 0
     replay.take_over()
-    (settled,) = settle(replay.writer, replay.home)
+    (settled,) = settle(replay.writer)
     assert settled.rows == 2
     table = replay.table
     assert (table.rows, table.first_ts, table.last_ts) == (2, SECOND + 7, 2 * SECOND + 9)
-    assert settle(replay.writer, replay.home) == ()
+    assert settle(replay.writer) == ()
     die_at("nowhere")
     assert replay.append(("a", "g", 1, 1), ("b", "g", 1, 2), ("c", "g", 1, 3)) == Appended(1, 2, 0, 2)
 
@@ -233,16 +234,16 @@ def test_a_writer_whose_lease_is_lost_stores_nothing(replay: Store) -> None:
 
 
 def test_a_column_that_came_later_is_null_before(replay: Store) -> None:
-    assert table_frame(replay.spark, replay.home, replay.table).count() == 0
+    assert table_frame(replay.spark, replay.writer.data, replay.table).count() == 0
     replay.append(("a", "g", 1, 1))
     replay.catalog.tables.evolve("msgs", [("price", DataType("DECIMAL", 10, 0)), ("seen", TIMESTAMP)])
-    frame = table_frame(replay.spark, replay.home, replay.table)
+    frame = table_frame(replay.spark, replay.writer.data, replay.table)
     assert [(r.msgid, r.price, r.seen) for r in frame.collect()] == [("a", None, None)]
     seen = dt.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc)
     batch = replay.batch(("b", "g", 1, 2))
     batch = batch.append_column("price", pa.array([None], pa.decimal128(10, 0)))
     batch = batch.append_column("seen", pa.array([seen], pa.timestamp("us", "UTC")))
-    result = append(replay.spark, replay.writer, replay.home, replay.table, replay.load, batch, NOW, ("msgid",))
+    result = append(replay.spark, replay.writer, replay.table, replay.load, batch, NOW, ("msgid",))
     assert result.stored == 1
-    found = table_frame(replay.spark, replay.home, replay.table).selectExpr("msgid", "unix_micros(seen) AS us")
+    found = table_frame(replay.spark, replay.writer.data, replay.table).selectExpr("msgid", "unix_micros(seen) AS us")
     assert sorted((r.msgid, r.us) for r in found.collect()) == [("a", None), ("b", 1577934245000006)]

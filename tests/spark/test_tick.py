@@ -184,7 +184,7 @@ def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
     weft.install("space", SPACE)
     weft.install("waiting", WAITING)
     weft.tick(now=day(5))
-    before = commits(layout.ledger_folder(weft.home))
+    before = commits(weft.home / layout.LEDGER)
 
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")
@@ -201,7 +201,7 @@ def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
     weft.opened.session = no_spark  # type: ignore[method-assign]
     quiet = weft.tick(now=day(6) + 1).reports[-1].outcomes
     assert [(o.rows, o.next_due) for o in quiet] == [(0, None), (0, day(6) + 1)]
-    assert commits(layout.ledger_folder(weft.home)) == before + 1
+    assert commits(weft.home / layout.LEDGER) == before + 1
     del weft.opened.session  # type: ignore[attr-defined]
     assert rows(weft.tick(now=day(6) + 2)) == {"space": 0, "waiting": 1}
 

@@ -45,7 +45,7 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     """
     names = queries_mentioned(sql)
     found = table_schemas(home, names)
-    if found is None and (layout.catalog_file(home).exists() or layout.tables_folder(home).exists()):
+    if found is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
         from weft.catalog import open_catalog
 
         with open_catalog(home, at=at) as catalog:

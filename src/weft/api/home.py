@@ -20,6 +20,7 @@ from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, Quer
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, PlanMismatch, Refused, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant, from_datetime, parse_instant, parse_interval
+from weft.location import Location
 from weft.planning.explain import Explanation
 from weft.planning.plan import plan
 from weft.schedule.clock import now_us
@@ -73,16 +74,17 @@ class Weft:
         create: bool = True,
         wall: Callable[[], int] = now_us,
     ) -> Weft:
-        """Opens the home in the folder ``home``, made where there is none unless ``create`` is false.
+        """Opens the home in the folder ``home`` (or ``file:///`` URI), made where there is none unless ``create`` is
+        false.
 
         ``clock`` is that of a new home (None: wall); of one that exists it must be the same, else Conflict.  ``wall``
-        tells the time in microseconds UTC.  Raises NotFound where there is none and none is to be made, CatalogError
-        for one that is damaged or of a newer Weft.
+        tells the time in microseconds UTC.  Raises Refused for a URI of another kind, NotFound where there is no home
+        and none is to be made, CatalogError for one that is damaged or of a newer Weft.
         """
-        # Spark's JVM stays in the folder in which it was started.
-        folder = Path(home).absolute()
+        # Absolute: Spark's JVM stays in the folder in which it was started.
+        folder = Path(Location.of(home).path)
         existed = layout.catalog_file(folder).exists()
-        if not (existed or create or layout.tables_folder(folder).exists()):
+        if not (existed or create or layout.has_data(folder)):
             raise NotFound(
                 f"{folder} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
             )
@@ -176,7 +178,7 @@ class Weft:
         from weft.storage.samples import sample_rows
 
         record = self.catalog.tables.named(table)
-        return Description(record, tuple(sample_rows(self.home, record, samples)))
+        return Description(record, tuple(sample_rows(self.catalog.data, record, samples)))
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
         """The records that could not be read, the oldest first."""
@@ -204,7 +206,7 @@ class Weft:
         from weft.execution.relations import relations
 
         known = relations(self.catalog, compiled.reads)
-        return ask(self.opened.session(), self.home, known, compiled.query, at, limit)
+        return ask(self.opened.session(), self.catalog.data, known, compiled.query, at, limit)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed; starts no Spark.  Raises SqlError."""
@@ -239,7 +241,7 @@ class Weft:
         """The query's answers of an ordinal above ``after``, in order, without Spark; raises NotFound, StorageError."""
         from weft.storage.ledger import read_rows
 
-        return read_rows(self.home, self.catalog.queries.named(name), after, limit)
+        return read_rows(self.catalog.data, self.catalog.queries.named(name), after, limit)
 
     def pause(self, name: str) -> QueryRecord:
         """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""
@@ -331,7 +333,7 @@ class Weft:
     def _destination(self) -> Destination:
         from weft.extraction.storing import Destination
 
-        return Destination(self.home, self.catalog, self.opened.session, self.clock)
+        return Destination(self.catalog, self.opened.session, self.clock)
 
     def _deliver(self, wait_us: int) -> list[Delivered]:
         from weft.delivery.outbox import deliver

@@ -92,7 +92,6 @@ class Bench:
 
     def __init__(self, home: Path) -> None:
         shutil.rmtree(home, ignore_errors=True)
-        self.home = home
         self.catalog: Catalog = open_catalog(home, create=True, clock="replay", at=now_us())
         self.spark: SparkSession = spark_session(home)
         self.writer: Writer = self.catalog.writer("bench", this_process(), now_us(), 24 * _AN_HOUR)
@@ -108,7 +107,7 @@ class Bench:
         while self.count < end:
             size = min(_BATCH, end - self.count)
             batch = messages(self.count, size)
-            append(self.spark, self.writer, self.home, table, load, batch, now_us(), None)
+            append(self.spark, self.writer, table, load, batch, now_us(), None)
             self.count += size
 
     def install(self) -> None:
@@ -135,7 +134,6 @@ class Bench:
         def run() -> int:
             reports = run_tick(
                 self.writer,
-                self.home,
                 lambda: self.spark,
                 choice=Choice(),
                 t=arrival(self.count),
@@ -149,7 +147,7 @@ class Bench:
         """Each query in full at this instant, as Spark runs it over the same files; seconds."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
-        reader = Reader(self.spark, self.home, tables)
+        reader = Reader(self.spark, self.catalog.data, tables)
         reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
         times = {}
         for name, text in QUERIES.items():

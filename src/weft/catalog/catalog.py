@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from weft.catalog import layout
 from weft.catalog.database import Database
 from weft.catalog.home import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
@@ -17,6 +18,7 @@ from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.reservations import Reservations
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
+from weft.location import Location
 
 
 class CatalogParts:
@@ -37,6 +39,11 @@ class CatalogParts:
     def path(self) -> Path:
         """The home's folder."""
         return self._database.home
+
+    @property
+    def data(self) -> Location:
+        """Where the home's tables, ledger and quarantine are: what the catalog's paths are relative to."""
+        return layout.data(self.path)
 
     def home(self) -> HomeRecord:
         """The home's id, clock and how far time has gone."""

@@ -124,13 +124,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
 
 def _make_folders(home: Path) -> None:
     try:
-        for folder in (
-            home,
-            layout.tables_folder(home),
-            layout.quarantine_folder(home),
-            layout.files_folder(home),
-            layout.logs_folder(home),
-        ):
+        for folder in (home, layout.files_folder(home), layout.logs_folder(home)):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError(
@@ -140,8 +134,7 @@ def _make_folders(home: Path) -> None:
 
 def _refuse_orphan(home: Path) -> None:
     """Raises CatalogError where data lies in a home whose catalog is missing or empty."""
-    tables = layout.tables_folder(home)
-    if (tables.is_dir() and any(tables.iterdir())) or layout.ledger_folder(home).exists():
+    if layout.has_data(home):
         raise CatalogError(
             f"the catalog of {home} is missing, but its data is there",
             hint="Put back catalog.sqlite from the same copy as the data; a new home needs another folder.",

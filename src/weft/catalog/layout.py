@@ -1,31 +1,37 @@
-"""Where things are in a home's folder."""
+"""Where things are in a home.
+
+Its catalog, logs and the files of channels are in a local folder.  Its data (tables, ledger, quarantine) is named
+relative to a ``Location``, so that a home can be moved.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-LEDGER = "ledger"
-"""The ledger's path relative to the home, as recorded versions name it."""
+from weft.location import Location
+
+TABLES: Final = "tables"
+"""The folder with a Delta table for each user's table, relative to the data."""
+LEDGER: Final = "ledger"
+"""The Delta table with every answer of every query, relative to the data, as recorded versions name it."""
+QUARANTINE: Final = "quarantine"
+"""The folder with the bytes of records that could not be read, named by their SHA-256, relative to the data."""
+
+
+def data(home: Path) -> Location:
+    """Where the tables, the ledger and the quarantine of a home are: in its folder."""
+    return Location.of(home)
+
+
+def has_data(home: Path) -> bool:
+    """Whether there is any table, or a ledger."""
+    return bool((data(home) / TABLES).names()) or (data(home) / LEDGER).exists()
 
 
 def catalog_file(home: Path) -> Path:
     """The SQLite database with definitions, lease, ticks and outbox."""
     return home / "catalog.sqlite"
-
-
-def tables_folder(home: Path) -> Path:
-    """The folder with one Delta table a user's table."""
-    return home / "tables"
-
-
-def ledger_folder(home: Path) -> Path:
-    """The Delta table with every answer of every query."""
-    return home / LEDGER
-
-
-def quarantine_folder(home: Path) -> Path:
-    """The folder with the bytes of records that could not be read, named by their SHA-256."""
-    return home / "quarantine"
 
 
 def files_folder(home: Path) -> Path:

@@ -13,6 +13,7 @@ import typer
 
 from weft.cli.troubles import remember
 from weft.errors import Refused
+from weft.location import Location
 
 if TYPE_CHECKING:
     from weft.api.home import Weft
@@ -36,8 +37,11 @@ def example(*lines: str) -> str:
 
 
 def home_folder(home: Path | None) -> Path:
-    """The home that a command is about."""
+    """The home that a command is about; raises Refused for a URI that is none of a local folder."""
     folder = home or Path(os.environ.get(HOME_VARIABLE) or "weft-home")
+    place = Location.of(folder)
+    if str(folder).startswith("file:/"):
+        folder = Path(place.path)
     remember(home=folder)
     return folder
 

@@ -114,7 +114,7 @@ class _Run:
             self._sender.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
-        rows = read_rows(self._home, query, before)
+        rows = read_rows(self._sender.data, query, before)
         while channel is not None and error is None and current.delivered < query.rows:
             error = self._send_next(channel, current, query, rows)
             current = self._sender.subscriptions.by_id(current.sub_id)

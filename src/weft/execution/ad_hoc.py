@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.algebra.relation import Output, Query
@@ -14,6 +13,7 @@ from weft.execution.answers import columns_by_table
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
 from weft.execution.relations import Relation
+from weft.location import Location
 from weft.planning.plan import at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors
 from weft.storage.values import Value, decode
@@ -33,7 +33,7 @@ class Answer:
 
 
 def ask(
-    spark: SparkSession, home: Path, tables: Mapping[str, Relation], query: Query, s: int, limit: int | None
+    spark: SparkSession, data: Location, tables: Mapping[str, Relation], query: Query, s: int, limit: int | None
 ) -> Answer:
     """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
 
@@ -44,7 +44,7 @@ def ask(
     branches = at_instant(named, instant(s))
     refs = [ColumnRef("q", output.name, output.value.type) for output in named.outputs]
     names = ", ".join(f"q.{ref.column}" for ref in refs)
-    reader = Reader(spark, home, tables)
+    reader = Reader(spark, data, tables)
     with plain_errors("asking the query"):
         try:
             Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})

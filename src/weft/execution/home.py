@@ -75,8 +75,8 @@ class Home:
             if writer.reservations.still_open():
                 from weft.execution.tables import settle
 
-                settle(writer, self.folder)
-            settle_tick(writer, self.folder, self.clock())
+                settle(writer)
+            settle_tick(writer, self.clock())
             finish_purges(writer)
             yield writer
 
@@ -94,7 +94,7 @@ def finish_purges(writer: Writer) -> None:
     if going:
         from weft.storage.purge import purge as take_out
 
-        done = take_out(writer.path, going)
+        done = take_out(writer.data, going)
         if done.complete:
             writer.queries.purged(going, done.version)
         elif done.version is not None:

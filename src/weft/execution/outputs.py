@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from weft.errors import LeaseLost
 from weft.execution.groups import Member
 from weft.execution.reader import Reader
 from weft.failpoint import failpoint
+from weft.location import Location
 from weft.runtime.settings import scanning
 from weft.storage.delta_log import added_files, delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_version, make_durable, spend
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """Rows that a tick adds to the Delta table at ``path`` (relative to the home).
+    """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and the same each time the tick is run.
     """
@@ -50,7 +50,6 @@ class Outputs:
     """
 
     writer: Writer
-    home: Path
     tick_id: int
     again: bool
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
@@ -59,7 +58,7 @@ class Outputs:
         """The version of the table at ``path`` that has this output already, or None."""
         if not self.again:
             return None
-        version = find_version(self.home / path, application(name), self.tick_id)
+        version = find_version(self.writer.data / path, application(name), self.tick_id)
         if version is not None:
             self.writer.ticks.open_output(self.tick_id, name, path)
             self._record(name, path, version)
@@ -70,7 +69,7 @@ class Outputs:
 
         Raises LeaseLost where the commit is not in the log afterwards: another writer was quicker.
         """
-        folder = self.home / output.path
+        table = self.writer.data / output.path
         self.writer.ticks.open_output(self.tick_id, output.name, output.path)
         failpoint("tick.computed")
         (
@@ -78,10 +77,10 @@ class Outputs:
             .mode("append")
             .option("txnAppId", application(output.name))
             .option("txnVersion", self.tick_id)
-            .save(str(folder))
+            .save(table.spark)
         )
         failpoint("tick.written")
-        version = find_version(folder, application(output.name), self.tick_id)
+        version = find_version(table, application(output.name), self.tick_id)
         if version is None:
             raise LeaseLost(
                 f"this tick's commit is not in {output.path}: another writer has gone on", hint="Tick again."
@@ -92,15 +91,15 @@ class Outputs:
 
     def give_up(self, name: str, path: str) -> None:
         """Where the tick had died: sees to it that whoever still computes this output can no longer commit it."""
-        folder, app = self.home / path, application(name)
-        if self.again and has_commits(folder) and (transaction_version(folder, app) or -1) < self.tick_id:
-            spend(folder, app, self.tick_id)
+        table, app = self.writer.data / path, application(name)
+        if self.again and has_commits(table) and (transaction_version(table, app) or -1) < self.tick_id:
+            spend(table, app, self.tick_id)
 
     def _record(self, name: str, path: str, version: int) -> None:
-        folder = self.home / path
-        make_durable(folder, version)
-        added = sum(file.rows or 0 for file in added_files(folder, version))
-        now = delta_snapshot(folder, check_files=False)
+        table = self.writer.data / path
+        make_durable(table, version)
+        added = sum(file.rows or 0 for file in added_files(table, version))
+        now = delta_snapshot(table, check_files=False)
         self.stored[path] = (path, now.version, now.rows or 0)
         self.writer.ticks.output_written(self.tick_id, name, added, self.stored[path])
 
@@ -123,7 +122,7 @@ def fresh(reader: Reader, found: DataFrame, members: Sequence[Member]) -> DataFr
         F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
     )
     once = reader.keep(once)
-    known = _known(reader.spark, reader.home, [m.query.query_id for m in members if m.query.rows])
+    known = _known(reader.spark, reader.data, [m.query.query_id for m in members if m.query.rows])
     if known is None:
         return once
     with scanning(reader.spark):
@@ -133,23 +132,23 @@ def fresh(reader: Reader, found: DataFrame, members: Sequence[Member]) -> DataFr
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
-def _known(spark: SparkSession, home: Path, query_ids: Sequence[int]) -> DataFrame | None:
+def _known(spark: SparkSession, data: Location, query_ids: Sequence[int]) -> DataFrame | None:
     """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
     from pyspark.sql import functions as F
 
-    folder = layout.ledger_folder(home)
-    if not query_ids or not has_commits(folder):
+    ledger = data / layout.LEDGER
+    if not query_ids or not has_commits(ledger):
         return None
     low, high = min(query_ids), max(query_ids)
     files = [
-        str(file.path)
-        for file in delta_snapshot(folder, check_files=False).files
+        file.location.spark
+        for file in delta_snapshot(ledger, check_files=False).files
         if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
     ]
     if not files:
         return None
-    data = spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*files)
-    return data.where(F.col("query_id").between(low, high))
+    stored = spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*files)
+    return stored.where(F.col("query_id").between(low, high))
 
 
 def numbered_answers(

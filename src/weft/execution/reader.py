@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
 from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, may_hold_answers, typed_answers
+from weft.location import Location
 from weft.runtime.settings import scanning, small
 from weft.sql.render import name as quoted
 from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_commits
@@ -59,7 +59,7 @@ class Reader:
     """Reads tables at the versions that they have when they are first asked for."""
 
     spark: SparkSession
-    home: Path
+    data: Location
     tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     kept: list[DataFrame] = field(default_factory=list)
@@ -71,14 +71,14 @@ class Reader:
         paths = {tables[name].path for name in same}
         snapshots = {path: found for path, found in self.snapshots.items() if path in paths}
         frames = {name: frame for name, frame in self.frames.items() if name in same}
-        return Reader(self.spark, self.home, tables, snapshots, self.kept, frames)
+        return Reader(self.spark, self.data, tables, snapshots, self.kept, frames)
 
     def files(self, name: str) -> tuple[DataFile, ...]:
         """The files that may have rows of the table; none while nothing was ever written."""
         table = self.tables[name]
         if table.path not in self.snapshots:
-            folder = self.home / table.path
-            self.snapshots[table.path] = delta_snapshot(folder, check_files=False) if has_commits(folder) else None
+            place = self.data / table.path
+            self.snapshots[table.path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
         found = self.snapshots[table.path]
         if found is None:
             return ()
@@ -142,7 +142,7 @@ class Reader:
             return empty(self.spark, schema)
         if isinstance(table, Results):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
-        return self.spark.read.schema(schema).parquet(*(str(file.path) for file in files))
+        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 
 def _may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:

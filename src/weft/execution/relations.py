@@ -59,7 +59,7 @@ def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Resul
     from pyspark.sql import functions as F
 
     query = results.query
-    stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(str(file.path) for file in files))
+    stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
     own = stored.where((F.col("query_id") == query.query_id) & (F.col("ordinal") <= results.rows))
     columns = results.schema.columns[: len(query.columns)]
     values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]

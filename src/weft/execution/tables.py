@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from weft.catalog.records import MIN_INSTANT, HomeRecord, Reservation, TableReco
 from weft.errors import ClockError, LeaseLost, WeftError
 from weft.execution.reader import empty, spark_schema
 from weft.failpoint import failpoint
+from weft.location import Location
 from weft.runtime.session import plain_errors
 from weft.storage.delta_log import delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_commit, find_version, make_durable, spend
@@ -79,7 +79,6 @@ def application(table_id: int) -> str:
 def append(
     spark: SparkSession,
     writer: Writer,
-    home: Path,
     table: TableRecord,
     load_id: int,
     batch: pa.Table,
@@ -98,15 +97,15 @@ def append(
     took over (nothing of the batch is in the table then), ClockError for rows without own time on a replay home whose
     clock was never set, ExecutionError where Spark fails, and what ``on_late`` raises.
     """
-    settle(writer, home)
-    path = home / table.path
+    settle(writer)
+    place = writer.data / table.path
     fresh = _first_of_equals(batch, distinct_on)
-    if distinct_on and has_commits(path):
-        fresh = _without_known(spark, path, table, fresh, distinct_on)
+    if distinct_on and has_commits(place):
+        fresh = _without_known(spark, place, table, fresh, distinct_on)
     known = batch.num_rows - fresh.num_rows
     if not fresh.num_rows:
         return Appended(0, known)
-    _make_delta_table(spark, path, table)
+    _make_delta_table(spark, place, table)
     now = _clock(writer.home(), at, fresh)
     reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
@@ -122,63 +121,63 @@ def append(
         if not fresh.num_rows:
             writer.reservations.abandon(reservation.reservation_id)
             return Appended(0, known)
-    return _store(spark, writer, path, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
+    return _store(spark, writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
 
 
 def _store(
     spark: SparkSession,
     writer: Writer,
-    path: Path,
+    place: Location,
     stamped: pa.Table,
     reservation: Reservation,
     counted: tuple[int, int],
 ) -> Appended:
     """The rows in Delta and in the catalog; ``counted`` are those known and those late."""
-    version = _commit(spark, writer, path, stamped, reservation)
+    version = _commit(spark, writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
     bounds = pc.min_max(stamped.column(start).cast(pa.int64())).as_py()
     first, last = bounds["min"], bounds["max"]
-    make_durable(path, version)
+    make_durable(place, version)
     writer.reservations.commit(reservation.reservation_id, version, stamped.num_rows, first, last)
     failpoint("ingest.committed")
     known, late = counted
     return Appended(stamped.num_rows, known, late, version, first, last)
 
 
-def settle(writer: Writer, home: Path) -> tuple[Settled, ...]:
+def settle(writer: Writer) -> tuple[Settled, ...]:
     """Closes the reservations that dead writers left open, needing no Spark; to be called by whoever took the lease.
 
     One whose commit is in Delta is recorded as committed.  Of any other the number is spent in Delta first, so that its
     writer, should it live, can no longer commit; then it is given up.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
-    return tuple(_settle_one(writer, home, reservation) for reservation in writer.reservations.still_open())
+    return tuple(_settle_one(writer, reservation) for reservation in writer.reservations.still_open())
 
 
-def _settle_one(writer: Writer, home: Path, reservation: Reservation) -> Settled:
+def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
-    path, app, number = home / table.path, application(table.table_id), reservation.reservation_id
-    found = find_commit(path, app, number, table.schema.start)
-    if found is None and (transaction_version(path, app) or -1) < number:
-        spend(path, app, number)
+    place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
+    found = find_commit(place, app, number, table.schema.start)
+    if found is None and (transaction_version(place, app) or -1) < number:
+        spend(place, app, number)
     if found is None or not found.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
-    make_durable(path, found.version)
+    make_durable(place, found.version)
     writer.reservations.commit(number, found.version, found.rows, found.first_ts, found.last_ts)
     return Settled(reservation, found.rows)
 
 
-def table_frame(spark: SparkSession, home: Path, table: TableRecord) -> DataFrame:
+def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:
     """The table's rows with the columns that the catalog has, in its order; no rows where nothing was stored yet.
 
     Columns that came later are NULL in the rows before.  The frame is lazy and stays at the version of this call.
     """
-    path = home / table.path
-    if not has_commits(path):
+    place = data / table.path
+    if not has_commits(place):
         return empty(spark, spark_schema(table.schema))
-    stored = spark.read.format("delta").load(str(path))
+    stored = spark.read.format("delta").load(place.spark)
     there = {name.lower() for name in stored.columns}
     return stored.selectExpr(
         *(
@@ -202,7 +201,7 @@ def _first_of_equals(batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa
 
 
 def _without_known(
-    spark: SparkSession, path: Path, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...]
+    spark: SparkSession, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...]
 ) -> pa.Table:
     """The batch without the rows that the table has; only the key columns are read, the batch's keys are broadcast.
 
@@ -210,7 +209,7 @@ def _without_known(
     """
     from pyspark.sql import functions
 
-    files = [str(file.path) for file in delta_snapshot(path, check_files=False).files if file.rows != 0]
+    files = [file.location.spark for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
     if not files:
         return batch
     with plain_errors("looking up what is known already"):
@@ -221,13 +220,13 @@ def _without_known(
     return batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=known.column(SEQ).combine_chunks())))
 
 
-def _make_delta_table(spark: SparkSession, path: Path, table: TableRecord) -> None:
+def _make_delta_table(spark: SparkSession, place: Location, table: TableRecord) -> None:
     """Makes the Delta table, empty, before anything is reserved: a fence needs a log to be written to."""
-    if has_commits(path):
+    if has_commits(place):
         return
     with plain_errors(f"making the table {table.name}"):
-        empty(spark, spark_schema(table.schema)).write.format("delta").options(**_PROPERTIES).save(str(path))
-    make_durable(path, 0)
+        empty(spark, spark_schema(table.schema)).write.format("delta").options(**_PROPERTIES).save(place.spark)
+    make_durable(place, 0)
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
@@ -258,15 +257,15 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
     return stamped.select([column.name for column in table.schema.columns])
 
 
-def _commit(spark: SparkSession, writer: Writer, path: Path, rows: pa.Table, reservation: Reservation) -> int:
+def _commit(spark: SparkSession, writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
     """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
     app, number = application(reservation.table_id), reservation.reservation_id
     options = {"txnAppId": app, "txnVersion": str(number), "mergeSchema": "true"}
     writer.check()
     with plain_errors("storing rows"):
         frame = spark.createDataFrame(rows).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(str(path))
-    version = find_version(path, app, number)
+        frame.write.format("delta").mode("append").options(**options).save(place.spark)
+    version = find_version(place, app, number)
     if version is None:
         raise LeaseLost(
             "another writer took this home over while rows were being stored, and theirs came first",

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
@@ -73,7 +72,6 @@ class _Run:
     """
 
     writer: Writer
-    home: Path
     session: Callable[[], SparkSession] | None
     at: int
     tick: TickRecord
@@ -93,18 +91,17 @@ class _Run:
         return self.writer.home().t0
 
 
-def prepare(writer: Writer, home: Path) -> None:
+def prepare(writer: Writer) -> None:
     """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
 
     Raises StorageError where it is not.
     """
-    settle(writer, home)
-    require_whole(writer, home)
+    settle(writer)
+    require_whole(writer)
 
 
 def run_tick(
     writer: Writer,
-    home: Path,
     session: Callable[[], SparkSession],
     *,
     choice: Choice,
@@ -117,18 +114,18 @@ def run_tick(
     compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
     where Spark fails.
     """
-    prepare(writer, home)
+    prepare(writer)
     reports = []
     died = writer.ticks.planned()
     if died is not None:
-        reports.append(_run(writer, home, session, died, at, again=True))
+        reports.append(_run(writer, session, died, at, again=True))
     planned = writer.ticks.plan(_clock(writer, t, at), choice, at)
     failpoint("tick.planned")
-    reports.append(_run(writer, home, session, planned, at, again=False))
+    reports.append(_run(writer, session, planned, at, again=False))
     return tuple(reports)
 
 
-def settle_tick(writer: Writer, home: Path, at: int) -> TickReport | None:
+def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """Ends a tick that died without computing anything; what came of it, None where there is none or nothing of it.
 
     Its outputs that are in Delta are counted.  The queries of the others keep their tau, so that the next tick finds
@@ -137,14 +134,14 @@ def settle_tick(writer: Writer, home: Path, at: int) -> TickReport | None:
     died = writer.ticks.planned()
     if died is None:
         return None
-    outputs = Outputs(writer, home, died.tick_id, again=True)
+    outputs = Outputs(writer, died.tick_id, again=True)
     for output in writer.ticks.outputs(died.tick_id):
         if outputs.found(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
-    return _run(writer, home, None, died, at, again=True)
+    return _run(writer, None, died, at, again=True)
 
 
 def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
@@ -166,7 +163,6 @@ def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
 
 def _run(
     writer: Writer,
-    home: Path,
     session: Callable[[], SparkSession] | None,
     tick: TickRecord,
     at: int,
@@ -178,8 +174,8 @@ def _run(
     read = {key for query in queries for key in query.reads}
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
     reached = {key: query.tau for key, query in lower.items()} | taus
-    outputs = Outputs(writer, home, tick.tick_id, again)
-    run = _Run(writer, home, session, at, tick, outputs, relations(writer, read), lower, reached)
+    outputs = Outputs(writer, tick.tick_id, again)
+    run = _Run(writer, session, at, tick, outputs, relations(writer, read), lower, reached)
     try:
         # Where nothing is computed no plan is needed, and none is found unfit.
         for number, found in strata(_compile(run, queries) if session is not None else queries):
@@ -220,7 +216,7 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
     name = answers_name(number)
     version = run.outputs.found(name, layout.LEDGER)
     if version is not None:
-        added = added_by_query(run.home, version)
+        added = added_by_query(run.writer.data, version)
     elif run.session is not None:
         added = _extend(run, run.session, number, members)
         members = [each for each in members if each.query.query_id not in run.failed]
@@ -245,7 +241,7 @@ def _extend(run: _Run, session: Callable[[], SparkSession], number: int, members
     added: dict[int, Added] = {}
     if moving:
         spark = session()
-        run.reader = run.reader.advanced(run.tables) if run.reader else Reader(spark, run.home, run.tables)
+        run.reader = run.reader.advanced(run.tables) if run.reader else Reader(spark, run.writer.data, run.tables)
         with small(spark, when=not any(each.tau is None for each in moving)):
             rows, added = _answers(run, spark, run.reader, moving)
             if added:

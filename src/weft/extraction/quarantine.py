@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from weft.catalog import Catalog, layout
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
 from weft.extraction.records import Rejected
 from weft.failpoint import failpoint
+from weft.location import Location
 
 
 def quarantine(
-    home: Path,
     catalog: Catalog,
     load_id: int,
     table_id: int,
@@ -31,10 +29,9 @@ def quarantine(
     """
     if not rejected:
         return 0
-    folder = layout.quarantine_folder(home)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = catalog.data / layout.QUARANTINE
     digests = [_keep(folder, record.raw) for record in rejected]
-    _sync(folder)
+    folder.force()
     failpoint("ingest.quarantined")
     new = 0
     for record, sha256 in zip(rejected, digests, strict=True):
@@ -53,44 +50,28 @@ def quarantine(
     return new
 
 
-def quarantined_bytes(home: Path, record: QuarantineRecord) -> bytes:
+def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
     """The record's bytes as they lay in their source; raises StorageError where they are missing or changed."""
-    path = layout.quarantine_folder(home) / record.sha256
+    place = data / layout.QUARANTINE / record.sha256
     try:
-        raw = path.read_bytes()
+        raw = place.read()
     except OSError as error:
         raise StorageError(
             f"the bytes of quarantined record {record.quarantine_id} cannot be read: {error.strerror or error}",
             hint="Put the file back from a copy, or load the source again.",
-            where=str(path),
+            where=str(place),
         ) from None
     if hashlib.sha256(raw).hexdigest() != record.sha256:
         raise StorageError(
             f"the bytes of quarantined record {record.quarantine_id} are not those that were put there",
             hint="Put the file back from a copy, or load the source again.",
-            where=str(path),
+            where=str(place),
         )
     return raw
 
 
-def _keep(folder: Path, raw: bytes) -> str:
-    """Writes the bytes under their digest unless they are there; a cut file of an earlier crash never has that name."""
+def _keep(folder: Location, raw: bytes) -> str:
+    """Writes the bytes under their digest, unless they are there."""
     sha256 = hashlib.sha256(raw).hexdigest()
-    path = folder / sha256
-    if path.exists():
-        return sha256
-    partial = folder / f".{sha256}.{os.getpid()}"
-    with partial.open("wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    (folder / sha256).put(raw)
     return sha256
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

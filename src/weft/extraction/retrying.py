@@ -58,7 +58,7 @@ def retry(
 
 def _retry_one(to: Destination, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     table = to.catalog.tables.by_id(record.table_id)
-    batch = _read(to, quarantined_bytes(to.home, record), record, table, timing)
+    batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
     # Its own digest makes a retry that died go on where it was, as a file's load does.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,11 +44,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a load goes: the home, its catalog, a way to a Spark session (called when a row is to be stored, not
+    """Where a load goes: the home's catalog, a way to a Spark session (called when a row is to be stored, not
     before) and the wall's clock (µs UTC).
     """
 
-    home: Path
     catalog: Catalog
     spark: Callable[[], Any]
     clock: Callable[[], int]
@@ -84,8 +82,8 @@ def beginning(to: Destination, table: str) -> Iterator[Writer]:
     Raises StorageError where the store is damaged, LeaseBusy.
     """
     with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
-        settle(writer, to.home)
-        require_whole(writer, to.home)
+        settle(writer)
+        require_whole(writer)
         yield writer
 
 
@@ -162,7 +160,7 @@ def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
 
 def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
     to = load.to
-    return quarantine(to.home, to.catalog, load.load_id, load.table.table_id, rejected, load.options, to.clock())
+    return quarantine(to.catalog, load.load_id, load.table.table_id, rejected, load.options, to.clock())
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
@@ -185,13 +183,13 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
     with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer:
-        settle(writer, to.home)
+        settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
         now = to.clock()
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)
-        done = append(spark, writer, to.home, table, load.load_id, batch.rows, now, table.keys or None, on_late)
+        done = append(spark, writer, table, load.load_id, batch.rows, now, table.keys or None, on_late)
     return done, sum(kept)
 
 

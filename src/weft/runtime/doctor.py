@@ -85,7 +85,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
     try:
-        findings = verify(catalog, home)
+        findings = verify(catalog)
         tables = len(catalog.tables.all())
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))

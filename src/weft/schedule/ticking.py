@@ -43,7 +43,7 @@ def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
         kept(writer, home.clock),
         plain_errors("ticking"),
     ):
-        return Ticked(run_tick(writer, home.folder, home.session, choice=choice, t=t, at=home.clock()))
+        return Ticked(run_tick(writer, home.session, choice=choice, t=t, at=home.clock()))
 
 
 @contextmanager

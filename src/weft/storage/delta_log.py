@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
 from weft.instants import from_datetime
+from weft.location import Location
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
@@ -30,13 +29,13 @@ RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file of a table; ``path`` is absolute, ``size`` in bytes as the log has it.
+    """One data file of a table; ``size`` in bytes as the log has it.
 
     ``rows`` is None where the log has no count.  ``least`` and ``greatest`` bound the columns' values where the log has
     statistics, instants in microseconds; they may be wider than the values, never narrower.
     """
 
-    path: Path
+    location: Location
     size: int
     rows: int | None
     least: Mapping[str, Any]
@@ -47,7 +46,7 @@ class DataFile:
 class DeltaSnapshot:
     """A table as of its last commit; ``rows`` is None where a file has no count."""
 
-    path: Path
+    location: Location
     version: int
     files: tuple[DataFile, ...]
 
@@ -62,118 +61,126 @@ class DeltaSnapshot:
         return total
 
 
-def has_commits(path: Path) -> bool:
+def has_commits(table: Location) -> bool:
     """Whether there is a Delta table at all (a writer that died before its first commit leaves none)."""
-    return bool(_numbered(path, _COMMIT)) or bool(_numbered(path, _CHECKPOINT))
+    return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
-def delta_snapshot(path: Path, *, check_files: bool = True) -> DeltaSnapshot:
+def last_commit(table: Location) -> int:
+    """The number of the log's last commit, be it whole or not; -1 where there is none."""
+    return max(_numbered(table, _COMMIT), default=-1)
+
+
+def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
     """The table as of its last commit; ``check_files`` looks at each data file's size and ends, not at its content.
 
     Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
     """
-    table = _open(path)
-    files = tuple(_data_file(path, action) for action in _add_actions(table, path))
+    opened = open_table(table)
+    files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
     if check_files:
         for file in files:
             check_data_file(file)
-    return DeltaSnapshot(path, table.version(), files)
+    return DeltaSnapshot(table, opened.version(), files)
 
 
-def transaction_version(path: Path, app_id: str) -> int | None:
+def transaction_version(table: Location, app_id: str) -> int | None:
     """The last ``txnVersion`` committed for ``app_id``; None where there is none, or no table yet.
 
     Raises StorageError where the log is damaged.
     """
-    if not has_commits(path):
+    if not has_commits(table):
         return None
-    table = _open(path)
+    opened = open_table(table)
     try:
-        found: int | None = table.transaction_version(app_id)
-    except _delta_errors() as error:
-        raise _unreadable(path, error) from error
+        found: int | None = opened.transaction_version(app_id)
+    except delta_errors() as error:
+        raise _unreadable(table, error) from error
     return found
 
 
-def latest_version(path: Path) -> int | None:
+def latest_version(table: Location) -> int | None:
     """The last commit's version, None where there is no table; raises StorageError for a damaged log."""
-    if not has_commits(path):
+    if not has_commits(table):
         return None
-    return check_log(path)
+    return check_log(table)
 
 
-def added_files(path: Path, version: int) -> tuple[DataFile, ...]:
+def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
     """The data files that one commit added; raises StorageError where that commit is missing or damaged."""
-    commit = path / "_delta_log" / f"{version:020d}.json"
     added = []
-    for action in _actions(commit):
+    for action in commit_actions(commit_file(table, version)):
         if "add" in action:
-            stats = json.loads(action["add"].get("stats") or "{}")
-            added.append(
-                DataFile(path / unquote(action["add"]["path"]), action["add"]["size"], stats.get("numRecords"), {}, {})
-            )
+            add = action["add"]
+            rows = json.loads(add.get("stats") or "{}").get("numRecords")
+            added.append(DataFile(table / unquote(add["path"]), add["size"], rows, {}, {}))
     return tuple(added)
 
 
-def check_log(path: Path) -> int:
+def check_log(table: Location) -> int:
     """Looks at the log's own files; the last version.
 
     Raises StorageError for a log that is missing, has a gap, or holds a commit that is empty or cut short.
     """
-    commits = _numbered(path, _COMMIT)
-    checkpoints = _numbered(path, _CHECKPOINT)
+    commits = _numbered(table, _COMMIT)
+    checkpoints = _numbered(table, _CHECKPOINT)
     if not commits and not checkpoints:
-        raise StorageError(f"there is no Delta table in {path}: its log is missing", hint=RESTORE_HINT)
+        raise StorageError(f"there is no Delta table in {table}: its log is missing", hint=RESTORE_HINT)
     since = max(checkpoints, default=-1)
     for number in sorted(checkpoints):
         for file in checkpoints[number]:
-            if number == since and file.suffix == ".parquet":
+            if number == since and file.name.endswith(".parquet"):
                 _check_parquet(file)
     last = max(commits, default=since)
     if since < 0 and 0 not in commits:
-        raise StorageError(f"the log of {path} does not begin at its first commit", hint=RESTORE_HINT)
+        raise StorageError(f"the log of {table} does not begin at its first commit", hint=RESTORE_HINT)
     for version in range(since + 1, last + 1):
         if version not in commits:
             raise StorageError(
-                f"the log of {path} has no commit {version}, though it goes on to {last}", hint=RESTORE_HINT
+                f"the log of {table} has no commit {version}, though it goes on to {last}", hint=RESTORE_HINT
             )
-        _actions(commits[version][0])
+        commit_actions(commits[version][0])
     if last <= since and last in commits:
-        _actions(commits[last][0])
+        commit_actions(commits[last][0])
     return max(last, since)
 
 
 def check_data_file(file: DataFile) -> None:
     """Raises StorageError for a data file that is missing, of another size than the log says, or not Parquet's ends."""
     try:
-        size = os.stat(file.path).st_size
+        size = file.location.size()
     except FileNotFoundError:
-        raise StorageError("a data file is missing", where=str(file.path), hint=RESTORE_HINT) from None
+        raise StorageError("a data file is missing", where=str(file.location), hint=RESTORE_HINT) from None
     except OSError as error:
-        raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.path)) from error
+        raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
     if size != file.size:
         raise StorageError(
-            f"a data file has {size} bytes, its table's log says {file.size}", where=str(file.path), hint=RESTORE_HINT
+            f"a data file has {size} bytes, its table's log says {file.size}",
+            where=str(file.location),
+            hint=RESTORE_HINT,
         )
-    _check_parquet(file.path)
+    _check_parquet(file.location)
 
 
-def _check_parquet(path: Path) -> None:
+def _check_parquet(file: Location) -> None:
     """A file that a power cut left full of zeros has the right size, but not Parquet's four letters at its ends."""
     try:
-        with path.open("rb") as stream:
-            head = stream.read(4)
-            stream.seek(-4, os.SEEK_END)
-            tail = stream.read(4)
+        ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
-        raise StorageError(f"a file of a table cannot be read: {error}", where=str(path), hint=RESTORE_HINT) from error
-    if head != _PARQUET_ENDS or tail != _PARQUET_ENDS:
-        raise StorageError("a file of a table is cut short or overwritten", where=str(path), hint=RESTORE_HINT)
+        raise StorageError(f"a file of a table cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
+    if ends != (_PARQUET_ENDS, _PARQUET_ENDS):
+        raise StorageError("a file of a table is cut short or overwritten", where=str(file), hint=RESTORE_HINT)
 
 
-def _actions(commit: Path) -> list[dict[str, Any]]:
+def commit_file(table: Location, version: int) -> Location:
+    """The file of the log with one commit."""
+    return table / f"_delta_log/{version:020d}.json"
+
+
+def commit_actions(commit: Location) -> list[dict[str, Any]]:
+    """The actions in a commit's file; raises StorageError where it is missing, empty or cut short."""
     try:
-        text = commit.read_text(encoding="utf-8")
+        text = commit.read().decode("utf-8")
     except FileNotFoundError:
         raise StorageError("a commit is missing from a table's log", where=str(commit), hint=RESTORE_HINT) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -194,53 +201,55 @@ def _actions(commit: Path) -> list[dict[str, Any]]:
     return actions
 
 
-def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, list[Path]]:
-    found: dict[int, list[Path]] = {}
+def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Location]]:
+    found: dict[int, list[Location]] = {}
+    log = table / "_delta_log"
     try:
-        for entry in os.scandir(path / "_delta_log"):
-            match = pattern.fullmatch(entry.name)
-            if match:
-                found.setdefault(int(match[1]), []).append(Path(entry.path))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+        names = log.names()
     except OSError as error:
-        raise StorageError(f"a table's log cannot be read: {error.strerror}", where=str(path)) from error
+        raise StorageError(f"a table's log cannot be read: {error.strerror}", where=str(table)) from error
+    for name in names:
+        match = pattern.fullmatch(name)
+        if match:
+            found.setdefault(int(match[1]), []).append(log / name)
     return found
 
 
-def _delta_errors() -> tuple[type[Exception], ...]:
+def delta_errors() -> tuple[type[Exception], ...]:
+    """What delta-rs and Arrow raise over a table that cannot be read or written."""
     import pyarrow
     from deltalake.exceptions import DeltaError
 
     return (DeltaError, OSError, ValueError, pyarrow.ArrowException)
 
 
-def _open(path: Path) -> Any:
-    expected = check_log(path)
+def open_table(table: Location) -> Any:
+    """The table as a delta-rs DeltaTable; raises StorageError where its log is missing or damaged."""
+    expected = check_log(table)
     # Loading delta-rs costs what most commands need not pay.
     from deltalake import DeltaTable
 
     try:
-        table = DeltaTable(str(path.resolve()))
-        version = table.version()
-    except _delta_errors() as error:
-        raise _unreadable(path, error) from error
+        opened = DeltaTable(table.uri)
+        version = opened.version()
+    except delta_errors() as error:
+        raise _unreadable(table, error) from error
     if version < expected:
-        raise StorageError(f"{path} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
-    return table
+        raise StorageError(f"{table} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
+    return opened
 
 
-def _add_actions(table: Any, path: Path) -> Sequence[Mapping[str, Any]]:
+def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:
     import pyarrow
 
     try:
-        rows: Sequence[Mapping[str, Any]] = pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
-    except _delta_errors() as error:
-        raise _unreadable(path, error) from error
+        rows: Sequence[Mapping[str, Any]] = pyarrow.table(opened.get_add_actions(flatten=True)).to_pylist()
+    except delta_errors() as error:
+        raise _unreadable(table, error) from error
     return rows
 
 
-def _data_file(path: Path, action: Mapping[str, Any]) -> DataFile:
+def _data_file(table: Location, action: Mapping[str, Any]) -> DataFile:
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for name, value in action.items():
@@ -251,7 +260,7 @@ def _data_file(path: Path, action: Mapping[str, Any]) -> DataFile:
             least[column] = _instant(value, 0)
         elif bound == "max":
             greatest[column] = _instant(value, _LOST_MICROSECONDS)
-    return DataFile(path / unquote(action["path"]), action["size_bytes"], action.get("num_records"), least, greatest)
+    return DataFile(table / unquote(action["path"]), action["size_bytes"], action.get("num_records"), least, greatest)
 
 
 def _instant(value: Any, lost: int) -> Any:
@@ -260,6 +269,6 @@ def _instant(value: Any, lost: int) -> Any:
     return value
 
 
-def _unreadable(path: Path, error: Exception) -> StorageError:
+def _unreadable(table: Location, error: Exception) -> StorageError:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return StorageError(f"the table in {path} cannot be read: {first_line}", hint=RESTORE_HINT)
+    return StorageError(f"the table in {table} cannot be read: {first_line}", hint=RESTORE_HINT)

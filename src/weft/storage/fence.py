@@ -7,15 +7,20 @@ given up, so giving up spends its version first: then its late commit is one of 
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from weft.errors import StorageError
-from weft.storage.delta_log import RESTORE_HINT, added_files, has_commits, latest_version
+from weft.location import Location
+from weft.storage.delta_log import (
+    RESTORE_HINT,
+    added_files,
+    commit_actions,
+    commit_file,
+    delta_errors,
+    has_commits,
+    latest_version,
+    open_table,
+)
 
 
 @dataclass(frozen=True)
@@ -31,19 +36,19 @@ class OwnCommit:
     last_ts: int | None
 
 
-def find_version(path: Path, app_id: str, txn_version: int) -> int | None:
+def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
     """Delta's version of the commit that added files in this transaction, None where the log has none.
 
     A commit that only spent the transaction's number (``spend``) does not count: it is somebody else's.
     """
-    latest = latest_version(path)
+    latest = latest_version(table)
     if latest is None:
         return None
     for version in range(latest, -1, -1):
-        commit = _commit_file(path, version)
+        commit = commit_file(table, version)
         if not commit.exists():  # older ones are cleaned up behind a checkpoint
             return None
-        actions = list(_actions(commit))
+        actions = commit_actions(commit)
         theirs = [action["txn"]["version"] for action in actions if action.get("txn", {}).get("appId") == app_id]
         if txn_version in theirs:
             return version if any("add" in action for action in actions) else None
@@ -52,89 +57,72 @@ def find_version(path: Path, app_id: str, txn_version: int) -> int | None:
     return None
 
 
-def find_commit(path: Path, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
+def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
     """The commit that carries this transaction, its data files read for the column ``ts``; None where there is none.
 
     Raises StorageError where the log or one of the commit's files is damaged.
     """
-    version = find_version(path, app_id, txn_version)
+    version = find_version(table, app_id, txn_version)
     if version is None:
         return None
     rows = 0
     instants: list[int] = []
-    for file in added_files(path, version):
-        count, least, greatest = _read_instants(file.path, ts)
+    for file in added_files(table, version):
+        count, least, greatest = _read_instants(file.location, ts)
         rows += count
         instants += [instant for instant in (least, greatest) if instant is not None]
     return OwnCommit(version, rows, min(instants, default=None), max(instants, default=None))
 
 
-def spend(path: Path, app_id: str, txn_version: int) -> None:
+def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commits nothing but the transaction's number, so that whoever still holds it can commit nothing with it.
 
     Raises StorageError where the table cannot be written, another writer's commit in the same moment among the reasons.
     """
-    if not has_commits(path):
+    if not has_commits(table):
         return
-    import pyarrow
-    from deltalake import CommitProperties, DeltaTable, Transaction
-    from deltalake.exceptions import DeltaError
+    from deltalake import CommitProperties, Transaction
 
     try:
-        table = DeltaTable(str(path.resolve()))
-        table.create_write_transaction(
+        opened = open_table(table)
+        opened.create_write_transaction(
             actions=[],
             mode="append",
-            schema=table.schema(),
+            schema=opened.schema(),
             commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),
         )
-    except (DeltaError, OSError, ValueError, pyarrow.ArrowException) as error:
+    except delta_errors() as error:
         raise StorageError(
-            f"the number {txn_version} of a writer that died could not be spent in {path}: {error}",
+            f"the number {txn_version} of a writer that died could not be spent in {table}: {error}",
             hint="run the command again; if this comes back, `weft doctor` tells what is damaged",
         ) from error
 
 
-def make_durable(path: Path, version: int) -> None:
+def make_durable(table: Location, version: int) -> None:
     """Forces one commit to the disk: its data files, its entry in the log, and the folders that name them.
 
     Delta leaves that to the system, and a power cut would take what the catalog has recorded already.
     """
-    files = [file.path for file in added_files(path, version)]
-    folders = {path.parent, path, path / "_delta_log", *(file.parent for file in files)}
-    for place in (*files, _commit_file(path, version), *sorted(folders)):
-        _force(place)
+    commit = commit_file(table, version)
+    files = [file.location for file in added_files(table, version)]
+    folders = {table.parent, table, commit.parent, *(file.parent for file in files)}
+    if version == 0:
+        folders.add(table.parent.parent)
+    for place in (*files, commit, *sorted(folders)):
+        try:
+            place.force()
+        except OSError as error:
+            raise StorageError(f"{place} could not be forced to the disk: {error.strerror}") from error
 
 
-def _force(place: Path) -> None:
-    try:
-        descriptor = os.open(place, os.O_RDONLY)
-    except OSError as error:
-        raise StorageError(f"a file of a table is missing: {error.strerror}", where=str(place)) from error
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _commit_file(path: Path, version: int) -> Path:
-    return path / "_delta_log" / f"{version:020d}.json"
-
-
-def _actions(commit: Path) -> Iterator[dict[str, Any]]:
-    for line in commit.read_text(encoding="utf-8").splitlines():
-        if line.strip():
-            yield json.loads(line)
-
-
-def _read_instants(file: Path, ts: str) -> tuple[int, int | None, int | None]:
+def _read_instants(file: Location, ts: str) -> tuple[int, int | None, int | None]:
     """(rows, least ts, greatest ts) of one data file."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     from pyarrow import ArrowException, int64, timestamp
 
     try:
-        column = pq.read_table(file, columns=[ts]).column(ts).cast(timestamp("us", "UTC")).cast(int64())
+        column = pq.read_table(file.uri, columns=[ts]).column(ts).cast(timestamp("us", "UTC")).cast(int64())
     except (ArrowException, OSError, KeyError) as error:
         raise StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
     bounds = pc.min_max(column).as_py()

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
+from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, delta_snapshot, has_commits
-from weft.storage.purge import reading
 from weft.storage.values import Value, decode
 
 _BATCH_ROWS: Final = 4_096
@@ -34,7 +33,7 @@ class ResultRow:
     values: tuple[Value, ...]
 
 
-def read_rows(home: Path, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
+def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
     """The query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
 
     Streams: what is held in memory is a batch, and what a file has out of order.  Raises StorageError where a row
@@ -44,21 +43,22 @@ def read_rows(home: Path, query: QueryRecord, after: int = 0, limit: int | None 
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
     if first > last:
         return
-    folder = layout.ledger_folder(home)
-    if not has_commits(folder):
+    ledger = data / layout.LEDGER
+    if not has_commits(ledger):
         raise StorageError(
-            f"the ledger in {folder} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
+            f"the ledger in {ledger} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
         )
-    with reading(folder):
-        yield from _in_order(folder, query, first, last)
+    # A purge may take files away that the log has forgotten.
+    with ledger.shared():
+        yield from _in_order(ledger, query, first, last)
 
 
-def _in_order(folder: Path, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
+def _in_order(ledger: Location, query: QueryRecord, first: int, last: int) -> Iterator[ResultRow]:
     types = [type_ for _, type_ in query.columns]
     expected = first
     waiting: dict[int, tuple[int, int, list[str | None]]] = {}
     for ordinal, first_at, tick, row in _scan(
-        _relevant(delta_snapshot(folder, check_files=False).files, query, first, last), query, first, last
+        _relevant(delta_snapshot(ledger, check_files=False).files, query, first, last), query, first, last
     ):
         if ordinal < expected or ordinal in waiting:
             raise StorageError(f"the answer {ordinal} of {query.name} is in the ledger twice", hint=RESTORE_HINT)
@@ -85,11 +85,11 @@ class Added:
     last_first_at: int
 
 
-def added_by_query(home: Path, version: int) -> dict[int, Added]:
+def added_by_query(data: Location, version: int) -> dict[int, Added]:
     """What one commit of the ledger added, by query id; raises StorageError."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
-    for batch in _batches(added_files(layout.ledger_folder(home), version), ["query_id", "first_at"], None):
+    for batch in _batches(added_files(data / layout.LEDGER, version), ["query_id", "first_at"], None):
         instants = _micros(batch.column(1)).to_pylist()
         for query_id, first_at in zip(batch.column(0).to_pylist(), instants, strict=True):
             rows[query_id] += 1
@@ -115,7 +115,7 @@ def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: i
         for file in files
         if may_hold(file, "query_id", query.query_id, query.query_id) and may_hold(file, "ordinal", first, last)
     ]
-    return sorted(wanted, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), str(file.path)))
+    return sorted(wanted, key=lambda file: (file.least.get("tick", 0), file.least.get("ordinal", 0), file.location))
 
 
 def _scan(
@@ -145,20 +145,20 @@ def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> I
     for file in files:
         check_data_file(file)
         try:
-            data = pyarrow.dataset.dataset(str(file.path), format=form)
-            if "_view" in str(data.schema):
-                yield from _without_views(data, columns, condition)
+            stored = pyarrow.dataset.dataset(file.location.uri, format=form)
+            if "_view" in str(stored.schema):
+                yield from _without_views(stored, columns, condition)
                 continue
-            yield from data.scanner(
+            yield from stored.scanner(
                 columns=columns, filter=condition, batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False
             ).to_batches()
         except (OSError, pyarrow.ArrowException) as error:
             raise StorageError(
-                f"a data file cannot be read: {error}", where=str(file.path), hint=RESTORE_HINT
+                f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT
             ) from error
 
 
-def _without_views(data: Any, columns: list[str], condition: Any) -> Iterator[Any]:
+def _without_views(stored: Any, columns: list[str], condition: Any) -> Iterator[Any]:
     """Batches of a file that a purge has written: Delta without Spark writes kinds of text that cannot be filtered."""
     import pyarrow
 
@@ -167,7 +167,7 @@ def _without_views(data: Any, columns: list[str], condition: Any) -> Iterator[An
             return pyarrow.list_(plain(kind.value_type))
         return {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(kind), kind)
 
-    schema = pyarrow.schema([field.with_type(plain(field.type)) for field in data.schema])
-    for batch in data.scanner(batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False).to_batches():
+    schema = pyarrow.schema([field.with_type(plain(field.type)) for field in stored.schema])
+    for batch in stored.scanner(batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False).to_batches():
         table = pyarrow.Table.from_batches([batch]).cast(schema)
         yield from (table if condition is None else table.filter(condition)).select(columns).to_batches()

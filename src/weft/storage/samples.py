@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from weft.catalog.records import TableRecord
 from weft.errors import StorageError
+from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT, check_data_file, delta_snapshot, has_commits
 
 
-def sample_rows(home: Path, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
+def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
     """At most ``limit`` rows of the table's newest file, the values in the order of its columns.
 
     A column that is younger than the file is NULL there.  Raises StorageError for a file that is missing or damaged.
     """
-    folder = home / table.path
-    if table.version < 0 or not has_commits(folder):
+    place = data / table.path
+    if table.version < 0 or not has_commits(place):
         return []
-    files = delta_snapshot(folder, check_files=False).files
+    files = delta_snapshot(place, check_files=False).files
     names = [column.name for column in table.schema.columns]
-    for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), str(each.path)), reverse=True):
+    for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
         check_data_file(file)
-        rows = _head(file.path, names, limit)
+        rows = _head(file.location, names, limit)
         if rows:
             return rows
     return []
 
 
-def _head(path: Path, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
+def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
     import pyarrow
     import pyarrow.dataset
 
     form = pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
-        data = pyarrow.dataset.dataset(str(path), format=form)
-        there = [name for name in names if name in data.schema.names]
-        rows = data.head(limit, columns=there, batch_size=max(limit, 1), use_threads=False).to_pylist()
+        stored = pyarrow.dataset.dataset(file.uri, format=form)
+        there = [name for name in names if name in stored.schema.names]
+        rows = stored.head(limit, columns=there, batch_size=max(limit, 1), use_threads=False).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
-        raise StorageError(f"a data file cannot be read: {error}", where=str(path), hint=RESTORE_HINT) from error
+        raise StorageError(f"a data file cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
     return [tuple(row.get(name) for name in names) for row in rows]

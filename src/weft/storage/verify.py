@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
 from weft.errors import StorageError
+from weft.location import Location
 from weft.storage.delta_log import (
     RESTORE_HINT,
     DeltaSnapshot,
     check_data_file,
+    commit_file,
     delta_snapshot,
     has_commits,
+    last_commit,
 )
 
 
@@ -29,7 +31,7 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
-def verify(catalog: CatalogParts, home: Path) -> list[Finding]:
+def verify(catalog: CatalogParts) -> list[Finding]:
     """What is wrong with the Delta tables of a home; empty where all is well.
 
     A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
@@ -47,27 +49,31 @@ def verify(catalog: CatalogParts, home: Path) -> list[Finding]:
     return [
         finding
         for path in paths
-        for finding in _verify_one(home, path, recorded.get(path, StoredVersion(path, -1, 0)), path in unsettled)
+        for finding in _verify_one(
+            catalog.data, path, recorded.get(path, StoredVersion(path, -1, 0)), path in unsettled
+        )
     ]
 
 
-def require_whole(catalog: CatalogParts, home: Path) -> None:
+def require_whole(catalog: CatalogParts) -> None:
     """Raises StorageError with everything that ``verify`` finds; what a writer calls before it begins."""
-    findings = verify(catalog, home)
+    findings = verify(catalog)
     if findings:
-        raise StorageError("the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(home))
+        raise StorageError(
+            "the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(catalog.data)
+        )
 
 
-def _verify_one(home: Path, path: str, stored: StoredVersion, unsettled: bool) -> list[Finding]:
-    folder = home / path
-    if not has_commits(folder):
+def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: bool) -> list[Finding]:
+    table = data / path
+    if not has_commits(table):
         if stored.version < 0:
             return []
         return [Finding(path, f"the table is gone: {stored.rows} rows were recorded", RESTORE_HINT)]
     try:
-        found = delta_snapshot(folder, check_files=False)
+        found = delta_snapshot(table, check_files=False)
     except StorageError as error:
-        return [_of_log(path, error, folder, stored)]
+        return [_of_log(path, error, table, stored)]
     if found.version < stored.version:
         problem = f"the table ends at version {found.version}, version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
@@ -90,18 +96,16 @@ def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
     return findings
 
 
-def _of_log(path: str, error: StorageError, folder: Path, stored: StoredVersion) -> Finding:
+def _of_log(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
     """A damaged last commit that the catalog never recorded can simply go: its load or tick is then done again."""
     finding = _finding(path, error)
-    damaged = Path(error.where or "")
-    if damaged.parent == folder / "_delta_log" and damaged.stem.isdigit() and int(damaged.stem) > stored.version:
-        following = damaged.with_name(f"{int(damaged.stem) + 1:020d}.json")
-        if not following.exists():
-            remedy = (
-                f"This commit was not recorded as done. Move {damaged} (and a .crc file of the same number) away: "
-                "the load or tick that wrote it is done again."
-            )
-            return Finding(path, finding.problem, remedy)
+    last = last_commit(table)
+    if last > stored.version and error.where == str(commit_file(table, last)):
+        remedy = (
+            f"This commit was not recorded as done. Move {error.where} (and a .crc file of the same number) away: "
+            "the load or tick that wrote it is done again."
+        )
+        return Finding(path, finding.problem, remedy)
     return finding
 
 

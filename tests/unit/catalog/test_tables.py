@@ -46,7 +46,7 @@ def test_what_is_no_home_is_refused(tmp_path: Path) -> None:
 
 def test_a_catalog_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
     open_catalog(tmp_path, create=True, at=0).close()
-    (tmp_path / "tables" / "1-msgs").mkdir()
+    (tmp_path / "tables" / "1-msgs").mkdir(parents=True)
     for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     for create in (True, False):

@@ -251,7 +251,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
 
 
 def test_explain_takes_no_damaged_home_for_an_empty_one(weft: Weft, made: Path) -> None:
-    (made / "tables" / "1-msgs").mkdir()
+    (made / "tables" / "1-msgs").mkdir(parents=True)
     (made / "catalog.sqlite").unlink()
     told = weft("explain", "SELECT msgid FROM msgs")
     assert told.code == 1

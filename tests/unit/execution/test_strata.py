@@ -114,15 +114,15 @@ def home(folder: Path) -> Writer:
 
 def test_a_dead_tick_of_which_nothing_is_written_is_abandoned_and_fenced(tmp_path: Path) -> None:
     writer = home(tmp_path)
-    write_ledger(layout.ledger_folder(tmp_path), 0, [(9, 1, 1, ["1"])])
+    write_ledger(tmp_path / layout.LEDGER, 0, [(9, 1, 1, ["1"])])
     planned = writer.ticks.planned()
     assert planned is not None
     writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
-    assert settle_tick(writer, tmp_path, 0) is None
+    assert settle_tick(writer, 0) is None
     assert [tick.state for tick in writer.ticks.latest()] == ["abandoned"]
     assert [each.tau for each in writer.queries.all()] == [None, None]
     # Whoever still computes it can commit nothing any more.
-    assert transaction_version(layout.ledger_folder(tmp_path), "weft-ledger") == planned.tick_id
+    assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
 
 
 def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(
@@ -132,11 +132,11 @@ def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(
     planned = writer.ticks.planned()
     assert planned is not None
     writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
-    write_ledger(layout.ledger_folder(tmp_path), planned.tick_id, [(1, 1, 12, ["1"]), (1, 2, 15, ["2"])])
-    report = settle_tick(writer, tmp_path, 0)
+    write_ledger(tmp_path / layout.LEDGER, planned.tick_id, [(1, 1, 12, ["1"]), (1, 2, 15, ["2"])])
+    report = settle_tick(writer, 0)
     assert report is not None and [(o.query.name, o.rows, o.t) for o in report.outcomes] == [("lower", 2, 20)]
     lower, upper = writer.queries.all()
     assert (lower.tau, lower.rows, lower.last_first_at, upper.tau, upper.rows) == (20, 2, 15, None, 0)
     assert [tick.state for tick in writer.ticks.latest()] == ["committed"]
     assert [(o.state, o.rows) for o in writer.ticks.outputs(planned.tick_id)] == [("written", 2)]
-    assert verify(writer, tmp_path) == []
+    assert verify(writer) == []

@@ -50,7 +50,7 @@ def test_after_a_dead_tick_a_change_leaves_a_home_that_ticks_on(weft: Weft, chan
     die(weft, written=written)
     CHANGES[change](weft)
     assert weft.catalog.ticks.planned() is None
-    assert verify(weft.catalog, weft.home) == []
+    assert verify(weft.catalog) == []
     (query,) = weft.catalog.queries.all() if change != "pause" else (weft.catalog.queries.named("q"),)
     assert (query.tau, query.rows) == ((2 * T, 1) if written else (T, 0))
     weft.tick(now=3 * T)

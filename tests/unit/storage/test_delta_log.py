@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from delta_tables import commit_file, newest_data_file, write_table
 from weft.errors import StorageError
+from weft.location import Location
 from weft.storage.delta_log import (
     added_files,
     check_log,
@@ -29,39 +30,39 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_has_version_files_rows_and_bounds(table: Path) -> None:
-    found = delta_snapshot(table)
+    found = delta_snapshot(Location.of(table))
     assert (found.version, found.rows, len(found.files)) == (2, 6, 3)
     newest = max(found.files, key=lambda file: file.greatest["ts"])
-    assert newest.path == newest_data_file(table)
-    assert newest.size == newest.path.stat().st_size
+    assert newest.location == Location.of(newest_data_file(table))
+    assert newest.size == newest.location.size()
     assert newest.least["ts"] <= 3_000_000
     assert newest.greatest["ts"] >= 3_000_001  # Delta itself keeps milliseconds only
     assert (newest.least["a"], newest.greatest["a"]) == (0, 1)
 
 
 def test_transactions_are_found_by_their_id(table: Path) -> None:
-    assert transaction_version(table, "weft-table-1") == 3
-    assert transaction_version(table, "weft-table-2") is None
-    assert transaction_version(table.with_name("none"), "weft-table-1") is None
+    assert transaction_version(Location.of(table), "weft-table-1") == 3
+    assert transaction_version(Location.of(table), "weft-table-2") is None
+    assert transaction_version(Location.of(table).parent / "none", "weft-table-1") is None
 
 
 def test_a_folder_without_a_table(tmp_path: Path) -> None:
-    assert not has_commits(tmp_path)
-    assert latest_version(tmp_path) is None
+    assert not has_commits(Location.of(tmp_path))
+    assert latest_version(Location.of(tmp_path)) is None
     with pytest.raises(StorageError, match="no Delta table"):
-        delta_snapshot(tmp_path)
+        delta_snapshot(Location.of(tmp_path))
     # A writer that died before its first commit leaves data and an empty log.
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "part-0.parquet").touch()
-    assert transaction_version(tmp_path, "weft-table-1") is None
+    assert transaction_version(Location.of(tmp_path), "weft-table-1") is None
 
 
 def test_the_files_of_one_commit(table: Path) -> None:
-    (added,) = added_files(table, 2)
-    assert added.path == newest_data_file(table)
+    (added,) = added_files(Location.of(table), 2)
+    assert added.location == Location.of(newest_data_file(table))
     assert added.rows == 2
     with pytest.raises(StorageError, match="missing"):
-        added_files(table, 9)
+        added_files(Location.of(table), 9)
 
 
 def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
@@ -69,8 +70,8 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table: Path) -> None:
     write_table(table, [9_000_000], number=4)
     commit_file(table, 0).unlink()
     commit_file(table, 1).unlink()
-    assert delta_snapshot(table).rows == 7
-    assert latest_version(table) == check_log(table) == 3
+    assert delta_snapshot(Location.of(table)).rows == 7
+    assert latest_version(Location.of(table)) == check_log(Location.of(table)) == 3
 
 
 def cut(file: Path, size: int) -> None:
@@ -111,7 +112,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError) as reported:
-        delta_snapshot(table)
+        delta_snapshot(Location.of(table))
     assert reported.value.hint
     assert str(table) in str(reported.value)
 
@@ -120,4 +121,4 @@ def test_damage_is_reported_with_a_remedy_and_never_read_as_empty(table: Path, d
 def test_a_damaged_log_has_no_transactions(table: Path, damage: str) -> None:
     DAMAGES[damage](table)
     with pytest.raises(StorageError):
-        transaction_version(table, "weft-table-1")
+        transaction_version(Location.of(table), "weft-table-1")

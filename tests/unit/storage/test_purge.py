@@ -11,6 +11,7 @@ from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
+from weft.location import Location
 from weft.storage import purge as purging
 from weft.storage.ledger import read_rows
 from weft.storage.purge import purge
@@ -36,22 +37,22 @@ def files(home: Path) -> int:
 
 
 def test_a_purge_leaves_a_reader_what_it_reads(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purging, "_WAIT_SECONDS", 0.0)
-    reader = read_rows(home, QUERY)
+    monkeypatch.setattr(purging, "WAIT_FOR_READERS_SECONDS", 0.0)
+    reader = read_rows(Location.of(home), QUERY)
     assert next(reader).ordinal == 1
-    begun = purge(home, [2])
+    begun = purge(Location.of(home), [2])
     assert not begun.complete
     assert begun.version is not None
     assert begun.version[2] == 6
     assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     held = files(home)
-    done = purge(home, [2])
+    done = purge(Location.of(home), [2])
     assert done.complete
     assert files(home) < held
-    assert [row.ordinal for row in read_rows(home, QUERY)] == [1, 2, 3, 4, 5, 6]
+    assert [row.ordinal for row in read_rows(Location.of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(StorageError):
-        list(read_rows(home, replace(QUERY, query_id=2)))
+        list(read_rows(Location.of(home), replace(QUERY, query_id=2)))
 
 
 def test_a_purge_of_nothing(tmp_path: Path) -> None:
-    assert purge(tmp_path, [1]).complete
+    assert purge(Location.of(tmp_path), [1]).complete

@@ -42,14 +42,14 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_whole_store_has_no_findings(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        assert verify(catalog, home) == []
-        require_whole(catalog, home)
+        assert verify(catalog) == []
+        require_whole(catalog)
 
 
 def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
     with open_catalog(tmp_path, create=True, at=0) as catalog:
         catalog.tables.create("t", [("a", BIGINT)])
-        assert verify(catalog, tmp_path) == []
+        assert verify(catalog) == []
 
 
 T = "tables/1-t"
@@ -73,12 +73,12 @@ def test_each_damage_is_found_with_a_remedy(home: Path, damage: str) -> None:
     harm, path, problem = DAMAGES[damage]
     harm(home)
     with open_catalog(home, at=0) as catalog:
-        (finding,) = verify(catalog, home)
+        (finding,) = verify(catalog)
         assert finding.path == path
         assert problem in finding.problem
         assert finding.remedy
         with pytest.raises(StorageError, match=path):
-            require_whole(catalog, home)
+            require_whole(catalog)
 
 
 def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
         writer = catalog.writer("test", "test", 0)
         reservation = writer.reservations.reserve(1, 1)
         write_table(home / T, [20], number=reservation.reservation_id)
-        assert verify(catalog, home) == []
+        assert verify(catalog) == []
         writer.reservations.abandon(reservation.reservation_id)
-        assert len(verify(catalog, home)) == 1
+        assert len(verify(catalog)) == 1
 
 
 def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
         tick = writer.ticks.plan(20, Choice((1,)), 0)
         writer.ticks.open_output(tick.tick_id, "ledger", "ledger")
         write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
-        assert verify(catalog, home) == []
+        assert verify(catalog) == []
         writer.ticks.abandon(tick.tick_id)
-        assert [each.path for each in verify(catalog, home)] == ["ledger"]
+        assert [each.path for each in verify(catalog)] == ["ledger"]
 
 
 def test_a_torn_commit_that_was_never_recorded_may_go(home: Path) -> None:
@@ -107,23 +107,23 @@ def test_a_torn_commit_that_was_never_recorded_may_go(home: Path) -> None:
     torn = commit_file(home / T, 2)
     os.truncate(torn, 50)
     with open_catalog(home, at=0) as catalog:
-        (finding,) = verify(catalog, home)
+        (finding,) = verify(catalog)
         assert f"Move {torn}" in finding.remedy
         torn.unlink()
-        assert verify(catalog, home) == []
+        assert verify(catalog) == []
 
 
 def test_samples(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         catalog.tables.evolve("t", [("b", BIGINT)])
         table = catalog.tables.named("t")
-        rows = sample_rows(home, table, 1)
+        rows = sample_rows(catalog.data, table, 1)
         assert len(rows) == 1
         assert rows[0][0] == 0
         assert rows[0][2] is None
         for file in (home / T).glob("*.parquet"):
             file.unlink()
         with pytest.raises(StorageError):
-            sample_rows(home, table)
+            sample_rows(catalog.data, table)
         catalog.tables.create("empty", [("a", BIGINT)])
-        assert sample_rows(home, catalog.tables.named("empty")) == []
+        assert sample_rows(catalog.data, catalog.tables.named("empty")) == []

@@ -1,0 +1,172 @@
+"""Where a home's data lies, by URI: tables, ledger, quarantine; the one module that touches their files (design, 10).
+
+Today a place is a local folder or file.  What an object store or HDFS would need of each operation is told in
+docs/architecture.md, "Locations".  Operations raise OSError (FileNotFoundError where nothing is there); the callers say
+what that means.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from weft.errors import Refused, StorageError
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
+_LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # a Path makes one slash of two
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A folder or file of a home's data; ``path`` is absolute, local, without ``.`` and ``..``.
+
+    >>> Location.of("file:///srv/home") / "tables/1-msgs"
+    Location(path='/srv/home/tables/1-msgs')
+    """
+
+    path: str
+
+    @classmethod
+    def of(cls, given: str | os.PathLike[str]) -> Location:
+        """The place of a ``file:///`` URI or a local path.  Raises Refused for any other scheme or host."""
+        text = os.fspath(given)
+        if not _SCHEME.match(text):
+            return cls(_absolute(text))
+        parts = urlsplit(text)
+        if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+            named = _LOST_SLASH.sub(r"\1/", text)
+            raise Refused(
+                f"{named} is no place for a home's data: Weft keeps it in a local folder only",
+                hint="Give a local path or a file:/// URI. Object stores and HDFS are not supported yet: the page on "
+                "Weft's architecture says what is missing.",
+            )
+        return cls(_absolute(unquote(parts.path)))
+
+    def __truediv__(self, below: str) -> Location:
+        """The place ``below`` this one, a relative path of plain names.  Raises StorageError for one that leads out."""
+        if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
+            raise StorageError(f"{below!r} is no place below {self}", hint="A copy of the home may be whole; use that.")
+        return Location(f"{self.path.rstrip('/')}/{below}")
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return os.path.basename(self.path)
+
+    @property
+    def parent(self) -> Location:
+        """The folder that this is in."""
+        return Location(os.path.dirname(self.path))
+
+    @property
+    def uri(self) -> str:
+        """As delta-rs and Arrow take it: ``file:///``, what is no plain character in percent form."""
+        return Path(self.path).as_uri()
+
+    @property
+    def spark(self) -> str:
+        """As Spark takes it: with the scheme, since a cluster's default may be another, and not in percent form."""
+        return f"file://{self.path}"
+
+    def read(self) -> bytes:
+        """A file's bytes."""
+        return Path(self.path).read_bytes()
+
+    def ends(self, count: int) -> tuple[bytes, bytes]:
+        """The first and the last ``count`` bytes of a file; raises OSError for one that is shorter."""
+        with open(self.path, "rb") as stream:
+            head = stream.read(count)
+            stream.seek(-count, os.SEEK_END)
+            return head, stream.read(count)
+
+    def size(self) -> int:
+        """A file's bytes, counted."""
+        return os.stat(self.path).st_size
+
+    def exists(self) -> bool:
+        """Whether there is a file or a folder."""
+        return os.path.exists(self.path)
+
+    def names(self) -> list[str]:
+        """What a folder has, by name, in no order; nothing where there is no folder."""
+        try:
+            return os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def put(self, raw: bytes) -> None:
+        """Writes a file that nothing changes afterwards, whole or not at all; nothing is done where it is there.
+
+        Its folder is made where there is none.  It is on the disk once ``force`` was called for the folder, too.
+        """
+        if self.exists():
+            return
+        folder = self.parent
+        if not folder.exists():
+            os.makedirs(folder.path, exist_ok=True)
+            folder.parent.force()
+        partial = folder / f".{self.name}.{os.getpid()}.{threading.get_ident()}"
+        with open(partial.path, "wb") as stream:
+            stream.write(raw)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial.path, self.path)
+
+    def force(self) -> None:
+        """Sees to it that a power cut does not take the file, or the names in the folder."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Holds a folder's files for the block: meanwhile nobody is ``alone`` there.  Waits for who is."""
+        with self._locked(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def alone(self, patience_seconds: float) -> Iterator[bool]:
+        """Whether nobody else holds the folder; for the block nobody begins to, then.
+
+        Those who do are waited for, ``patience_seconds`` at most.
+        """
+        until = time.monotonic() + patience_seconds
+        while True:
+            try:
+                with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    yield True
+                return
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    break
+                time.sleep(_POLL_SECONDS)
+        yield False
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _absolute(path: str) -> str:
+    """Without ``..``: what it leads to where it comes after a symbolic link, only the file system knows."""
+    return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.fired import RULES, shown
 
-SHARDS = 4
+SHARDS = 8
 TOTAL: Counter[str] = Counter()
 
 

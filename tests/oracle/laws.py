@@ -35,6 +35,7 @@ from weft.derivation.access_paths import access_paths
 from weft.derivation.canonical import canonical
 from weft.derivation.lift import lift
 from weft.derivation.normalize import normalize
+from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.execution.groups import instant
 from weft.execution.windows import slices_of
@@ -61,6 +62,16 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.case.salt)
+
+    @cached_property
+    def bound(self) -> Query:
+        """The query's algebra."""
+        return bind(self.case.text.spark, schemas(self.case.history))
+
+    @property
+    def sources(self) -> int:
+        """How many tables its branches come to, told without deriving them."""
+        return size(self.bound).sources
 
     @cached_property
     def standing(self) -> Standing:
@@ -235,8 +246,7 @@ def stored_as_it_is(trial: Trial) -> None:
 
 def order_is_no_matter(trial: Trial) -> None:
     """Conditions in another order, and lists of constants in another, are the same plan."""
-    bound = bind(trial.case.text.spark, schemas(trial.case.history))
-    given = lift(canonical(normalize(_shuffled(bound, trial.random))))
+    given = lift(canonical(normalize(_shuffled(trial.bound, trial.random))))
     assert stored_form(Plan(given.query, given.values)).signature == trial.standing.form.signature
 
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra.scalar import ColumnRef, Scalar
-from weft.algebra.schema import Column, DataType, TableSchema
+from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Scan:
     """The rows of a table under the range variable ``alias``."""
@@ -40,6 +41,7 @@ class Scan:
         return self.ref(self.table.start)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Values:
     """Constant rows under the range variable ``alias``; each row has a scalar without columns for each column."""
@@ -49,6 +51,7 @@ class Values:
     rows: tuple[tuple[Scalar, ...], ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Join:
     """Every combination of rows of the inputs (A ⋈ B, its condition being a Select above); of no input: one row."""
@@ -56,6 +59,7 @@ class Join:
     inputs: tuple[Relation, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Select:
     """The rows of ``input`` for which ``predicate`` is true."""
@@ -64,6 +68,7 @@ class Select:
     predicate: Predicate
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Output:
     """A column of a projection."""
@@ -72,6 +77,7 @@ class Output:
     value: Scalar
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Project:
     """``outputs`` over ``input``, under the range variable ``alias``: a derived relation."""
@@ -81,6 +87,7 @@ class Project:
     outputs: tuple[Output, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Union:
     """The rows of all ``inputs``, duplicates kept, columns by position, under the range variable ``alias``.
@@ -92,6 +99,7 @@ class Union:
     inputs: tuple[Relation, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Distinct:
     """The rows of ``input``, each once (two NULLs being the same)."""
@@ -104,6 +112,7 @@ Source: TypeAlias = "Scan | Values | Project | Union | Distinct"
 """What FROM lists: a relation that is neither a join nor a selection."""
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Plain:
     """A scalar condition that does not change with time."""
@@ -111,6 +120,7 @@ class Plain:
     condition: Scalar
 
 
+@hashed_once
 @dataclass(frozen=True)
 class And:
     """All of ``items``; of none: true."""
@@ -118,6 +128,7 @@ class And:
     items: tuple[Predicate, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Or:
     """At least one of ``items``; of none: false."""
@@ -125,6 +136,7 @@ class Or:
     items: tuple[Predicate, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class NowFrom:
     """NOW >= threshold.  Never, where the threshold is NULL."""
@@ -132,6 +144,7 @@ class NowFrom:
     threshold: Scalar
 
 
+@hashed_once
 @dataclass(frozen=True)
 class NowBefore:
     """NOW < threshold.  Never, where the threshold is NULL."""
@@ -139,6 +152,7 @@ class NowBefore:
     threshold: Scalar
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Exists:
     """``body`` has a row (A ⋉ B)."""
@@ -146,6 +160,7 @@ class Exists:
     body: Relation
 
 
+@hashed_once
 @dataclass(frozen=True)
 class NotExists:
     """``body`` has no row (A ▷ B)."""
@@ -161,6 +176,7 @@ UNIT = Join(())
 """The relation of one row without columns: what a predicate's events are over."""
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Query:
     """The distinct rows of ``outputs`` over ``input``: what a standing query's answer is."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType, hashed_once
 
 Value: TypeAlias = "str | int | float | bool | Decimal | bytes | tuple[str | int, ...] | None"
 
 
+@hashed_once
 @dataclass(frozen=True)
 class ColumnRef:
     """A column of the range variable ``scan``."""
@@ -25,6 +26,7 @@ class ColumnRef:
     type: DataType
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Literal:
     """A constant.  ``fixed`` marks those that the rewriting itself put in, which are never lifted."""
@@ -34,6 +36,7 @@ class Literal:
     fixed: bool = False
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Param:
     """A literal lifted out of a query (design section 5).
@@ -47,6 +50,7 @@ class Param:
     sign: int | None = None
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Now:
     """The instant at which the query is asked."""
@@ -54,6 +58,7 @@ class Now:
     type: DataType = TIMESTAMP
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Call:
     """An operator or function of the allow-list applied to its arguments."""
@@ -63,6 +68,7 @@ class Call:
     type: DataType
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Cast:
     """A conversion; what cannot be converted is NULL."""
@@ -71,6 +77,7 @@ class Cast:
     type: DataType
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Case:
     """CASE WHEN condition THEN value … ELSE default END."""

@@ -6,10 +6,28 @@ A table is append-only (``end is None``) or has lives that end.  Time is microse
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+C = TypeVar("C", bound="type[Any]")
 
 
+def hashed_once(cls: C) -> C:
+    """A frozen class whose objects work out their hash once: rewriting looks up whole trees at each of their levels."""
+    worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
+
+    def remembered(self: Any) -> int:
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = worked_out(self)
+        return known
+
+    cls.__hash__ = remembered  # type: ignore[assignment]
+    return cls
+
+
+@hashed_once
 @dataclass(frozen=True)
 class DataType:
     """A scalar type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``).
@@ -87,6 +105,7 @@ INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Column:
     """A named column.  ``id`` stays the same for ever within its table; queries bind to it."""
@@ -97,6 +116,7 @@ class Column:
     nullable: bool = True
 
 
+@hashed_once
 @dataclass(frozen=True)
 class TableSchema:
     """A table as queries see it.

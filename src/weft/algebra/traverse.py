@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from operator import is_
 from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.algebra.relation import (
@@ -41,9 +42,13 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 def children(node: Node) -> tuple[Node, ...]:
     """The direct parts of a node, in the order of the text (a projection's input before its outputs)."""
-    match node:
-        case Scan():
+    match node:  # the most frequent first
+        case ColumnRef() | Literal() | Scan():
             return ()
+        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
+            return (scalar,)
+        case Call(args=args):
+            return args
         case Values(rows=rows):
             return tuple(value for row in rows for value in row)
         case Join(inputs=parts) | Union(inputs=parts):
@@ -56,8 +61,6 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs))
         case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
-        case Plain(condition=scalar) | NowFrom(threshold=scalar) | NowBefore(threshold=scalar):
-            return (scalar,)
         case _:
             return scalar_children(node)
 
@@ -92,9 +95,26 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and everything below it, outermost first, in the order of the text."""
-    yield node
-    for part in children(node):
-        yield from walk(part)
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(reversed(children(part)))
+
+
+def _above_scalars(node: Node) -> Iterator[Node]:
+    """What ``walk`` gives but the scalars and what bears them: no relation and no threshold is inside a scalar."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        match part:
+            case Scan() | Values() | Plain() | NowFrom() | NowBefore():
+                pass
+            case Project(input=inner) | Query(input=inner):
+                waiting.append(inner)
+            case _:
+                waiting.extend(reversed(children(part)))
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:
@@ -103,9 +123,14 @@ def transform(node: N, change: Callable[[Any], Any]) -> N:
     ``change`` gives a node of the same kind: a relation for a relation, a predicate for a predicate.
     """
     parts = children(node)
-    changed = tuple(transform(part, change) for part in parts)
-    same = all(new is old for new, old in zip(changed, parts, strict=True))
-    return cast("N", change(node if same else rebuild(node, changed)))
+    if not parts:
+        return cast("N", change(node))
+    changed = tuple([transform(part, change) for part in parts])
+    return cast("N", change(node if _same(changed, parts) else rebuild(node, changed)))
+
+
+def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
+    return all(map(is_, changed, parts))
 
 
 def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
@@ -121,7 +146,7 @@ def is_scalar(node: Node) -> bool:
 
 def scans(node: Node) -> Iterator[Scan]:
     """Every scan, those of subqueries included, in the order of the text."""
-    return (part for part in walk(node) if isinstance(part, Scan))
+    return (part for part in _above_scalars(node) if isinstance(part, Scan))
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
@@ -135,7 +160,7 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
     """Every threshold of time, those of subqueries included."""
-    return (part for part in walk(node) if isinstance(part, (NowFrom, NowBefore)))
+    return (part for part in _above_scalars(node) if isinstance(part, (NowFrom, NowBefore)))
 
 
 def mentioned(node: Node) -> frozenset[ColumnRef]:
@@ -150,7 +175,7 @@ def params(node: Node) -> frozenset[Param]:
 
 def range_variables(node: Node) -> tuple[str, ...]:
     """The range variables that are bound in it, in the order of the text, each once."""
-    bound = (part.alias for part in walk(node) if isinstance(part, (Scan, Values, Project, Union)))
+    bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union)))
     return tuple(dict.fromkeys(bound))
 
 
@@ -165,8 +190,10 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
     if node in replacement:
         return cast("N", replacement[node])
     parts = children(node)
-    changed = tuple(substitute(part, replacement) for part in parts)
-    return node if all(new is old for new, old in zip(changed, parts, strict=True)) else rebuild(node, changed)
+    if not parts:
+        return node
+    changed = tuple([substitute(part, replacement) for part in parts])
+    return node if _same(changed, parts) else rebuild(node, changed)
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:

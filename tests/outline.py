@@ -1,4 +1,4 @@
-"""The algebra as indented text, an operator a line: before anything is derived."""
+"""The algebra as indented text, an operator a line."""
 
 from __future__ import annotations
 

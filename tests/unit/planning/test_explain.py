@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from netnews import TABLES as EVERYTHING
 from weft.algebra.schema import TableSchema
 from weft.api.explaining import mail_schema
 from weft.catalog.records import QueryRecord
 from weft.execution.groups import Group, Member, instant
 from weft.extraction.mail.message import MAIL_COLUMNS
 from weft.planning.explain import explain
-from weft.planning.form import stored_form
+from weft.planning.form import signature, stored_form
 from weft.planning.plan import columns_of, plan
 from weft.sql import render
 
@@ -113,3 +114,52 @@ def test_warnings() -> None:
 def test_the_assumed_table_is_the_one_of_mail() -> None:
     assert [(c.name, c.type) for c in mail_schema().columns[:-1]] == list(MAIL_COLUMNS)
     assert mail_schema().columns[-1].name == "ts"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM msgs m WHERE m.sender = u.name AND NOT EXISTS "
+            "(SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid AND NOT EXISTS (SELECT 1 FROM staff s WHERE s.name = "
+            "r.sender)))",
+            "a row of staff (as s) ends: the last blocker under NOT EXISTS is gone",
+        ),
+        (
+            "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM msgs m WHERE m.sender = u.name AND NOT EXISTS "
+            "(SELECT 1 FROM reminders r WHERE r.text = m.msgid AND NOW() >= r.whenToRemind))",
+            "NOW reaches r.whenToRemind, and ends what blocked under NOT EXISTS",
+        ),
+    ],
+)
+def test_drivers_in_nested_subqueries_are_named_as_the_user_named_them(text: str, words: str) -> None:
+    assert words in [branch.why for branch in explain(plan(text, EVERYTHING)).later]
+
+
+def test_an_interval_from_a_column_is_taken_off() -> None:
+    text = "SELECT title FROM announcements WHERE NOW() >= expires - days * INTERVAL 1 DAY"
+    assert explain(plan(text, EVERYTHING)).later[-1].why == (
+        "NOW reaches announcements.expires - TRY_MULTIPLY(INTERVAL '1' DAY, announcements.`days`)"
+    )
+
+
+def test_a_query_from_now_on_has_no_first_delivery() -> None:
+    compiled = plan(QUERIES["Q3"], TABLES, from_now=True)
+    found = explain(compiled)
+    assert found.from_now and found.first == ()
+    assert found.signature == signature(compiled) != explain(plan(QUERIES["Q3"], TABLES)).signature
+
+
+def test_each_row_that_arrives_is_asked_for_its_blockers() -> None:
+    text = (
+        "SELECT u.name FROM users u, msgs m WHERE m.sender = u.name AND EXISTS (SELECT 1 FROM reminders r WHERE "
+        "r.text = u.name AND NOW() >= r.whenToRemind) AND NOT EXISTS (SELECT 1 FROM msgs b WHERE b.inreplyto = m.msgid)"
+    )
+    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "at the moment it arrives" in note.text]
+    assert [(note.level, "row of users" in note.text) for note in asked] == [("warning", False), ("note", True)]
+
+
+def test_constant_rows_are_no_reason_to_warn_and_hide_none() -> None:
+    text = "SELECT v.k FROM (VALUES (1), (2)) AS v(k), users u, msgs m WHERE u.age = v.k AND m.subject > u.name"
+    dear = [note.text for note in explain(plan(text, EVERYTHING)).notes if note.level == "warning"]
+    assert [text.split(" (as")[0].rsplit(" ", 1)[1] for text in dear] == ["msgs", "users"]

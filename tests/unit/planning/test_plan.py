@@ -1,0 +1,74 @@
+"""A plan's branches for one query and for many, the answer at an instant, and the stored form of a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from netnews import TABLES, USERS
+from weft.algebra.relation import Scan
+from weft.algebra.scalar import ColumnRef, Literal
+from weft.algebra.schema import TIMESTAMP, DataType
+from weft.planning.plan import at_instant, columns_read, encoded, for_many, parameter_table, plan
+
+YOUNG = "SELECT name FROM users WHERE age < 30 AND name <> 'anna'"
+S = Literal(1_000_000, TIMESTAMP)
+
+
+def test_the_parameter_table_has_a_row_a_query_that_begins_with_its_tau() -> None:
+    table = parameter_table(7, plan(YOUNG, TABLES).shape)
+    assert (table.id, table.name, table.start) == (0, "parameters__7", "tau")
+    assert [(c.id, c.name, str(c.type)) for c in table.columns] == [
+        (1, "query_id", "BIGINT"),
+        (2, "tau", "TIMESTAMP"),
+        (3, "p1", "INT"),
+        (4, "p2", "STRING"),
+    ]
+
+
+def test_one_branch_serves_all_queries_of_a_plan() -> None:
+    shape = plan(YOUNG, TABLES).shape
+    branch = for_many(shape.branches[0], parameter_table(7, shape), {"t": S}, whole=False)
+    assert branch.sql.splitlines() == [
+        "SELECT _p.query_id AS _query_id, t1.`name` AS c1, t1.ts AS _first_at",
+        "  FROM users__news AS t1, parameters__7 AS _p",
+        "  WHERE _p.tau <= t1.ts",
+        "    AND t1.ts < TIMESTAMP '1970-01-01 00:00:01.000000+00:00'",
+        "    AND t1.age < _p.p1",
+        "    AND t1.`name` <> _p.p2",
+    ]
+    assert [output.name for output in branch.outputs] == ["_query_id", "c1"]
+    assert columns_read(branch) == {"users": {"name", "age", "ts"}, "parameters__7": {"query_id", "tau", "p1", "p2"}}
+    whole = for_many(shape.first[0], parameter_table(7, shape), {"t": S}, whole=True)
+    assert "FROM users AS t1, parameters__7 AS _p" in whole.sql
+
+
+def test_the_answer_at_an_instant_is_asked_of_whole_tables() -> None:
+    found = at_instant(plan("SELECT name FROM users UNION SELECT name FROM staff", TABLES).query, S)
+    assert [branch.sql.splitlines()[1:] for branch in found] == [
+        ["  FROM users", "  WHERE users.ts <= TIMESTAMP '1970-01-01 00:00:01.000000+00:00'"],
+        [
+            "  FROM staff",
+            "  WHERE staff.ts <= TIMESTAMP '1970-01-01 00:00:01.000000+00:00'",
+            "    AND (staff.`until` IS NULL OR TIMESTAMP '1970-01-01 00:00:01.000000+00:00' < staff.`until`)",
+        ],
+    ]
+    assert all(path.view == path.table for branch in found for path in branch.paths.values())
+
+
+@pytest.mark.parametrize(
+    ("column", "stored"),
+    [
+        ("name", "users.`name`"),
+        ("ts", "CAST(UNIX_MICROS(users.ts) AS STRING)"),
+        ("born", "CAST(UNIX_DATE(users.born) AS STRING)"),
+        ("age", "CAST(CAST(users.age AS BIGINT) AS STRING)"),
+        ("active", "CAST(CAST(users.active AS BOOLEAN) AS STRING)"),
+    ],
+)
+def test_a_value_is_stored_as_a_string_without_loss(column: str, stored: str) -> None:
+    assert encoded(Scan(USERS, "users").ref(column)) == stored
+
+
+def test_bytes_are_stored_in_base_64_and_decimals_at_their_own_width() -> None:
+    assert encoded(ColumnRef("t", "b", DataType("BINARY"))) == "BASE64(t.b)"
+    assert encoded(ColumnRef("t", "d", DataType("DECIMAL", 5, 2))) == "CAST(CAST(t.d AS DECIMAL(5,2)) AS STRING)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weft.extraction.batches import RawRecord
 from weft.extraction.mail.message import MailOptions, read_message
-from weft.extraction.records import RawRecord
 
 AT = 1_700_000_000_000_000
 """2023-11-14 22:13:20 UTC: the instant at which the tests read."""

@@ -18,7 +18,9 @@ from weft.location import Location
 from weft.storage.delta_log import has_commits
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from weft.catalog.records import TableRecord
 
 AT = 1_700_000_000_000_000
 """The wall's time in these tests: 2023-11-14 22:13:20 UTC."""
@@ -139,3 +141,10 @@ _ARROW = {
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
 }
+
+
+def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:
+    """A table as a tick reads it, with the columns that the catalog has."""
+    from weft.execution.reader import Reader
+
+    return Reader(spark, data, {table.name: table}).whole(table.name, [each.name for each in table.schema.columns])

@@ -16,8 +16,8 @@ from pathlib import Path
 from weft.api import Weft
 from weft.errors import NotFound
 from weft.extraction import ingest
+from weft.extraction.batches import batches_of
 from weft.extraction.files import rows
-from weft.extraction.records import batches_of
 
 START = 733_968_000_000_000
 DAY = 86_400_000_000

@@ -12,7 +12,7 @@ import pytest
 from replayed import AT, DAY, HOUR, START, answers, first_instants, replay_home
 from weft.api import Weft
 from weft.errors import ClockError
-from weft.extraction.records import Progress
+from weft.extraction.batches import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from letters import AT, letter, spool
+from replayed import table_frame
 from weft.algebra.schema import STRING
 from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import Choice
 from weft.errors import Conflict, Refused
-from weft.execution.tables import table_frame
 from weft.extraction.ingest import ingest_file, ingest_mail
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.retrying import retry

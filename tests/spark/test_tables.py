@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replayed import table_frame
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.records import Choice, TableRecord
 from weft.errors import ClockError, LeaseLost
 from weft.execution import tables
-from weft.execution.tables import Appended, append, settle, table_frame
+from weft.execution.tables import Appended, append, settle
 from weft.storage.delta_log import delta_snapshot
 
 if TYPE_CHECKING:

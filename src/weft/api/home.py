@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from weft.delivery.outbox import Delivered
     from weft.execution.ad_hoc import Answer
-    from weft.extraction.records import Progress
+    from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Destination, Summary
     from weft.extraction.timing import Late, Timing, TsOrder

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, Insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.dialects import to_write
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, LeaseLost
@@ -84,7 +84,7 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
     A lease that ran out but that nobody took is still good: no other writer can have come between.
     """
-    kept = schema.leases.c
+    kept = ddl.leases.c
     current = connection.execute(select(kept.token, kept.holder).where(kept.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:
         return

@@ -8,17 +8,18 @@ from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
-from weft.catalog import layout, schema
+from weft.catalog import ddl, layout
 from weft.catalog.database import speaking_plainly
 from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
 from weft.catalog.migrations import migrate
-from weft.catalog.records import MIN_INSTANT, Clock, HomeRecord, LeaseName
+from weft.catalog.records import Clock, HomeRecord, LeaseName
 from weft.errors import CatalogError
+from weft.instants import MIN_INSTANT
 
 
 def read_home(connection: Connection) -> HomeRecord:
     """The home's record as this transaction sees it."""
-    row = connection.execute(select(schema.home)).one()
+    row = connection.execute(select(ddl.home)).one()
     return HomeRecord(
         home_id=row.home_id,
         format=row.format,
@@ -36,7 +37,7 @@ def forward_of(connection: Connection) -> int:
 
     A dead tick will be run again up to its logged t, so what it has read so far must stay complete.
     """
-    planned = select(func.max(schema.ticks.c.t)).where(schema.ticks.c.state == "planned")
+    planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
     forward = read_home(connection).forward
     return forward if t is None else max(forward, t)
@@ -44,7 +45,7 @@ def forward_of(connection: Connection) -> int:
 
 def set_home(connection: Connection, **values: Any) -> None:
     """Changes fields of the home's record."""
-    connection.execute(update(schema.home).values(**values))
+    connection.execute(update(ddl.home).values(**values))
 
 
 def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
@@ -74,7 +75,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
-        made = inspect(connection).has_table(schema.home.name)
+        made = inspect(connection).has_table(ddl.home.name)
     if not made:
         _refuse_orphan(home)
         if not create:
@@ -83,35 +84,35 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
             )
         _make_database(engine, clock=clock, at=at)
     with engine.connect() as connection:
-        version = connection.execute(select(schema.home.c.format)).scalar_one_or_none()
+        version = connection.execute(select(ddl.home.c.format)).scalar_one_or_none()
     if version is None:
         raise CatalogError(
             f"the catalog of {home} has no home record: it is damaged",
             hint="Put back a copy of the whole home.",
         )
-    if version > schema.FORMAT:
+    if version > ddl.FORMAT:
         raise CatalogError(
-            f"the home {home} has format {version}, this Weft reads up to {schema.FORMAT}",
+            f"the home {home} has format {version}, this Weft reads up to {ddl.FORMAT}",
             hint="Use the newer Weft that wrote it.",
         )
-    if version < schema.FORMAT:
+    if version < ddl.FORMAT:
         with engine.connect() as plain, (connection := to_write(plain)).begin():
             # Another process may have been quicker.
-            migrate(connection, connection.execute(select(schema.home.c.format)).scalar_one())
+            migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
 
 
 def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
     with engine.connect() as plain:
         connection = to_write(plain)
         with connection.begin():
-            if inspect(connection).has_table(schema.home.name):  # another process was quicker
+            if inspect(connection).has_table(ddl.home.name):  # another process was quicker
                 return
-            schema.metadata.create_all(connection)
+            ddl.metadata.create_all(connection)
             connection.execute(
-                insert(schema.home).values(
+                insert(ddl.home).values(
                     only=1,
                     home_id=str(uuid.uuid4()),
-                    format=schema.FORMAT,
+                    format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
                     forward=MIN_INSTANT,
@@ -119,7 +120,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
                     t0=at if clock == "wall" else None,
                 )
             )
-            connection.execute(insert(schema.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
+            connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
 
 
 def _make_folders(home: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlalchemy import select, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, require_held
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import LeaseBusy
@@ -33,7 +33,7 @@ class Leases:
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
         self._name = name
-        self._own = schema.leases.c.name == name
+        self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
         """Takes the lease, under a token greater than every one before.
@@ -42,7 +42,7 @@ class Leases:
         is known to be dead.
         """
         with self._database.changing() as connection:
-            held = connection.execute(select(schema.leases).where(self._own)).one()
+            held = connection.execute(select(ddl.leases).where(self._own)).one()
             if held.holder is not None and held.expires_at > at and not is_gone(held.holder):
                 raise LeaseBusy(
                     f"another writer is at work: {held.purpose} ({held.holder})",
@@ -50,7 +50,7 @@ class Leases:
                 )
             lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
             connection.execute(
-                update(schema.leases)
+                update(ddl.leases)
                 .where(self._own)
                 .values(
                     token=lease.token,
@@ -77,14 +77,14 @@ class Leases:
         """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
         with self._database.changing() as connection:
             require_held(connection, lease)
-            connection.execute(update(schema.leases).where(self._own).values(expires_at=at + ttl_us))
+            connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
         """Gives the lease back; does nothing where it is another's by now."""
         with self._database.changing() as connection:
             connection.execute(
-                update(schema.leases)
-                .where(self._own, schema.leases.c.token == lease.token)
+                update(ddl.leases)
+                .where(self._own, ddl.leases.c.token == lease.token)
                 .values(purpose=None, holder=None, acquired_at=None, expires_at=None)
             )
 
@@ -96,7 +96,7 @@ class Leases:
     def held(self) -> Lease | None:
         """The lease now held (it may have run out), or None."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.leases).where(self._own)).one()
+            row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:
             return None
         return Lease(self._name, row.token, row.purpose, row.holder, row.acquired_at, row.expires_at)

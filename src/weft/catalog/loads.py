@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import forward_of
 from weft.catalog.lease import is_gone, this_process
@@ -28,7 +28,7 @@ class Loads:
         with self._database.changing() as connection:
             return inserted_id(
                 connection,
-                insert(schema.loads).values(
+                insert(ddl.loads).values(
                     table_id=table_id,
                     source=source,
                     kind=kind,
@@ -53,8 +53,8 @@ class Loads:
         """Notes that a load came to its end, and its counts of rows."""
         with self._database.changing() as connection:
             changed = connection.execute(
-                update(schema.loads)
-                .where(schema.loads.c.load_id == load_id)
+                update(ddl.loads)
+                .where(ddl.loads.c.load_id == load_id)
                 .values(stored=stored, known=known, quarantined=quarantined, late=late, finished_at=at)
             )
             if changed.rowcount == 0:
@@ -62,7 +62,7 @@ class Loads:
 
     def loaded(self, table_id: int, digest: str) -> bool:
         """Whether a source of that digest was loaded into the table to its end."""
-        loads = schema.loads.c
+        loads = ddl.loads.c
         with self._database.reading() as connection:
             found = connection.execute(
                 select(loads.load_id)
@@ -73,7 +73,7 @@ class Loads:
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """The loads of a source of that digest into the table, finished or not, the newest first."""
-        loads = schema.loads
+        loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest)
         with self._database.reading() as connection:
             return tuple(
@@ -82,7 +82,7 @@ class Loads:
 
     def stored_by(self, load_id: int) -> int:
         """How many rows the load has committed so far: where one that died goes on."""
-        kept = schema.reservations.c
+        kept = ddl.reservations.c
         with self._database.reading() as connection:
             total = connection.execute(
                 select(func.coalesce(func.sum(kept.rows), 0)).where(kept.load_id == load_id, kept.state == "committed")
@@ -94,29 +94,29 @@ class Loads:
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
             floor = forward_of(connection) if hold else None
-            connection.execute(insert(schema.active_loads).values(load_id=load_id, floor=floor, **values))
+            connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
     def renew(self, load_id: int, at: int) -> None:
         """Notes that this process is still at work on the load."""
-        active = schema.active_loads
+        active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
 
     def deactivate(self, load_id: int) -> None:
         """Notes that nobody is at work on the load any more, whether it is finished or not."""
-        active = schema.active_loads
+        active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
 
     def is_active(self, load_id: int) -> bool:
         """Whether somebody is at work on the load."""
-        kept = schema.active_loads.c
+        kept = ddl.active_loads.c
         with self._database.reading() as connection:
             return connection.execute(select(kept.load_id).where(kept.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
         """Takes out those at work on a load who died, or of whom nothing was heard for ACTIVE_TTL_US."""
-        active = schema.active_loads
+        active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
         dead = [row for row in rows if row.expires_at <= at or is_gone(row.holder)]
@@ -129,7 +129,7 @@ class Loads:
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """The latest loads, the newest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.loads).order_by(schema.loads.c.load_id.desc()).limit(limit))
+            rows = connection.execute(select(ddl.loads).order_by(ddl.loads.c.load_id.desc()).limit(limit))
             return tuple(LoadRecord(**row._mapping) for row in rows)
 
 
@@ -155,15 +155,15 @@ class Quarantine:
 
         The same one: the same bytes at the same position of the same source for the same table; it is then this load's.
         """
-        known = schema.quarantine.c
+        known = ddl.quarantine.c
         identity = {"table_id": table_id, "source": source, "position": position, "sha256": sha256}
         with self._database.changing() as connection:
             same = [known[name] == value for name, value in identity.items()]
-            if connection.execute(update(schema.quarantine).where(*same).values(load_id=load_id)).rowcount:
+            if connection.execute(update(ddl.quarantine).where(*same).values(load_id=load_id)).rowcount:
                 return None
             return inserted_id(
                 connection,
-                insert(schema.quarantine).values(
+                insert(ddl.quarantine).values(
                     **identity,
                     load_id=load_id,
                     reason=reason,
@@ -176,15 +176,15 @@ class Quarantine:
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """The records in quarantine, the oldest first; those of every state where ``state`` is None."""
-        wanted = select(schema.quarantine).order_by(schema.quarantine.c.quarantine_id)
+        wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)
         if state is not None:
-            wanted = wanted.where(schema.quarantine.c.state == state)
+            wanted = wanted.where(ddl.quarantine.c.state == state)
         with self._database.reading() as connection:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> frozenset[str]:
         """Where in its source the records lay that the load put in quarantine, whatever became of them since."""
-        kept = schema.quarantine.c
+        kept = ddl.quarantine.c
         with self._database.reading() as connection:
             return frozenset(connection.execute(select(kept.position).where(kept.load_id == load_id)).scalars())
 
@@ -193,7 +193,7 @@ class Quarantine:
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(
-                update(schema.quarantine).where(schema.quarantine.c.quarantine_id == quarantine_id).values(**values)
+                update(ddl.quarantine).where(ddl.quarantine.c.quarantine_id == quarantine_id).values(**values)
             )
             if changed.rowcount == 0:
                 raise NotFound(f"there is no record {quarantine_id} in quarantine")

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, insert, text, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import inserted_id
 from weft.catalog.tables import read_tables
 from weft.errors import SqlError
@@ -24,7 +24,7 @@ from weft.planning.form import form_of_text
 class Step:
     """What makes a home of format ``to`` out of one of the format before.
 
-    ``statements`` are written out, since ``schema`` goes on changing; ``then`` is what SQL alone cannot do.
+    ``statements`` are written out, since ``ddl`` goes on changing; ``then`` is what SQL alone cannot do.
     """
 
     to: int
@@ -51,7 +51,7 @@ def bind_plans(connection: Connection) -> None:
             connection.execute(failed, {"why": str(error), "which": query.query_id})
             continue
         if form.signature not in plans:
-            made = insert(schema.plans).values(signature=form.signature, body=form.body)
+            made = insert(ddl.plans).values(signature=form.signature, body=form.body)
             plans[form.signature] = inserted_id(connection, made)
         bound = text("UPDATE queries SET plan_id = :plan, parameters = :given, names = :names WHERE query_id = :which")
         given, names = json.dumps(form.parameters), json.dumps(form.names)
@@ -118,4 +118,4 @@ def migrate(connection: Connection, found: int) -> None:
             connection.execute(text(statement))
         if step.then is not None:
             step.then(connection)
-        connection.execute(update(schema.home).values(format=step.to))
+        connection.execute(update(ddl.home).values(format=step.to))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, or_, select, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
@@ -23,15 +23,15 @@ class Subscriptions:
         """Adds a channel to a query, from the answer after ``delivered`` on; raises Conflict where it has it."""
         with self._database.changing_under_lease() as connection:
             same = connection.execute(
-                select(schema.subscriptions.c.sub_id).where(
-                    schema.subscriptions.c.query_id == query_id, schema.subscriptions.c.channel == channel
+                select(ddl.subscriptions.c.sub_id).where(
+                    ddl.subscriptions.c.query_id == query_id, ddl.subscriptions.c.channel == channel
                 )
             ).first()
             if same is not None:
                 raise Conflict(f"the query goes to {channel} already")
             key = inserted_id(
                 connection,
-                insert(schema.subscriptions).values(
+                insert(ddl.subscriptions).values(
                     query_id=query_id, channel=channel, delivered=delivered, state="active", attempts=0
                 ),
             )
@@ -39,18 +39,18 @@ class Subscriptions:
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
         """The subscriptions of one query, or of all, in the order of their ids; those of removed queries too."""
-        wanted = select(schema.subscriptions).order_by(schema.subscriptions.c.sub_id)
+        wanted = select(ddl.subscriptions).order_by(ddl.subscriptions.c.sub_id)
         if query_id is not None:
-            wanted = wanted.where(schema.subscriptions.c.query_id == query_id)
+            wanted = wanted.where(ddl.subscriptions.c.query_id == query_id)
         with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def waiting(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Those of live queries that have answers to take and may be tried at ``at``, in the order of their ids."""
-        kept, query = schema.subscriptions.c, schema.queries.c
+        kept, query = ddl.subscriptions.c, ddl.queries.c
         wanted = (
-            select(*QUERY, schema.subscriptions.c.sub_id)
-            .join_from(schema.subscriptions, schema.queries)
+            select(*QUERY, ddl.subscriptions.c.sub_id)
+            .join_from(ddl.subscriptions, ddl.queries)
             .where(
                 kept.state == "active",
                 query.state != "removed",
@@ -58,7 +58,7 @@ class Subscriptions:
                 or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
             )
         )
-        subscribed = select(schema.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
+        subscribed = select(ddl.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
         with self._database.reading() as connection:
             queries = {row[-1]: query_record(row) for row in connection.execute(wanted)}
             found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
@@ -91,7 +91,7 @@ class Outbox:
         """The messages that were begun and are not known to be sent, the oldest first."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(schema.outbox).where(schema.outbox.c.state != "sent").order_by(schema.outbox.c.entry_id)
+                select(ddl.outbox).where(ddl.outbox.c.state != "sent").order_by(ddl.outbox.c.entry_id)
             )
             return tuple(_entry(row) for row in rows)
 
@@ -99,9 +99,9 @@ class Outbox:
         """The latest messages of a subscription, the newest first."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(schema.outbox)
-                .where(schema.outbox.c.sub_id == sub_id)
-                .order_by(schema.outbox.c.entry_id.desc())
+                select(ddl.outbox)
+                .where(ddl.outbox.c.sub_id == sub_id)
+                .order_by(ddl.outbox.c.entry_id.desc())
                 .limit(limit)
             )
             return tuple(_entry(row) for row in rows)
@@ -116,12 +116,12 @@ class Outbox:
             subscription = _read(connection, sub_id)
             if not subscription.delivered + 1 == first <= last:
                 raise CatalogError(f"{first} to {last} does not follow the delivered {subscription.delivered}")
-            kept = schema.outbox.c
-            row = connection.execute(select(schema.outbox).where(kept.sub_id == sub_id, kept.state != "sent")).first()
+            kept = ddl.outbox.c
+            row = connection.execute(select(ddl.outbox).where(kept.sub_id == sub_id, kept.state != "sent")).first()
             if row is None:
                 key = inserted_id(
                     connection,
-                    insert(schema.outbox).values(
+                    insert(ddl.outbox).values(
                         sub_id=sub_id,
                         first_ordinal=first,
                         last_ordinal=last,
@@ -178,22 +178,22 @@ def _fail(connection: Connection, sub_id: int, error: str, next_attempt_at: int 
 
 
 def _change(connection: Connection, sub_id: int, **values: Any) -> None:
-    connection.execute(update(schema.subscriptions).where(schema.subscriptions.c.sub_id == sub_id).values(**values))
+    connection.execute(update(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id).values(**values))
 
 
 def _change_entry(connection: Connection, entry_id: int, **values: Any) -> None:
-    connection.execute(update(schema.outbox).where(schema.outbox.c.entry_id == entry_id).values(**values))
+    connection.execute(update(ddl.outbox).where(ddl.outbox.c.entry_id == entry_id).values(**values))
 
 
 def _read(connection: Connection, sub_id: int) -> Subscription:
-    row = connection.execute(select(schema.subscriptions).where(schema.subscriptions.c.sub_id == sub_id)).first()
+    row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
     return _subscription(row)
 
 
 def _read_entry(connection: Connection, entry_id: int) -> OutboxEntry:
-    row = connection.execute(select(schema.outbox).where(schema.outbox.c.entry_id == entry_id)).first()
+    row = connection.execute(select(ddl.outbox).where(ddl.outbox.c.entry_id == entry_id)).first()
     if row is None:
         raise CatalogError(f"there is no message {entry_id} in the outbox")
     return _entry(row)

@@ -11,30 +11,22 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, insert, or_, select, text, update
 
 from weft.algebra.schema import DataType
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.records import (
-    MIN_INSTANT,
-    Choice,
-    DuePlan,
-    Parameter,
-    PlanRecord,
-    QueryDefinition,
-    QueryRecord,
-    QueryState,
-)
+from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import go_forward
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound
+from weft.instants import MIN_INSTANT
 
-_READING: Final = text(f"{schema.queries.name}.{schema.READING}")
+_READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 _AT_ONCE: Final = 500
 """Names or ids in one statement: databases limit the number of its parameters."""
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
 
-QUERY: Final = tuple(schema.queries.c[field.name] for field in fields(QueryRecord))
+QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 """The columns of a query's record, in its order."""
 
 _NAMES: Final = 5_000
@@ -60,7 +52,7 @@ class Queries:
             _refuse_taken(connection, query_name(query.name), query.channels)
             key = inserted_id(
                 connection,
-                insert(schema.queries).values(
+                insert(ddl.queries).values(
                     name=query.name,
                     folded=folded(query.name),
                     user=query.user,
@@ -86,7 +78,7 @@ class Queries:
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
     ) -> tuple[QueryRecord, ...]:
         """The installed queries with an id above ``after`` in the order of their ids, at most ``limit``."""
-        kept = schema.queries.c
+        kept = ddl.queries.c
         wanted = select(*QUERY).where(kept.query_id > after).order_by(kept.query_id).limit(limit)
         if not include_removed:
             wanted = wanted.where(kept.state != "removed")
@@ -95,8 +87,8 @@ class Queries:
 
     def count(self, plan_id: int | None = None) -> int:
         """How many queries are installed, all or those of one plan."""
-        kept = schema.queries.c
-        wanted = select(func.count()).select_from(schema.queries).where(kept.state != "removed")
+        kept = ddl.queries.c
+        wanted = select(func.count()).select_from(ddl.queries).where(kept.state != "removed")
         if plan_id is not None:
             wanted = wanted.where(kept.plan_id == plan_id)
         with self._database.reading() as connection:
@@ -107,7 +99,7 @@ class Queries:
 
         ``pace_us`` is how often queries without a timeliness of their own are run.
         """
-        kept = schema.queries.c
+        kept = ddl.queries.c
         at_each_tick = case((kept.next_run.is_(None), func.coalesce(kept.tau, MIN_INSTANT)))
         with self._database.reading() as connection:
             run, ticked = connection.execute(
@@ -119,7 +111,7 @@ class Queries:
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """What must run at ``at``, by plan; none of a plan whose queries were all ticked up to ``at``."""
-        kept = schema.queries.c
+        kept = ddl.queries.c
         begin = func.coalesce(kept.tau, kept.from_instant)
         undated = begin.is_not(None) & kept.next_due.is_(None)
         wanted = (
@@ -144,7 +136,7 @@ class Queries:
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """The live queries of those names, in any case; names that none has are passed over."""
-        kept = schema.queries.c
+        kept = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
         found: list[QueryRecord] = []
         with self._database.reading() as connection:
@@ -162,7 +154,7 @@ class Queries:
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
         """What the live queries of those plans read, and what these read."""
         with self._database.reading() as connection:
-            return read_below(connection, schema.queries.c.plan_id.in_(list(plan_ids)))
+            return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
     def readers(self, query_id: int) -> tuple[QueryRecord, ...]:
         """The live queries that read its results."""
@@ -177,19 +169,19 @@ class Queries:
     def plan(self, plan_id: int) -> PlanRecord:
         """The plan with that id; raises NotFound."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.plans).where(schema.plans.c.plan_id == plan_id)).first()
+            row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
         if row is None:
             raise NotFound(f"there is no plan {plan_id}")
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
         """The plans with those ids (None: those that a live query has), in the order of their ids."""
-        plan, kept = schema.plans.c, schema.queries.c
+        plan, kept = ddl.plans.c, ddl.queries.c
         asked: ColumnElement[bool] = exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")
         if plan_ids is not None:
             asked = plan.plan_id.in_(list(plan_ids))
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.plans).where(asked).order_by(plan.plan_id))
+            rows = connection.execute(select(ddl.plans).where(asked).order_by(plan.plan_id))
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for row in rows)
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
@@ -212,7 +204,7 @@ class Queries:
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """The removed queries whose answers are to go from the ledger, and may be half gone."""
-        kept = schema.queries.c
+        kept = ddl.queries.c
         wanted = select(*QUERY).where(kept.state == "removed", kept.reason == PURGING)
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted.order_by(kept.query_id)))
@@ -243,7 +235,7 @@ class Queries:
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
     """The condition by which a query is among the chosen ones."""
-    kept = schema.queries.c
+    kept = ddl.queries.c
     conditions = [kept.state == "active"]
     if choice.query_ids is not None:
         conditions.append(kept.query_id.in_(choice.query_ids))
@@ -254,19 +246,19 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
     """The query with that id as this transaction sees it; raises NotFound."""
-    row = connection.execute(select(*QUERY).where(schema.queries.c.query_id == query_id)).first()
+    row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
     return query_record(row)
 
 
 def _change(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
-    connection.execute(update(schema.queries).where(schema.queries.c.query_id == query_id).values(**values))
+    connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
 
 def _named(connection: Connection, name: str) -> QueryRecord:
-    kept = schema.queries.c
+    kept = ddl.queries.c
     row = connection.execute(select(*QUERY).where(kept.folded == folded(name), kept.state != "removed")).first()
     if row is None:
         names = connection.execute(select(kept.name).where(kept.state != "removed").limit(_NAMES)).scalars()
@@ -275,15 +267,15 @@ def _named(connection: Connection, name: str) -> QueryRecord:
 
 
 def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) -> None:
-    kept = schema.queries.c
+    kept = ddl.queries.c
     live = kept.state != "removed"
     if connection.execute(select(kept.query_id).where(kept.folded == folded(name), live)).first() is not None:
         raise Conflict(f"there is a query {name!r} already", hint="Choose another name, or remove that one.")
-    subscribed = schema.subscriptions.c
+    subscribed = ddl.subscriptions.c
     files = [channel for channel in channels if channel.startswith("file:")]
     owner = connection.execute(
         select(kept.name, subscribed.channel)
-        .join_from(schema.subscriptions, schema.queries)
+        .join_from(ddl.subscriptions, ddl.queries)
         .where(subscribed.channel.in_(files), live)
     ).first()
     if owner is not None:
@@ -309,7 +301,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
     readers = _live_readers(connection)
     if not readers:
         return ()
-    waiting = list(connection.execute(select(schema.queries.c.query_id).where(_READING, start)).scalars())
+    waiting = list(connection.execute(select(ddl.queries.c.query_id).where(_READING, start)).scalars())
     below: set[int] = set()
     while waiting:
         reader = readers.get(waiting.pop())
@@ -321,13 +313,13 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 def _live_readers(connection: Connection) -> dict[int, QueryRecord]:
     """The live queries that read another's results, by id; mostly there are few."""
-    kept = schema.queries.c
+    kept = ddl.queries.c
     wanted = select(*QUERY).where(_READING, kept.state != "removed").order_by(kept.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
 
 
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-    kept = schema.queries.c
+    kept = ddl.queries.c
     wanted = sorted(set(ids))
     parts = (wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE))
     few = (select(*QUERY).where(kept.query_id.in_(part)).order_by(kept.query_id) for part in parts)
@@ -344,7 +336,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def _subscribe(connection: Connection, query_id: int, channels: Sequence[str]) -> None:
     for channel in dict.fromkeys(channels):
         connection.execute(
-            insert(schema.subscriptions).values(
+            insert(ddl.subscriptions).values(
                 query_id=query_id, channel=channel, delivered=0, state="active", attempts=0
             )
         )
@@ -352,11 +344,11 @@ def _subscribe(connection: Connection, query_id: int, channels: Sequence[str]) -
 
 def _plan_of(connection: Connection, signature: str, body: str) -> int:
     found = connection.execute(
-        select(schema.plans.c.plan_id).where(schema.plans.c.signature == signature)
+        select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
     if found is not None:
         return int(found)
-    return inserted_id(connection, insert(schema.plans).values(signature=signature, body=body))
+    return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
 
 
 def query_record(row: Sequence[Any]) -> QueryRecord:

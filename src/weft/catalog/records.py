@@ -1,7 +1,7 @@
 """What the catalog knows, as frozen records.
 
-Instants are microseconds since 1970-01-01 UTC.  ``MIN_INSTANT`` stands for "before everything": the forward clock
-of a home that has never ticked and the last ``ts`` of one that has no row.
+Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` stands for "before everything": the forward
+clock of a home that has never ticked and the last ``ts`` of one that has no row.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
-
-MIN_INSTANT: Final = -(2**62)
 
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]

@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, union_all, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import forward_of, read_home, set_home
-from weft.catalog.records import MIN_INSTANT, Reservation
+from weft.catalog.records import Reservation
 from weft.catalog.tables import read_table, record_version
 from weft.errors import CatalogError, ClockError
-from weft.instants import format_instant
+from weft.instants import MIN_INSTANT, format_instant
 
 
 class Reservations:
@@ -34,7 +34,7 @@ class Reservations:
                 "floor": floor,
                 "token": self._database.token,
             }
-            key = inserted_id(connection, insert(schema.reservations).values(state="open", **values))
+            key = inserted_id(connection, insert(ddl.reservations).values(state="open", **values))
             return Reservation(reservation_id=key, state="open", **values)
 
     def commit(
@@ -57,8 +57,8 @@ class Reservations:
             if first_ts is not None and first_ts < reservation.floor:
                 raise ClockError(f"a row was given the ts {first_ts}, before the reserved {reservation.floor}")
             connection.execute(
-                update(schema.reservations)
-                .where(schema.reservations.c.reservation_id == reservation_id)
+                update(ddl.reservations)
+                .where(ddl.reservations.c.reservation_id == reservation_id)
                 .values(state="committed", delta_version=delta_version, rows=rows, first_ts=first_ts, last_ts=last_ts)
             )
             _extend_table(connection, reservation.table_id, delta_version, rows, first_ts, last_ts)
@@ -68,8 +68,8 @@ class Reservations:
         with self._database.changing_under_lease() as connection:
             _open_reservation(connection, reservation_id)
             connection.execute(
-                update(schema.reservations)
-                .where(schema.reservations.c.reservation_id == reservation_id)
+                update(ddl.reservations)
+                .where(ddl.reservations.c.reservation_id == reservation_id)
                 .values(state="abandoned")
             )
 
@@ -86,7 +86,7 @@ class Reservations:
 
 def earliest_reserved(connection: Connection) -> int | None:
     """The least ts that a load at work may still bring: of open reservations and of loads that hold F; None: none."""
-    kept, active = schema.reservations.c, schema.active_loads.c
+    kept, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
         select(kept.floor).where(kept.state == "open"), select(active.floor).where(active.floor.is_not(None))
     ).subquery()
@@ -114,7 +114,7 @@ def go_forward(connection: Connection, instant: int) -> None:
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
     """The open reservations as this transaction sees them, the oldest first."""
-    kept = schema.reservations.c
+    kept = ddl.reservations.c
     rows = connection.execute(
         select(kept.reservation_id, kept.table_id, kept.load_id, kept.floor, kept.token, kept.state)
         .where(kept.state == "open")
@@ -144,11 +144,11 @@ def _extend_table(
         begins_here = home.t0 is None or (first_ts < home.t0 and not _ticked(connection))
         t0 = first_ts if begins_here else home.t0
         set_home(connection, last_ts=max(home.last_ts, last_ts), t0=t0)
-    connection.execute(update(schema.tables).where(schema.tables.c.table_id == table_id).values(**values))
+    connection.execute(update(ddl.tables).where(ddl.tables.c.table_id == table_id).values(**values))
     record_version(connection, table.path, values["version"], total)
 
 
 def _ticked(connection: Connection) -> bool:
     """Whether a tick was run, or is to be run again."""
-    kept = schema.ticks.c
+    kept = ddl.ticks.c
     return connection.execute(select(kept.tick_id).where(kept.state != "abandoned").limit(1)).first() is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, insert, select, update
 
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import StoredVersion, TableRecord
@@ -49,13 +49,13 @@ class Tables:
             ts_from = _own_name(name, ts_from, named)
         with self._database.changing() as connection:
             taken = connection.execute(
-                select(schema.tables.c.name).where(schema.tables.c.folded == folded(table_name(name)))
+                select(ddl.tables.c.name).where(ddl.tables.c.folded == folded(table_name(name)))
             ).scalar_one_or_none()
             if taken is not None:
                 raise Conflict(f"there is a table {taken!r} already", hint="Choose another name.")
             table_id = inserted_id(
                 connection,
-                insert(schema.tables).values(
+                insert(ddl.tables).values(
                     name=name,
                     folded=folded(name),
                     path="",
@@ -65,8 +65,8 @@ class Tables:
                     version=-1,
                 ),
             )
-            made = schema.tables.c.table_id == table_id
-            connection.execute(update(schema.tables).where(made).values(path=f"tables/{table_id}-{name}"))
+            made = ddl.tables.c.table_id == table_id
+            connection.execute(update(ddl.tables).where(made).values(path=f"tables/{table_id}-{name}"))
             _add_columns(connection, table_id, 1, named)
             return read_table(connection, table_id)
 
@@ -100,7 +100,7 @@ class Tables:
     def versions(self) -> tuple[StoredVersion, ...]:
         """What was last recorded of each Delta table (user tables and the ledger), by path."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.stored_versions).order_by(schema.stored_versions.c.path))
+            rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
@@ -112,7 +112,7 @@ class Tables:
 
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
     """Records in this transaction how far a Delta table has come."""
-    stored = schema.stored_versions
+    stored = ddl.stored_versions
     changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
     if changed.rowcount == 0:
         connection.execute(insert(stored).values(path=path, version=version, rows=rows))
@@ -136,11 +136,11 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
     """Every table (or the one with that id) as this transaction sees it."""
-    wanted = select(schema.tables).order_by(schema.tables.c.table_id)
-    of_columns = select(schema.columns).order_by(schema.columns.c.table_id, schema.columns.c.column_id)
+    wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
+    of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
-        wanted = wanted.where(schema.tables.c.table_id == table_id)
-        of_columns = of_columns.where(schema.columns.c.table_id == table_id)
+        wanted = wanted.where(ddl.tables.c.table_id == table_id)
+        of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
         column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
@@ -162,7 +162,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
 
 def _add_columns(connection: Connection, table_id: int, first_id: int, columns: Sequence[tuple[str, DataType]]) -> None:
     connection.execute(
-        insert(schema.columns),
+        insert(ddl.columns),
         [
             {
                 "table_id": table_id,

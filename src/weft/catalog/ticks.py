@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, select, update
 
-from weft.catalog import schema
+from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import read_home, set_home
 from weft.catalog.queries import QUERY, is_chosen, query_record, read_below
@@ -41,11 +41,11 @@ class Ticks:
                 raise Conflict("an earlier tick is not finished", hint="It is run again before a new one begins.")
             key = inserted_id(
                 connection,
-                insert(schema.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
+                insert(ddl.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
             )
-            query = schema.queries.c
+            query = ddl.queries.c
             chosen = select(literal(key), query.query_id, query.tau).where(is_chosen(choice))
-            connection.execute(insert(schema.tick_queries).from_select(["tick_id", "query_id", "tau"], chosen))
+            connection.execute(insert(ddl.tick_queries).from_select(["tick_id", "query_id", "tau"], chosen))
             _add_what_is_read(connection, key)
             home = read_home(connection)
             if home.t0 is None:
@@ -54,10 +54,10 @@ class Ticks:
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
         """The queries of a tick in the order of their ids, each with its tau before it; removed ones are left out."""
-        of, query = schema.tick_queries.c, schema.queries.c
+        of, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
             select(*QUERY, of.tau.label("before"))
-            .join_from(schema.tick_queries, schema.queries)
+            .join_from(ddl.tick_queries, ddl.queries)
             .where(of.tick_id == tick_id, query.state != "removed")
             .order_by(of.query_id)
         )
@@ -83,17 +83,17 @@ class Ticks:
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
-            of = schema.tick_queries.c
+            of = ddl.tick_queries.c
             planned = set(connection.execute(select(of.query_id).where(of.tick_id == tick_id)).scalars())
             if strangers := set(counts) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
-                update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="committed", committed_at=at)
+                update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="committed", committed_at=at)
             )
             _count(connection, tick, counts, planned)
             for path, version, rows in versions:
                 connection.execute(
-                    insert(schema.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
+                    insert(ddl.tick_versions).values(tick_id=tick_id, path=path, version=version, rows=rows)
                 )
                 record_version(connection, path, version, rows)
             home = read_home(connection)
@@ -101,25 +101,23 @@ class Ticks:
 
     def open_output(self, tick_id: int, name: str, path: str) -> None:
         """Notes that a planned tick is about to write an output; does nothing where that was noted before it died."""
-        of = schema.tick_outputs.c
+        of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             known = connection.execute(select(of.state).where(of.tick_id == tick_id, of.name == name)).first()
             if known is None:
-                connection.execute(
-                    insert(schema.tick_outputs).values(tick_id=tick_id, name=name, path=path, state="open")
-                )
+                connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, name=name, path=path, state="open"))
 
     def output_written(self, tick_id: int, name: str, rows: int, stored: tuple[str, int, int]) -> None:
         """Notes that an output is in Delta: ``rows`` are those it added.
 
         ``stored`` is (path, version, rows) of its whole table.  Raises CatalogError for an output that was not opened.
         """
-        of = schema.tick_outputs.c
+        of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             changed = connection.execute(
-                update(schema.tick_outputs)
+                update(ddl.tick_outputs)
                 .where(of.tick_id == tick_id, of.name == name)
                 .values(state="written", version=stored[1], rows=rows)
             )
@@ -129,14 +127,14 @@ class Ticks:
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
         """The outputs of a tick, by name."""
-        of = schema.tick_outputs
+        of = ddl.tick_outputs
         with self._database.reading() as connection:
             rows = connection.execute(select(of).where(of.c.tick_id == tick_id).order_by(of.c.name))
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
-        of, kept = schema.tick_queries, schema.queries
+        of, kept = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             which = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
             if which:
@@ -154,17 +152,17 @@ class Ticks:
         """Drops a planned tick none of whose outputs is written; its t may then be ticked again."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
-            connection.execute(update(schema.ticks).where(schema.ticks.c.tick_id == tick_id).values(state="abandoned"))
+            connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
 
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
         """The latest ticks, the newest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(_TICKS.order_by(schema.ticks.c.tick_id.desc()).limit(limit))
+            rows = connection.execute(_TICKS.order_by(ddl.ticks.c.tick_id.desc()).limit(limit))
             return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """What the latest ticks did for one query, the newest first."""
-        of, tick = schema.tick_queries.c, schema.ticks.c
+        of, tick = ddl.tick_queries.c, ddl.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(
@@ -176,7 +174,7 @@ class Ticks:
                     of.rows,
                     of.reason,
                 )
-                .join_from(schema.tick_queries, schema.ticks)
+                .join_from(ddl.tick_queries, ddl.ticks)
                 .where(of.query_id == query_id)
                 .order_by(of.tick_id.desc())
                 .limit(limit)
@@ -185,7 +183,7 @@ class Ticks:
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
         """(path, Delta version, rows) as a tick recorded them."""
-        kept = schema.tick_versions.c
+        kept = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(kept.path, kept.version, kept.rows).where(kept.tick_id == tick_id).order_by(kept.path)
@@ -215,14 +213,14 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
     """Takes the active queries that those of the tick read into it, too, and what these read."""
-    of, query = schema.tick_queries.c, schema.queries.c
+    of, query = ddl.tick_queries.c, ddl.queries.c
     there = select(of.query_id).where(of.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
     if below:
         more = select(literal(tick_id), query.query_id, query.tau).where(
             query.query_id.in_(below), query.query_id.not_in(there)
         )
-        connection.execute(insert(schema.tick_queries).from_select(["tick_id", "query_id", "tau"], more))
+        connection.execute(insert(ddl.tick_queries).from_select(["tick_id", "query_id", "tau"], more))
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
@@ -233,7 +231,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
     if apart:
         _count_apart(connection, tick, apart)
-    kept = schema.queries
+    kept = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
         connection.execute(
@@ -243,7 +241,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
     """Counts the queries whose windows end at the tick's t."""
-    of, kept = schema.tick_queries, schema.queries
+    of, kept = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
     counted = of.c.tick_id == tick.tick_id
@@ -278,7 +276,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
 
 def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
     """Counts the queries whose windows end elsewhere: what they read was not taken to the tick's t."""
-    of, kept = schema.tick_queries, schema.queries
+    of, kept = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
             update(of)
@@ -291,11 +289,11 @@ def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, 
         connection.execute(update(kept).where(kept.c.query_id == query_id).values(**values))
 
 
-_TICKS: Final = select(*(schema.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
+_TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
 
 
 def _planned(connection: Connection) -> TickRecord | None:
-    row = connection.execute(_TICKS.where(schema.ticks.c.state == "planned")).first()
+    row = connection.execute(_TICKS.where(ddl.ticks.c.state == "planned")).first()
     return None if row is None else TickRecord(**row._mapping)
 
 
@@ -308,7 +306,7 @@ def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
 
 
 def _read_tick(connection: Connection, tick_id: int) -> TickRecord:
-    row = connection.execute(_TICKS.where(schema.ticks.c.tick_id == tick_id)).first()
+    row = connection.execute(_TICKS.where(ddl.ticks.c.tick_id == tick_id)).first()
     if row is None:
         raise CatalogError(f"there is no tick {tick_id}")
     return TickRecord(**row._mapping)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from weft.algebra.scalar import Literal, Scalar
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.catalog.records import MIN_INSTANT, PlanRecord, QueryRecord
+from weft.catalog.records import PlanRecord, QueryRecord
+from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.naming import queries_mentioned
-from weft.catalog.records import MIN_INSTANT
 from weft.errors import ClockError
+from weft.instants import MIN_INSTANT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

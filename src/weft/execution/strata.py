@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.catalog.records import MIN_INSTANT, QueryRecord
+from weft.catalog.records import QueryRecord
 from weft.execution.groups import Member, tau_of
-from weft.instants import format_instant
+from weft.instants import MIN_INSTANT, format_instant
 
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:

@@ -16,17 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.catalog import Writer
-from weft.catalog.records import MIN_INSTANT, HomeRecord, Reservation, TableRecord
+from weft.catalog.records import HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, LeaseLost, WeftError
 from weft.execution.reader import empty, spark_schema
 from weft.failpoint import failpoint
+from weft.instants import MIN_INSTANT
 from weft.location import Location
 from weft.runtime.session import plain_errors
 from weft.storage.delta_log import delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_commit, find_version, make_durable, spend
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 OWN_TIME: Final = "_own_time"
 """Column of a batch: the ts that the row asks for, microseconds UTC, or NULL."""
@@ -167,28 +168,6 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     make_durable(place, found.version)
     writer.reservations.commit(number, found.version, found.rows, found.first_ts, found.last_ts)
     return Settled(reservation, found.rows)
-
-
-def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:
-    """The table's rows with the columns that the catalog has, in its order; no rows where nothing was stored yet.
-
-    Columns that came later are NULL in the rows before.  The frame is lazy and stays at the version of this call.
-    """
-    place = data / table.path
-    if not has_commits(place):
-        return empty(spark, spark_schema(table.schema))
-    stored = spark.read.format("delta").load(place.spark)
-    there = {name.lower() for name in stored.columns}
-    return stored.selectExpr(
-        *(
-            f"`{_quoted(c.name)}`" if c.name.lower() in there else f"CAST(NULL AS {c.type}) AS `{_quoted(c.name)}`"
-            for c in table.schema.columns
-        )
-    )
-
-
-def _quoted(name: str) -> str:
-    return name.replace("`", "``")
 
 
 def _first_of_equals(batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa.Table:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import MIN_INSTANT, Choice, Count, QueryRecord, TickRecord
+from weft.catalog.records import Choice, Count, QueryRecord, TickRecord
 from weft.errors import ClockError, PlanMismatch
 from weft.execution import due
 from weft.execution.answers import candidates, union
@@ -28,6 +28,7 @@ from weft.execution.relations import Relation, Results, relations
 from weft.execution.strata import member, strata
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
+from weft.instants import MIN_INSTANT
 from weft.planning.plan import Plan
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import small

@@ -14,7 +14,7 @@ import tarfile
 import zlib
 from typing import Any, BinaryIO, Final, Literal
 
-from weft.extraction.records import MAX_LINE, MAX_RECORD, RawRecord
+from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """What reading a damaged (or compressed and cut) file raises: content, not a failure of the load."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import TableRecord
 from weft.errors import NotFound, Refused
+from weft.extraction.batches import Progress, batches_of, printable
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail
-from weft.extraction.records import Progress, batches_of, printable
 from weft.extraction.storing import Destination, Load, Summary, beginning, registered, store_batches
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 

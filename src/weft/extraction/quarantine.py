@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from weft.catalog import Catalog, layout
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
-from weft.extraction.records import Rejected
+from weft.extraction.batches import Rejected
 from weft.failpoint import failpoint
 from weft.location import Location
 

@@ -13,8 +13,8 @@ from weft.catalog import Catalog, Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.tables import SEQ, Appended, append, settle
+from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
-from weft.extraction.records import Batch, Progress, Rejected
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.storage.verify import require_whole

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
-from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus, plus
+from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL, DataType
 from weft.derivation.monotone import lasts
 from weft.planning.form import signature
@@ -70,8 +70,8 @@ def explain(plan: Plan) -> Explanation:
         columns=columns_of(plan.query),
         signature=signature(plan),
         parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
-        first=tuple(_text(branch, plan) for branch in first),
-        later=tuple(_text(branch, plan) for branch in later),
+        first=tuple(_text(branch) for branch in first),
+        later=tuple(_text(branch) for branch in later),
         views=_views(later),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
@@ -91,7 +91,7 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
-def _text(branch: Branch, plan: Plan) -> BranchText:
+def _text(branch: Branch) -> BranchText:
     driver = branch.event.driver
     return BranchText(driver.kind, driver.scan.table.name if driver.scan else None, why(branch.event), branch.sql)
 
@@ -136,18 +136,15 @@ def _rows(same: Sequence[Access]) -> str:
 
 
 def _slice(path: DeltaScan) -> str:
-    """ts >= :tau - shift AND ts < :t - shift."""
+    """ts >= :tau - shift AND ts < :t - shift; the constants being written in, a shift is a number of microseconds."""
     column = render.name(path.column)
-    low, high = (render.scalar(_back(instant, path)) for instant in (TICK_START, TICK_END))
+    low, high = (render.scalar(_back(instant, path.shift.micros)) for instant in (TICK_START, TICK_END))
     return f"({column} >= {low} AND {column} < {high})"
 
 
-def _back(instant: Scalar, path: DeltaScan) -> Scalar:
-    whole = path.shift.micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs: the rest is shown apart
-    for part in (whole, path.shift.micros - whole):
+def _back(instant: Scalar, micros: int) -> Scalar:
+    whole = micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs: the rest is shown apart
+    for part in (whole, micros - whole):
         if part:
             instant = minus(instant, Literal(part, INTERVAL))
-    for interval, count in path.shift.intervals:
-        for _ in range(abs(count)):
-            instant = minus(instant, interval) if count > 0 else plus(instant, interval)
     return instant

@@ -13,8 +13,9 @@ from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
 from weft.catalog.lease import is_gone, this_process
 from weft.catalog.loads import ACTIVE_TTL_US
-from weft.catalog.records import MIN_INSTANT, Choice
+from weft.catalog.records import Choice
 from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
+from weft.instants import MIN_INSTANT
 
 SECOND = 1_000_000
 

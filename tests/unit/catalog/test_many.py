@@ -12,7 +12,8 @@ from sqlalchemy import Engine, event
 from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import MIN_INSTANT, Choice, Count, DuePlan
+from weft.catalog.records import Choice, Count, DuePlan
+from weft.instants import MIN_INSTANT
 
 Opened = Callable[..., Catalog]
 FEW, MANY = 20, 200

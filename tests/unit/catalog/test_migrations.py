@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from weft.catalog import glance, open_catalog, schema
+from weft.catalog import ddl, glance, open_catalog
 from weft.catalog.records import Count
 from weft.planning.form import restored_plan
 
@@ -27,7 +27,7 @@ def old_home(tmp_path: Path) -> Path:
 def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
     with open_catalog(old_home, at=0) as catalog:
         home = catalog.home()
-        assert (home.format, home.forward, home.last_ts) == (schema.FORMAT, 300, 200)
+        assert (home.format, home.forward, home.last_ts) == (ddl.FORMAT, 300, 200)
         first, second = catalog.queries.all()
         assert (first.name, first.tau, first.rows, first.next_due, first.parameters) == (
             "a",
@@ -52,7 +52,7 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         sender = catalog.sender("tests", 10**15)
         assert sender.outbox.of_subscription(1)[0].last_ordinal == 2
     with open_catalog(old_home, at=0) as again:
-        assert again.home().format == schema.FORMAT
+        assert again.home().format == ddl.FORMAT
 
 
 def test_a_migrated_home_has_the_layout_of_a_new_one(old_home: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, text
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, open_catalog
-from weft.catalog.records import MIN_INSTANT
 from weft.errors import CatalogError, Conflict, NotFound, Refused
+from weft.instants import MIN_INSTANT
 
 Opened = Callable[..., Catalog]
 

@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from letters import APRIL_5, AT, letter, read, row
+from weft.extraction.batches import MAX_LINE, RawRecord
 from weft.extraction.mail.message import MailOptions
-from weft.extraction.records import MAX_LINE, RawRecord
 
 DAY = 86_400_000_000
 

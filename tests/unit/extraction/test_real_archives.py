@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from letters import AT
+from weft.extraction.batches import Rejected, Row
 from weft.extraction.mail.reading import read_mail
-from weft.extraction.records import Rejected, Row
 from weft.extraction.timing import Timing
 
 pytestmark = pytest.mark.data

@@ -65,6 +65,7 @@ def _closed(sql: str) -> str:
 def test_the_text_is_the_one_that_a_tick_runs_but_for_the_two_instants(name: str) -> None:
     compiled = plan(QUERIES[name], TABLES)
     found = explain(compiled)
+    assert found.query == compiled.text
     record = _record(QUERIES[name])
     later = Group(1, compiled.shape, (Member(record, TAU, T),), T).branches()
     first = Group(1, compiled.shape, (Member(record, None, T),), T).branches()

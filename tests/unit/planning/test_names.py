@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from netnews import TABLES
+from netnews import MSGS, TABLES, USERS
+from weft.algebra.event import Driver, Event
+from weft.algebra.relation import Distinct, Join, Output, Project, Scan
+from weft.algebra.traverse import range_variables
+from weft.planning.names import apart, numbered_columns
 from weft.planning.plan import for_one, plan
 
 
@@ -34,3 +38,21 @@ def test_a_range_variable_named_like_a_column_is_renamed(text: str, renamed: str
 def test_others_keep_their_names() -> None:
     found = plan("SELECT m.msgid FROM msgs AS m, users AS u WHERE m.sender = u.name", TABLES)
     assert all("_" not in alias for event in found.branches for alias in for_one(event, (), {}, True).paths)
+
+
+def test_a_name_stays_apart_from_the_columns_of_everything_beside_it_and_from_the_other_names() -> None:
+    """A derived relation's columns count, whatever their case, as do the names that others have got by then."""
+    users, text, room = Scan(USERS, "K"), Scan(MSGS, "Subject"), Scan(USERS, "subject_")
+    derived = Distinct(Project(Scan(USERS, "u"), "d", (Output("k", Scan(USERS, "u").ref("age")),)))
+    event = Event(Driver("arrival", users.start, users), Join((derived, users, text, room)))
+    assert range_variables(apart(event, keep=()).relation) == ("d", "u", "K_", "Subject__", "subject_")
+    kept = apart(event, keep=("K",))
+    assert "K" in range_variables(kept.relation) and kept.driver.scan == users
+
+
+def test_two_names_that_become_one_stay_apart() -> None:
+    query = plan("SELECT name FROM users", TABLES).query
+    first, second = Scan(MSGS, "sender"), Scan(MSGS, "SENDER")
+    found = apart(Event(Driver("arrival", first.start, first), Join((first, second))), keep=())
+    assert range_variables(found.relation) == ("sender_", "SENDER__")
+    assert [output.name for output in numbered_columns(query).outputs] == ["c1"]

@@ -8,6 +8,7 @@ from netnews import TABLES, USERS
 from weft.algebra.relation import Scan
 from weft.algebra.scalar import ColumnRef, Literal
 from weft.algebra.schema import TIMESTAMP, DataType
+from weft.errors import SqlError
 from weft.planning.plan import at_instant, columns_read, encoded, for_many, parameter_table, plan
 
 YOUNG = "SELECT name FROM users WHERE age < 30 AND name <> 'anna'"
@@ -72,3 +73,19 @@ def test_a_value_is_stored_as_a_string_without_loss(column: str, stored: str) ->
 def test_bytes_are_stored_in_base_64_and_decimals_at_their_own_width() -> None:
     assert encoded(ColumnRef("t", "b", DataType("BINARY"))) == "BASE64(t.b)"
     assert encoded(ColumnRef("t", "d", DataType("DECIMAL", 5, 2))) == "CAST(CAST(t.d AS DECIMAL(5,2)) AS STRING)"
+
+
+def test_what_comes_to_too_much_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "SELECT u.name FROM users u, staff s WHERE u.name = s.name"
+    monkeypatch.setattr("weft.planning.plan.MOST_SOURCES", 4)
+    assert len(plan(text, TABLES).branches) == 2
+    monkeypatch.setattr("weft.planning.plan.MOST_SOURCES", 3)
+    with pytest.raises(SqlError) as refused:
+        plan(text, TABLES)
+    assert refused.value.message == (
+        "what the query comes to names 4 tables, more than 3: each table and comparison with NOW() is a branch, in "
+        "which all others are judged, and a NOT EXISTS grows with each level of nesting"
+    )
+    assert (
+        refused.value.hint == "Take it apart into several queries: one may read another's answers, FROM results.NAME."
+    )

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import damage, long_line
-from weft.extraction.records import MAX_LINE, MAX_RECORD
 
 Cells = list[str | None]
 

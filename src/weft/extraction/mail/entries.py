@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from weft.extraction.batches import RawRecord
 from weft.extraction.byte_streams import DAMAGE, kind_of, stem, whole_record
 from weft.extraction.mail.mbox import split_mbox
-from weft.extraction.records import RawRecord
 
 Records = Generator[RawRecord, None, None]
 Opening = Callable[[], AbstractContextManager[io.BufferedReader]]

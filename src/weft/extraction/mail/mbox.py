@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 from weft.extraction.byte_streams import damage, long_line
-from weft.extraction.records import MAX_LINE, MAX_RECORD, RawRecord
 
 _SEPARATOR: Final = re.compile(rb"From .*\d{1,2}:\d\d(:\d\d)?\b.*\d{4}[^\n]{0,20}\r?\n?$")
 _FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")

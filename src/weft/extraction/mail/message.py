@@ -3,7 +3,7 @@
 What is refused (and goes to quarantine whole): NUL bytes; no header, no Message-ID; an impossible or missing Date
 (:func:`weft.extraction.mail.headers.instant_of`); MIME that does not hold together (a multipart without its boundary,
 base64 that is not); a body that its declared charset cannot decode; a line over
-:data:`~weft.extraction.records.MAX_LINE`.
+:data:`~weft.extraction.batches.MAX_LINE`.
 Read nonetheless: raw 8-bit text without a declared charset, a multipart whose last boundary is missing, headers in any
 case.
 """
@@ -18,6 +18,7 @@ from email.parser import BytesHeaderParser, BytesParser
 from typing import Final
 
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
+from weft.extraction.batches import RawRecord
 from weft.extraction.mail.headers import (
     AS_WRITTEN,
     decode_bytes,
@@ -30,7 +31,6 @@ from weft.extraction.mail.headers import (
     text_of,
     undeclared,
 )
-from weft.extraction.records import RawRecord
 from weft.instants import DAY_US
 
 MAIL_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (

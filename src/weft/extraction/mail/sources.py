@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from weft.errors import ExtractionError, NotFound, Refused
+from weft.extraction.batches import RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, kind_of, plain, stem
 from weft.extraction.mail.entries import Entry, Opening, Records, Source, given, read_entry, sources_of
 from weft.extraction.mail.tar_archive import tar_contents
-from weft.extraction.records import RawRecord, printable
 
 _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; they may be compressed."
 

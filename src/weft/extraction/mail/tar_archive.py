@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from weft.extraction.batches import MAX_RECORD, RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
 from weft.extraction.mail.entries import Entry
-from weft.extraction.records import MAX_RECORD, RawRecord, printable
 
 
 @dataclass(frozen=True, slots=True)

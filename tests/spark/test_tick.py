@@ -10,11 +10,12 @@ import pytest
 from replayed import AT, DAY, HOUR, START, answers, commits, first_instants, load, replay_home
 from weft.api import Weft
 from weft.catalog import layout
-from weft.errors import ClockError
+from weft.errors import ClockError, LeaseLost
 from weft.execution import outputs as outputs_module
 from weft.execution import tick as tick_module
 from weft.schedule.ticking import Ticked
 from weft.sql import lower_calls
+from weft.storage.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -228,3 +229,26 @@ def test_every_type_of_value_survives(weft: Weft, spark: SparkSession) -> None:
     delivered = [row.values for row in weft.results("values")]
     assert [list(map(repr, values)) for values in delivered] == [list(map(repr, values)) for values in tried.rows]
     assert rows(weft.tick(now=day(3.5))) == {"values": 1}
+
+
+def test_a_late_writer_cannot_begin_the_ledger_with_a_tick_that_was_given_up(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The home's first tick is thought dead just before its commit, and lives."""
+    weft.install("space", SPACE)
+    weft.install("groups", GROUPS)
+
+    def taken_over(point: str) -> None:
+        if point == "tick.computed":
+            other = weft.catalog.writer("settle", "another", AT + 10**12)
+            assert tick_module.settle_tick(other, AT) is None
+            other.release()
+
+    with monkeypatch.context() as patch, pytest.raises(LeaseLost, match="another writer has gone on"):
+        patch.setattr(outputs_module, "failpoint", taken_over)
+        weft.tick(now=day(5))
+    assert [tick.state for tick in weft.catalog.ticks.latest()] == ["abandoned"]
+    assert verify(weft.catalog) == []
+    assert rows(weft.tick(now=day(5))) == {"space": 3, "groups": 2}
+    assert verify(weft.catalog) == []
+    assert [row[2] for row in answers(weft, "groups")] == [("sci.space",), ("rec.x",)]

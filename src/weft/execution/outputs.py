@@ -25,6 +25,7 @@ from weft.location import Location
 from weft.runtime.settings import scanning
 from weft.storage.delta_log import added_files, delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_version, make_durable, spend
+from weft.storage.ledger import require_ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,8 +92,12 @@ class Outputs:
 
     def give_up(self, name: str, path: str) -> None:
         """Where the tick had died: sees to it that whoever still computes this output can no longer commit it."""
+        if not self.again:
+            return
+        if path == layout.LEDGER:  # whoever is late must not be the first to write to it
+            require_ledger(self.writer.data)
         table, app = self.writer.data / path, application(name)
-        if self.again and has_commits(table) and (transaction_version(table, app) or -1) < self.tick_id:
+        if (transaction_version(table, app) or -1) < self.tick_id:
             spend(table, app, self.tick_id)
 
     def _record(self, name: str, path: str, version: int) -> None:

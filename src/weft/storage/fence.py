@@ -77,6 +77,7 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commits nothing but the transaction's number, so that whoever still holds it can commit nothing with it.
 
+    Nothing is done where there is no table: a load makes its table before it reserves, so such a one was lost.
     Raises StorageError where the table cannot be written, another writer's commit in the same moment among the reasons.
     """
     if not has_commits(table):

@@ -16,11 +16,22 @@ from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.location import Location
-from weft.storage.delta_log import RESTORE_HINT, DataFile, added_files, check_data_file, delta_snapshot, has_commits
+from weft.storage.delta_log import (
+    RESTORE_HINT,
+    DataFile,
+    added_files,
+    check_data_file,
+    delta_errors,
+    delta_snapshot,
+    has_commits,
+)
+from weft.storage.fence import make_durable
 from weft.storage.values import Value, decode
 
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
+# As Spark makes it in a session of Weft's, where a tick's commit does.
+_PROPERTIES: Final = {"delta.checkpointInterval": "50", "delta.enableDeletionVectors": "false"}
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,28 @@ class Added:
 
     rows: int
     last_first_at: int
+
+
+def require_ledger(data: Location) -> Location:
+    """The ledger, made without rows where there is none: a transaction can only be given up in a log that exists.
+
+    Raises StorageError where it cannot be made.
+    """
+    ledger = data / layout.LEDGER
+    if has_commits(ledger):
+        return ledger
+    import pyarrow
+    from deltalake import DeltaTable
+
+    kinds = (pyarrow.int64(), pyarrow.int64(), pyarrow.timestamp("us", "UTC"), pyarrow.int64(), pyarrow.binary())
+    names = ("query_id", "ordinal", "first_at", "tick", "row_hash")
+    schema = pyarrow.schema([*zip(names, kinds, strict=True), ("row", pyarrow.list_(pyarrow.string()))])
+    try:
+        DeltaTable.create(ledger.uri, schema, configuration=_PROPERTIES)
+    except delta_errors() as error:
+        raise StorageError(f"the ledger could not be made in {ledger}: {error}", hint=RESTORE_HINT) from error
+    make_durable(ledger, 0)
+    return ledger
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:

@@ -16,6 +16,7 @@ from weft.errors import Conflict, NotFound
 from weft.execution.strata import member, strata
 from weft.execution.tick import settle_tick
 from weft.storage.delta_log import transaction_version
+from weft.storage.purge import purge
 from weft.storage.verify import verify
 
 
@@ -123,6 +124,18 @@ def test_a_dead_tick_of_which_nothing_is_written_is_abandoned_and_fenced(tmp_pat
     assert [each.tau for each in writer.queries.all()] == [None, None]
     # Whoever still computes it can commit nothing any more.
     assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
+
+
+def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) -> None:
+    """Else a writer that is only late would begin the ledger with rows that nobody counts."""
+    writer = home(tmp_path)
+    planned = writer.ticks.planned()
+    assert planned is not None
+    writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
+    assert settle_tick(writer, 0) is None
+    assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
+    assert verify(writer) == []
+    assert purge(writer.data, [1]).version == (layout.LEDGER, 1, 0)
 
 
 def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from every_instant import Timeline
 from letters import letter, spool
 from replayed import Row, answers_table, first_instants, ledger_rows, stored_rows
-from scenario import pipeline
+from scenario import attached, pipeline
 from weft.api import Weft
 from weft.storage.verify import verify
 
@@ -53,10 +53,16 @@ def _article(number: int, day: int, group: str, parent: int | None) -> bytes:
     )
 
 
-def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = None) -> int:
-    """Runs the pipeline's steps in a process of its own; its exit code (-9: killed)."""
+def run_process(home: Path, sources: Path, *steps: str, failpoint: str | None = None, own_jvm: bool = False) -> int:
+    """Runs the pipeline's steps in a process of its own; its exit code (-9: killed).
+
+    Where Spark is needed it works in the JVM of the tests, or starts one of its own.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "WEFT_FAILPOINT"}
-    environment |= {"PYTHONPATH": str(Path(pipeline.__file__).parents[1]), "WEFT_SPARK_MEMORY": "1g"}
+    path = [str(Path(pipeline.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment |= {"PYTHONPATH": os.pathsep.join(path), "WEFT_SPARK_MEMORY": "1g"}
+    if not own_jvm:
+        environment |= attached.door()
     if failpoint is not None:
         environment["WEFT_FAILPOINT"] = failpoint
     command = [sys.executable, "-m", "scenario.pipeline", str(home), str(sources), *steps]

@@ -2,17 +2,19 @@
 
     python pipeline.py HOME SOURCES STEP...
 
-The kill tests run it with ``WEFT_FAILPOINT`` and, after the kill, without.  Batches are a few rows long, so that one
-load commits several times.
+The kill tests run it with ``WEFT_FAILPOINT`` and, after the kill, without, in a JVM of its own or in that of the tests.
+Batches are a few rows long, so that one load commits several times.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from scenario import attached
 from weft.api import Weft
 from weft.errors import NotFound
 from weft.extraction import ingest
@@ -105,4 +107,6 @@ def small_batches() -> None:
 
 
 if __name__ == "__main__":
+    if attached.PORT in os.environ:
+        attached.attach(Path(sys.argv[1]) / "logs" / "spark.log")
     run(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -1,7 +1,9 @@
 """Law 6: a process killed at any write, and run again: nothing lost, nothing twice, in tables, on file and cursor.
 
-The process that is killed is a whole one, its JVM with it.  A kill needs only the step that it happens in, so each
-begins with a copy of a home that has come so far; the second run does every step, as a person's script would.
+What is killed is a process, by SIGKILL.  At some points it has a JVM of its own, which dies with it; at the others it
+works in the JVM of the tests, which is warm (``scenario/attached.py``); ``make test-long`` kills at every point both
+ways.  A kill needs only the step that it happens in, so each begins with a copy of a home that has come so far; the
+second run does every step, as a person's script would.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,6 +43,9 @@ class Kill:
     step: str
     after: str
     slow: bool = False
+    """Left to ``make test-long``."""
+    whole: bool = False
+    """In ``make test`` it is killed with a JVM of its own."""
 
     @property
     def names(self) -> set[str]:
@@ -50,11 +56,11 @@ KILLS = (
     Kill(("ingest.quarantined",), "load_first", "", slow=True),
     Kill(("ingest.reserved:2",), "load_first", ""),
     Kill(("ingest.written",), "load_first", "", slow=True),
-    Kill(("ingest.committed:2",), "load_first", ""),
+    Kill(("ingest.committed:2",), "load_first", "", whole=True),
     Kill(("ingest.written:2",), "load_votes", "load_first"),
     Kill(("tick.planned",), "first_tick", "install", slow=True),
     Kill(("tick.computed",), "first_tick", "install"),
-    Kill(("tick.written",), "second_tick", "load_more"),
+    Kill(("tick.written",), "second_tick", "load_more", whole=True),
     Kill(("tick.recorded",), "second_tick", "load_more"),
     Kill(("tick.computed:2", "tick.written"), "first_tick", "install"),
     Kill(("tick.counting",), "second_tick", "load_more", slow=True),
@@ -103,7 +109,7 @@ def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
     """A home whose process was killed between the first tick's commit and its delivery."""
     home = homes / "after-told"
     shutil.copytree(homes / "after-install", home)
-    assert run_process(home, sources, "first_tick", failpoint="tick.committed") == -9
+    assert run_process(home, sources, "first_tick", failpoint="tick.committed") == -signal.SIGKILL
     return home
 
 
@@ -111,24 +117,32 @@ def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     assert names == set().union(*(kill.names for kill in KILLS))
     assert len(set().union(*(kill.names for kill in KILLS if not kill.slow))) >= 8
+    assert {name.partition(".")[0] for kill in KILLS if kill.whole for name in kill.names} == {"ingest", "tick"}
+
+
+def _ways(kill: Kill) -> list[Any]:
+    """The kill in the tests' JVM and with a JVM of its own; one of them is enough for ``make test``."""
+    name = f"{'-'.join(kill.points)}-{kill.step}"
+    if kill.after == "told":  # what is delivered is in the ledger: no JVM is needed
+        return [pytest.param(kill, False, id=name, marks=[pytest.mark.slow] if kill.slow else [])]
+    slow = {False: kill.slow or kill.whole, True: not kill.whole}
+    return [
+        pytest.param(kill, own, id=f"{name}-{'own' if own else 'shared'}", marks=[pytest.mark.slow] if left else [])
+        for own, left in slow.items()
+    ]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "kill",
-    [
-        pytest.param(kill, id=f"{'-'.join(kill.points)}-{kill.step}", marks=[pytest.mark.slow] if kill.slow else [])
-        for kill in KILLS
-    ],
-)
+@pytest.mark.parametrize(("kill", "own_jvm"), [way for kill in KILLS for way in _ways(kill)])
 def test_a_killed_process_run_again_loses_nothing_and_repeats_nothing(
-    kill: Kill, undisturbed: Contents, told: Path, sources: Path, homes: Path, tmp_path: Path
+    kill: Kill, own_jvm: bool, undisturbed: Contents, told: Path, sources: Path, homes: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     if kill.after:
         shutil.copytree(homes / f"after-{kill.after}", home)
     for point in kill.points:
-        assert run_process(home, sources, kill.step, failpoint=point) == -9, f"{point} was never reached"
+        died = run_process(home, sources, kill.step, failpoint=point, own_jvm=own_jvm)
+        assert died == -signal.SIGKILL, f"{point} was never reached"
     pipeline.run(home, sources, *STEPS)
     with Weft.open(home) as weft:
         assert contents(weft) == undisturbed
@@ -141,7 +155,7 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
     """The tick that died had its answers in the ledger: it is counted before anything of them is taken out."""
     home = tmp_path / "home"
     shutil.copytree(homes / "after-load_more", home)
-    assert run_process(home, sources, "second_tick", failpoint="tick.written") == -9
+    assert run_process(home, sources, "second_tick", failpoint="tick.written") == -signal.SIGKILL
     with Weft.open(home) as weft:
         weft.remove("noticed", purge=True)  # it reads the other
         weft.remove("liked", purge=True)
@@ -160,10 +174,9 @@ def test_killed_again_and_again(seed: int, undisturbed: Contents, sources: Path,
     chance = random.Random(seed)
     names = sorted(set().union(*(kill.names for kill in KILLS)))
     for _ in range(chance.randint(2, 6)):
-        run_process(
-            tmp_path / "home", sources, *STEPS, failpoint=f"{chance.choice(names)}:{chance.choice((1, 1, 2, 3, 5))}"
-        )
-    assert run_process(tmp_path / "home", sources, *STEPS) == 0
+        point = f"{chance.choice(names)}:{chance.choice((1, 1, 2, 3, 5))}"
+        run_process(tmp_path / "home", sources, *STEPS, failpoint=point, own_jvm=chance.random() < 0.5)
+    assert run_process(tmp_path / "home", sources, *STEPS, own_jvm=True) == 0
     with Weft.open(tmp_path / "home") as weft:
         assert contents(weft) == undisturbed
         require_laws(weft)

@@ -124,7 +124,7 @@ def _ways(kill: Kill) -> list[Any]:
     """The kill in the tests' JVM and with a JVM of its own; one of them is enough for ``make test``."""
     name = f"{'-'.join(kill.points)}-{kill.step}"
     if kill.after == "told":  # what is delivered is in the ledger: no JVM is needed
-        return [pytest.param(kill, False, id=name, marks=[pytest.mark.slow] if kill.slow else [])]
+        return [pytest.param(kill, True, id=name, marks=[pytest.mark.slow] if kill.slow else [])]
     slow = {False: kill.slow or kill.whole, True: not kill.whole}
     return [
         pytest.param(kill, own, id=f"{name}-{'own' if own else 'shared'}", marks=[pytest.mark.slow] if left else [])

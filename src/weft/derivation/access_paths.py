@@ -33,7 +33,6 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, shifted
-from weft.algebra.schema import INTERVAL
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
@@ -65,7 +64,7 @@ def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
 
 def _own(interval: Scalar) -> bool:
     """Whether an interval differs from row to row: then no one window of the column holds the news."""
-    return not isinstance(interval, (Literal, Param, ColumnRef)) or interval.type != INTERVAL
+    return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
 def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool) -> None:

@@ -42,7 +42,6 @@ from weft.algebra.traverse import scans
 from weft.derivation.incremental import ANSWER
 from weft.derivation.merge import blocks
 from weft.derivation.replay import at
-from weft.derivation.replay.scan import not_ended
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
@@ -174,14 +173,7 @@ def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
     demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
     # GREATEST passes over NULLs, a NULL threshold never fires: it must be asked for.
     demanded += [present(c, never_null) for c in thresholds]
-    for item in part.items:
-        match item:
-            case NowFrom():
-                continue
-            case NowBefore(threshold=d):
-                demanded.append(not_ended(d, Instant(s)))
-            case _:
-                demanded.append(at(item, Instant(s)))
+    demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, NowFrom)]
     kept = simplify(conjunction(*demanded), never_null)
     if kept == FALSE:
         return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from netnews import MSGS, STAFF
+from netnews import MSGS, STAFF, TABLES
 from shown import show, show_events
 from weft.algebra.event import Instant
 from weft.algebra.relation import Exists, NotExists, NowBefore, NowFrom, Or, Plain, Scan, Select, Values, conjunction
 from weft.algebra.scalar import Literal, call
 from weft.algebra.schema import INT, Column
 from weft.derivation.replay import at, ends
+from weft.planning.plan import for_one, plan
 
 M, S = Scan(MSGS, "m"), Scan(STAFF, "s")
 NAMED = Plain(call("=", S.ref("name"), M.ref("sender")))
@@ -71,3 +72,19 @@ def test_constant_rows_are_there_just_before_once_time_has_begun(capsys: pytest.
     assert capsys.readouterr().out.splitlines() == ["FROM (SELECT 7 AS k) AS v", "WHERE :t0 < m.ts"]
     assert at(SEVEN, Instant(M.start)) == SEVEN
     assert ends(SEVEN) == ()
+
+
+def test_from_now_leaves_out_what_was_in_the_answer_just_before() -> None:
+    (event,) = plan("SELECT name, room FROM staff", TABLES, from_now=True).branches
+    assert for_one(event, (), {}, whole=True).sql.splitlines() == [
+        "SELECT staff.`name`, staff.room, staff.ts AS _first_at",
+        "  FROM staff",
+        "  WHERE :tau <= staff.ts",
+        "    AND staff.ts < :t",
+        "    AND NOT EXISTS (SELECT 1",
+        "      FROM staff AS staff_before",
+        "      WHERE staff_before.ts < staff.ts",
+        "        AND (staff_before.`until` IS NULL OR staff.ts <= staff_before.`until`)",
+        "        AND staff_before.`name` <=> staff.`name`",
+        "        AND staff_before.room <=> staff.room)",
+    ]

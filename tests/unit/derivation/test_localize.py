@@ -112,3 +112,21 @@ def test_random_queries_are_local() -> None:
         else:
             checked += 1
     assert checked > 80
+
+
+def test_a_domain_reads_what_is_tied_to_its_values_and_nothing_else() -> None:
+    """A product with a table that nothing ties would be too large; a tie may go through a third table."""
+    text = (
+        "SELECT m.msgid FROM msgs m, users u, reminders r, (VALUES (1), (2)) AS v(k) WHERE u.name = m.sender "
+        "AND r.text = u.name AND NOT EXISTS (SELECT 1 FROM msgs x WHERE x.inreplyto = m.msgid AND NOT EXISTS "
+        "(SELECT 1 FROM staff s WHERE s.name = m.subject AND s.room = x.newsgroup))"
+    )
+    event = plan(text, TABLES).branches[0]
+    domains = [
+        source.input
+        for item in conjuncts(condition(localize(event).block))
+        if isinstance(item, NotExists)
+        for source in sources(item.body)
+        if isinstance(source, Distinct) and isinstance(source.input, Project)
+    ]
+    assert [sorted(attributes(part)[0].scan for part in sources(found.input)) for found in domains] == [["m", "r", "u"]]

@@ -14,10 +14,13 @@ CLOSED = [
     "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid AND NOW() > r.date)",
     "SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid AND NOW() < r.date)",
     "SELECT m.msgid FROM msgs m WHERE NOW() > m.date OR NOT EXISTS (SELECT 1 FROM users u WHERE u.name = m.sender)",
+    # Alternatives without time are one block, however many there are.
+    "SELECT msgid FROM msgs WHERE " + " AND ".join(f"(sender = 's{n}' OR subject = 't{n}')" for n in range(5)),
 ]
 NOT_CLOSED = {
     "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.ts > NOW() - INTERVAL 14 DAYS)": "NOT EXISTS",  # noqa: E501
     "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE NOT EXISTS (SELECT 1 FROM users))": "NOT EXISTS",  # noqa: E501
+    "SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT 1 FROM users u WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.ts > NOW() - INTERVAL 14 DAYS))": "NOT EXISTS",  # noqa: E501
     "SELECT name FROM staff": "rows can end",
     "SELECT name FROM users WHERE EXISTS (SELECT 1 FROM staff)": "rows can end",
     "SELECT msgid FROM msgs WHERE "

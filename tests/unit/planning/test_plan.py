@@ -89,3 +89,10 @@ def test_what_comes_to_too_much_is_refused_with_its_number(monkeypatch: pytest.M
     assert (
         refused.value.hint == "Take it apart into several queries: one may read another's answers, FROM results.NAME."
     )
+
+
+def test_the_news_of_many_queries_are_found_by_their_parameters() -> None:
+    shape = plan("SELECT msgid FROM msgs WHERE NOW() >= ts + INTERVAL 4 WEEKS", TABLES).shape
+    branch = for_many(shape.branches[0], parameter_table(7, shape), {"t": S}, whole=False)
+    assert branch.paths["t1"].view == "msgs__news"
+    assert [str(path.view) for alias, path in branch.paths.items() if alias == "_p"] == ["parameters__7"]

@@ -40,5 +40,5 @@ bless: $(STAMP) ## rewrite the golden files with what the code gives now
 	$(BIN)/python -m pytest tests/golden tests/docs --bless -q
 
 clean: ## remove what can be made again (the environment stays: rm -rf .venv)
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home mutants
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

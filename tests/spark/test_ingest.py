@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ from weft.algebra.schema import STRING
 from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import Choice
 from weft.errors import Conflict, Refused
+from weft.execution.home import Home
 from weft.extraction.ingest import ingest_file, ingest_mail
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.retrying import retry
-from weft.extraction.storing import Destination, Summary
+from weft.extraction.storing import Summary
 from weft.extraction.timing import Timing
 from weft.schedule.clock import now_us
 
@@ -42,8 +43,18 @@ def home(catalog: Catalog) -> Path:
     return catalog.path
 
 
-def to(catalog: Catalog, spark: Callable[[], Any], at: int = AT) -> Destination:
-    return Destination(catalog, spark, lambda: at)
+@dataclass
+class Loading(Home):
+    """A home whose session is the tests' own, or one that must not be asked for."""
+
+    spark: Callable[[], Any]
+
+    def session(self) -> Any:
+        return self.spark()
+
+
+def to(catalog: Catalog, spark: Callable[[], Any], at: int = AT) -> Loading:
+    return Loading(catalog.path, catalog, lambda: at, spark)
 
 
 def unbounded(done: Summary) -> Summary:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
-    from weft.extraction.storing import Destination, Summary
+    from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, Timing, TsOrder
     from weft.runtime.doctor import Check
     from weft.schedule.runner import Stop
@@ -147,7 +147,7 @@ class Weft:
 
         given = [paths] if isinstance(paths, str | os.PathLike) else paths
         timing = _timing(ts_from, ts_order, late, future, hold)
-        return ingest_mail(self._destination(), given, table, newsgroup=newsgroup, timing=timing, progress=progress)
+        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=timing, progress=progress)
 
     def ingest_file(
         self,
@@ -167,7 +167,7 @@ class Weft:
         from weft.extraction.ingest import ingest_file
 
         timing = _timing(ts_from, ts_order, late, future, hold)
-        return ingest_file(self._destination(), path, table, keys=keys, evolve=evolve, timing=timing, progress=progress)
+        return ingest_file(self.opened, path, table, keys=keys, evolve=evolve, timing=timing, progress=progress)
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
@@ -193,7 +193,7 @@ class Weft:
         """
         from weft.extraction.retrying import retry
 
-        return retry(self._destination(), ids, late=late, future_us=None if future is None else _length(future))
+        return retry(self.opened, ids, late=late, future_us=None if future is None else _length(future))
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
@@ -329,11 +329,6 @@ class Weft:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _destination(self) -> Destination:
-        from weft.extraction.storing import Destination
-
-        return Destination(self.catalog, self.opened.session, self.clock)
 
     def _deliver(self, wait_us: int) -> list[Delivered]:
         from weft.delivery.outbox import deliver

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import TableRecord
 from weft.errors import NotFound, Refused
+from weft.execution.home import Home
 from weft.extraction.batches import Progress, batches_of, printable
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail
-from weft.extraction.storing import Destination, Load, Summary, beginning, registered, store_batches
+from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 
 def ingest_mail(
-    to: Destination,
+    to: Home,
     paths: Sequence[str | os.PathLike[str]],
     table: str = "msgs",
     *,
@@ -63,7 +64,7 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def ingest_file(
-    to: Destination,
+    to: Home,
     path: str | os.PathLike[str],
     table: str,
     *,
@@ -98,7 +99,7 @@ def ingest_file(
 
 
 def _file_load(
-    to: Destination,
+    to: Home,
     name: str,
     found: TableRecord | None,
     source: FileSource,

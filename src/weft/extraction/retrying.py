@@ -10,13 +10,14 @@ from typing import Any
 
 from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound, Refused
+from weft.execution.home import Home
 from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
 from weft.extraction.files.casting import connect
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import Dialect, csv_records, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import quarantined_bytes
-from weft.extraction.storing import Destination, beginning, registered, store_batches
+from weft.extraction.storing import beginning, registered, store_batches
 from weft.extraction.timing import Late, Timing
 
 
@@ -32,7 +33,7 @@ class Retried:
 
 
 def retry(
-    to: Destination, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
+    to: Home, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
     """Reads the open records of the quarantine (all, or those named) again with their loads' options.
 
@@ -56,7 +57,7 @@ def retry(
     return total
 
 
-def _retry_one(to: Destination, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
+def _retry_one(to: Home, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
@@ -77,13 +78,13 @@ def _retry_one(to: Destination, record: QuarantineRecord, timing: Timing, total:
     )
 
 
-def _stays(to: Destination, record: QuarantineRecord, reason: str, total: Retried) -> Retried:
+def _stays(to: Home, record: QuarantineRecord, reason: str, total: Retried) -> Retried:
     if reason != record.reason:
         to.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
     return replace(total, kept=total.kept + 1)
 
 
-def _read(to: Destination, raw: bytes, record: QuarantineRecord, table: TableRecord, timing: Timing) -> Batch:
+def _read(to: Home, raw: bytes, record: QuarantineRecord, table: TableRecord, timing: Timing) -> Batch:
     options = json.loads(record.options)
     columns = [(column.name, column.type) for column in table.schema.columns if column.name != table.schema.start]
     if options["kind"] == "mail":

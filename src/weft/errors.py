@@ -77,6 +77,18 @@ class ExecutionError(WeftError):
     """Spark, Java or Delta could not do what was asked."""
 
 
+class LimitExceeded(ExecutionError):
+    """A query took more time or gave more rows than a query may; it was stopped."""
+
+
+class JvmEnded(ExecutionError):
+    """Spark's JVM ended in the middle of something; ``known`` where its log says that what it ran was the reason."""
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.known = known
+
+
 class ExtractionError(WeftError):
     """A source that cannot be read at all (single bad records are quarantined instead)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.troubles import remember
+from weft.configuration import configuration
 from weft.errors import Refused
 from weft.location import Location
 
@@ -38,7 +38,7 @@ def example(*lines: str) -> str:
 
 def home_folder(home: Path | None) -> Path:
     """The home that a command is about; raises Refused for a URI that is none of a local folder."""
-    folder = home or Path(os.environ.get(HOME_VARIABLE) or "weft-home")
+    folder = home or configuration().home
     place = Location.of(folder)
     if str(folder).startswith("file:/"):
         folder = Path(place.path)

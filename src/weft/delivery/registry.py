@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from weft.catalog import layout
+from weft.configuration import configuration
 from weft.delivery.channel import Channel
 from weft.delivery.file import FileChannel
 from weft.errors import Refused
@@ -18,8 +18,7 @@ CURSOR: Final = "cursor"
 
 def files_root(home: Path) -> Path:
     """The folder under which file channels write: ``WEFT_FILES_ROOT``, else ``files`` in the home."""
-    configured = os.environ.get("WEFT_FILES_ROOT")
-    return Path(configured) if configured else layout.files_folder(home)
+    return configuration().files_root or layout.files_folder(home)
 
 
 def _file(address: str, home: Path) -> FileChannel:

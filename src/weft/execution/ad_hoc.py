@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
-from weft.execution.answers import columns_by_table
+from weft.execution.answers import columns_by_table, guarded
+from weft.execution.attempts import few_enough, limits, too_many
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, Views
 from weft.execution.relations import Relation
 from weft.location import Location
 from weft.planning.plan import at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors
+from weft.runtime.watchdog import limited
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def ask(
 ) -> Answer:
     """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
 
-    Raises ExecutionError where Spark cannot run it, StorageError for a damaged table.
+    Raises ExecutionError where Spark cannot run it, LimitExceeded (one, too) where it takes more than a query may in a
+    tick, StorageError for a damaged table.
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
@@ -45,12 +48,16 @@ def ask(
     refs = [ColumnRef("q", output.name, output.value.type) for output in named.outputs]
     names = ", ".join(f"q.{ref.column}" for ref in refs)
     reader = Reader(spark, data, tables)
-    with plain_errors("asking the query"):
+    allowed = limits()
+    with plain_errors("asking the query"), limited(allowed.seconds), few_enough(allowed.rows):
         try:
             Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})
             texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
-            found = reader.keep(spark.sql("\nUNION ALL ".join(texts) or _nothing(named)).distinct())
+            given = guarded(spark.sql("\nUNION ALL ".join(texts) or _nothing(named)), allowed.rows)
+            found = reader.keep(given.distinct())
             count = found.count()
+            if count > allowed.rows:
+                raise too_many(count, allowed.rows)
             ordered = found.orderBy(*found.columns)
             shown = (ordered if limit is None else ordered.limit(limit)).alias("q")
             rows = shown.selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row").collect()

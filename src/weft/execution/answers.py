@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 """Of the encoding under the hash: rows hashed by another version could be delivered again."""
+
+
+MANY: Final = "a task of Weft gave too many rows"
+"""In the error of a task that is stopped because its branch gives too many rows."""
+
+_REPEATED: Final = 10
+"""Rows that a branch may give for each one that its queries may add: the same row may come many times over."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
@@ -53,8 +60,13 @@ def _identity(ref: ColumnRef) -> str:
     return encoded(ref)
 
 
-def candidates(spark: SparkSession, reader: Reader, groups: Sequence[Group]) -> DataFrame:
-    """All rows that the groups' branches give, in the general form; a row may be there more than once."""
+def candidates(reader: Reader, groups: Sequence[Group], most: int) -> DataFrame:
+    """All rows that the groups' branches give, in the general form; a row may be there more than once.
+
+    ``most`` is how many rows a query may add.  A task that gives many more than its queries may add fails, and says so
+    (``MANY``), before it fills the disk.
+    """
+    spark = reader.spark
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, found in work for branch in found]
     views = Views(reader, columns_by_table(branches))
@@ -65,8 +77,18 @@ def candidates(spark: SparkSession, reader: Reader, groups: Sequence[Group]) -> 
     parts = []
     for group, found in work:
         single = group.members[0].query.query_id if len(group.members) == 1 else None
-        parts += [spark.sql(ledger_select(branch, single)) for branch in found]
+        most_here = most * len(group.members)
+        parts += [guarded(spark.sql(ledger_select(branch, single)), most_here) for branch in found]
     return union(spark, parts)
+
+
+def guarded(rows: DataFrame, most: int) -> DataFrame:
+    """The rows; a task that gives many times more than ``most`` fails.  Nothing has to be exchanged to know that."""
+    from pyspark.sql import functions as F
+
+    number = F.monotonically_increasing_id() % 2**33  # of the row in its task
+    stop = F.raise_error(F.lit(MANY)).cast("boolean")
+    return rows.where(F.when(number < most * _REPEATED, F.lit(True)).otherwise(stop))
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:

@@ -14,8 +14,6 @@ from weft.execution.relations import Relation
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
@@ -62,23 +60,24 @@ def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, Relation], t: int,
     return not due.undated and due.next_due is not None and due.next_due >= t
 
 
-def next_due(
-    spark: SparkSession, reader: Reader, members: Sequence[Member], plans: Mapping[int, Plan]
-) -> dict[int, int | None]:
-    """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
-
-    It is the same derivation over the window [t, ∞), with the branches that time drives.
-    """
-    from pyspark.sql import functions as F
-
+def foreseen(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
+    """What ``next_due`` asks about these queries: their branches that time drives, over the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
-    if not timely:
-        return {}
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
-    groups = [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
-    rows = fresh(reader, candidates(spark, reader, groups), timely)
+    return [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
+
+
+def next_due(reader: Reader, *groups: Group, most: int) -> dict[int, int | None]:
+    """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
+
+    It is the same derivation over the window [t, ∞).  ``most`` as for ``candidates``.
+    """
+    from pyspark.sql import functions as F
+
+    timely = [member for group in groups for member in group.members]
+    rows = fresh(reader, candidates(reader, groups, most), timely)
     first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
     found_by_query = {row["query_id"]: int(row["due"]) for row in first}
     return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}

@@ -1,59 +1,80 @@
-"""Which queries Spark refuses: one that cannot run must not stop the others."""
+"""Which queries cannot be run: one that Spark refuses, or that goes beyond its limits, must not stop the others.
+
+Only what happened to a query that ran alone counts against it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Final, TypeAlias
 
-from weft.errors import ExecutionError
-from weft.execution.answers import candidates
+from weft.errors import ExecutionError, JvmEnded, LimitExceeded, WeftError
+from weft.execution.attempts import Attempts
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
-from weft.runtime.session import root_cause, spark_errors
+from weft.runtime.session import interrupted, root_cause, spark_errors
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+Trial: TypeAlias = Callable[[Reader, Group], object]
+"""Runs the queries of a group as the tick would; raises where it cannot be done."""
+
+_LEAST_SECONDS: Final = 15.0
+_PATIENCE: Final = 4
+"""Where one half of a group's queries took a second, the other half is given this many before it is split."""
 
 
-def failing_queries(spark: SparkSession, reader: Reader, groups: Sequence[Group], error: Exception) -> dict[int, str]:
-    """The queries of the groups that fail when run alone, each with Spark's reason.
+def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> dict[int, ExecutionError]:
+    """The queries of the groups that fail when run alone, each with its error (LimitExceeded and JvmEnded, too)."""
+    return {
+        query_id: error for group in groups for query_id, error in _failing(attempts, group, trial, _limit(attempts))
+    }
 
-    Raises ExecutionError where Spark itself is in trouble, or none fails alone.
+
+def reason(name: str, error: WeftError) -> str:
+    """Why a query is set aside, and what can be done, in one line."""
+    if not isinstance(error, LimitExceeded | JvmEnded):
+        return str(error)
+    return f"{error.message}. {error.hint} `weft resume {name}` lets it go on."
+
+
+def _limit(attempts: Attempts) -> float:
+    return attempts.limits.seconds
+
+
+def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
+    """Queries of one plan may differ in a constant that Spark chokes on: halves are tried until one is left.
+
+    Running out of ``seconds`` says nothing against several queries; a single one has all of its time.
     """
-    _require_alive(spark, error)
-    faulty = {query_id: why for group in groups for query_id, why in _failing(spark, reader, group)}
-    if not faulty:
-        raise ExecutionError(
-            f"the tick failed: {root_cause(error)}", hint="Spark's log in the home's logs/ has the whole story."
-        ) from error
-    _require_alive(spark, error)
-    return faulty
+    alone = len(group.members) == 1
+    error = _tried(attempts, group, trial, _limit(attempts) if alone else seconds)
+    if alone and isinstance(error, JvmEnded) and not error.known:
+        error = _tried(attempts, group, trial, _limit(attempts))  # somebody else may have ended it
+    if error is None:
+        return
+    if alone:
+        yield group.members[0].query.query_id, error
+        return
+    half = len(group.members) // 2
+    for part in (group.members[:half], group.members[half:]):
+        began = time.monotonic()
+        found = list(_failing(attempts, replace(group, members=part), trial, seconds))
+        if not found:
+            seconds = min(seconds, max(_LEAST_SECONDS, _PATIENCE * (time.monotonic() - began)))
+        yield from found
 
 
-def _failing(spark: SparkSession, reader: Reader, group: Group) -> Iterator[tuple[int, str]]:
-    """Queries of one plan may differ in a constant that Spark chokes on: halves are tried until one is left."""
+def _tried(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
+    """What stood in the way of the group's queries, None for nothing."""
     try:
-        # Every column is computed, which counting the rows would not do.
-        candidates(spark, reader, [group]).write.format("noop").mode("overwrite").save()
+        attempts.run(lambda reader: trial(reader, group), seconds)
+    except (LimitExceeded, JvmEnded) as error:
+        return error
     except spark_errors() as problem:
-        reader.release()
-        if len(group.members) == 1:
-            yield group.members[0].query.query_id, root_cause(problem)
-            return
-        _require_alive(spark, problem)
-        half = len(group.members) // 2
-        for part in (group.members[:half], group.members[half:]):
-            yield from _failing(spark, reader, replace(group, members=part))
+        if interrupted(problem):
+            raise KeyboardInterrupt from None
+        return ExecutionError(root_cause(problem))
     finally:
-        reader.release()
-
-
-def _require_alive(spark: SparkSession, error: Exception) -> None:
-    try:
-        spark.range(1).count()
-    except spark_errors() as problem:
-        raise ExecutionError(
-            f"Spark stopped working during the tick: {root_cause(error)}",
-            hint="Nothing is lost: the next tick does this one again.",
-        ) from problem
+        attempts.release()
+    return None

@@ -18,14 +18,15 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.errors import LeaseLost
-from weft.execution.groups import Member
+from weft.execution.answers import candidates, union
+from weft.execution.groups import Group, Member
 from weft.execution.reader import Reader
 from weft.failpoint import failpoint
 from weft.location import Location
 from weft.runtime.settings import scanning
 from weft.storage.delta_log import added_files, delta_snapshot, has_commits, transaction_version
 from weft.storage.fence import find_version, make_durable, spend
-from weft.storage.ledger import require_ledger
+from weft.storage.ledger import Added, require_ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,6 +118,29 @@ def application(name: str) -> str:
 def answers_name(stratum: int) -> str:
     """The name of the output with a stratum's answers."""
     return layout.LEDGER if not stratum else f"{layout.LEDGER}-{stratum}"
+
+
+def new_answers(
+    reader: Reader, *windows: Sequence[Group], most: int, apart: bool = False
+) -> tuple[DataFrame, dict[int, Added]]:
+    """The new rows of groups, those with one window together, and how many there are of each query that has any.
+
+    ``apart``: one group is computed after the other.  ``most`` as for ``candidates``.
+    """
+    from pyspark.sql import functions as F
+
+    groups = [group for window in windows for group in window]
+    parts = []
+    for each in [[group] for group in groups] if apart else windows:
+        part = candidates(reader, each, most)
+        if apart:
+            reader.keep(part).count()
+        parts.append(part)
+    members = [member for group in groups for member in group.members]
+    rows = fresh(reader, union(reader.spark, parts), members)
+    last = F.unix_micros(F.max("first_at")).alias("last")
+    found = rows.groupBy("query_id").agg(F.count("*").alias("rows"), last).collect()
+    return rows, {row["query_id"]: Added(row["rows"], row["last"]) for row in found}
 
 
 def fresh(reader: Reader, found: DataFrame, members: Sequence[Member]) -> DataFrame:

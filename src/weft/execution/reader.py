@@ -8,6 +8,7 @@ deletion vectors, no column mapping, no partitions; a file from before a column 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -17,6 +18,7 @@ from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
 from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, may_hold_answers, typed_answers
 from weft.location import Location
+from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
 from weft.sql.render import name as quoted
 from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_commits
@@ -73,6 +75,10 @@ class Reader:
         frames = {name: frame for name, frame in self.frames.items() if name in same}
         return Reader(self.spark, self.data, tables, snapshots, self.kept, frames)
 
+    def again(self, spark: SparkSession) -> Reader:
+        """A reader in another session, the JVM of this one's being gone, that sees what this one does."""
+        return Reader(spark, self.data, self.tables, self.snapshots)
+
     def files(self, name: str) -> tuple[DataFile, ...]:
         """The files that may have rows of the table; none while nothing was ever written."""
         table = self.tables[name]
@@ -124,9 +130,10 @@ class Reader:
             return found.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Gives the memory back."""
-        for data in self.kept:
-            data.unpersist()
+        """Gives the memory back, which a JVM that is gone has done already."""
+        with suppress(*spark_errors()):
+            for data in self.kept:
+                data.unpersist()
         self.kept.clear()
 
     def keep(self, data: DataFrame) -> DataFrame:

@@ -10,28 +10,25 @@ the lease held.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, Count, QueryRecord, TickRecord
-from weft.errors import ClockError, PlanMismatch
+from weft.errors import ClockError, ExecutionError, JvmEnded, LimitExceeded, PlanMismatch, WeftError
 from weft.execution import due
-from weft.execution.answers import candidates, union
+from weft.execution.attempts import Attempts, failures, too_many
 from weft.execution.groups import Member, compiled, grouped
-from weft.execution.isolate import failing_queries
-from weft.execution.outputs import Outputs, answers_name, fresh, numbered_answers
-from weft.execution.reader import Reader
+from weft.execution.isolate import failing_queries, reason
+from weft.execution.outputs import Outputs, answers_name, new_answers, numbered_answers
 from weft.execution.relations import Relation, Results, relations
 from weft.execution.strata import member, strata
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.plan import Plan
-from weft.runtime.session import spark_errors
-from weft.runtime.settings import small
+from weft.runtime.session import root_cause, spark_errors
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_whole
 
@@ -68,12 +65,12 @@ class TickReport:
 class _Run:
     """What one tick works with, and what it has found so far, by query id.
 
-    ``session`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
+    ``attempts`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
     ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
     """
 
     writer: Writer
-    session: Callable[[], SparkSession] | None
+    attempts: Attempts | None
     at: int
     tick: TickRecord
     outputs: Outputs
@@ -85,7 +82,6 @@ class _Run:
     done: list[Member] = field(default_factory=list)
     added: dict[int, Added] = field(default_factory=dict)
     nexts: dict[int, int | None] = field(default_factory=dict)
-    reader: Reader | None = None
 
     @cached_property
     def t0(self) -> int | None:
@@ -176,14 +172,15 @@ def _run(
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
-    run = _Run(writer, session, at, tick, outputs, relations(writer, read), lower, reached)
+    attempts = Attempts(session, writer.data) if session is not None else None
+    run = _Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     try:
         # Where nothing is computed no plan is needed, and none is found unfit.
-        for number, found in strata(_compile(run, queries) if session is not None else queries):
+        for number, found in strata(_compile(run, queries) if attempts is not None else queries):
             _run_stratum(run, number, [member(q, taus[q.query_id], tick.t, run.lower, run.reached) for q in found])
     finally:
-        if run.reader is not None:
-            run.reader.release()
+        if attempts is not None:
+            attempts.release()
     return _commit(run)
 
 
@@ -191,24 +188,26 @@ def _compile(run: _Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
     """The queries whose plans still fit the tables; the others are set aside as failed, with the reason."""
     schemas = {name: table.schema for name, table in run.tables.items()}
     fit = []
-    failed: dict[int, str] = {}
+    failed: dict[int, WeftError] = {}
     for query in queries:
         try:
             if query.plan_id not in run.plans:
                 run.plans[query.plan_id] = compiled(run.writer.queries.plan(query.plan_id), schemas)
             fit.append(query)
         except PlanMismatch as error:
-            failed[query.query_id] = str(error)
+            failed[query.query_id] = error
     if failed:
         _set_aside(run, failed)
     return fit
 
 
-def _set_aside(run: _Run, failed: Mapping[int, str]) -> None:
+def _set_aside(run: _Run, failed: Mapping[int, WeftError]) -> None:
     """Takes queries out of the tick before their answers are committed: a tick that is recovered from its commit in the
     ledger must not take them for queries without an answer."""
-    run.writer.ticks.set_aside(run.tick.tick_id, failed)
-    run.failed.update(failed)
+    names = {query.query_id: query.name for query in run.writer.queries.by_ids(failed)}
+    reasons = {key: reason(names[key], error) for key, error in failed.items()}
+    run.writer.ticks.set_aside(run.tick.tick_id, reasons)
+    run.failed.update(reasons)
     run.lower = {key: replace(q, state="failed") if key in failed else q for key, q in run.lower.items()}
 
 
@@ -218,8 +217,8 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
     version = run.outputs.found(name, layout.LEDGER)
     if version is not None:
         added = added_by_query(run.writer.data, version)
-    elif run.session is not None:
-        added = _extend(run, run.session, number, members)
+    elif run.attempts is not None:
+        added = _extend(run, run.attempts, number, members)
         members = [each for each in members if each.query.query_id not in run.failed]
     else:
         return
@@ -234,49 +233,85 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
 
 
-def _extend(run: _Run, session: Callable[[], SparkSession], number: int, members: Sequence[Member]) -> dict[int, Added]:
+def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member]) -> dict[int, Added]:
     """Computes and commits a stratum's answers: what was added, by query."""
     quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t0)}
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     moving = [each for each in members if each.query.query_id not in quiet]
     added: dict[int, Added] = {}
     if moving:
-        spark = session()
-        run.reader = run.reader.advanced(run.tables) if run.reader else Reader(spark, run.writer.data, run.tables)
-        with small(spark, when=not any(each.tau is None for each in moving)):
-            rows, added = _answers(run, spark, run.reader, moving)
-            if added:
-                run.outputs.write(numbered_answers(spark, rows, moving, run.tick.tick_id, number))
-            empty = [m for m in moving if m.query.query_id not in added and m.query.query_id not in run.failed]
-            # Where Spark cannot tell, it is not known, and the query is simply run at the next tick.
-            with suppress(*spark_errors()):
-                run.nexts.update(due.next_due(spark, run.reader, empty, run.plans))
+        attempts.begin(run.tables, small=not any(each.tau is None for each in moving))
+        rows, added = _answers(run, attempts, moving)
+        if added:
+            with attempts.planned() as reader:
+                run.outputs.write(numbered_answers(reader.spark, rows, moving, run.tick.tick_id, number))
+        _foresee(run, attempts, [m for m in moving if m.query.query_id not in {*added, *run.failed}])
     if not added:
         run.outputs.give_up(answers_name(number), layout.LEDGER)
     return added
 
 
-def _answers(
-    run: _Run, spark: SparkSession, reader: Reader, members: Sequence[Member]
-) -> tuple[DataFrame, dict[int, Added]]:
-    """The new rows, held in memory, and how many there are of each query.
+def _answers(run: _Run, attempts: Attempts, members: Sequence[Member]) -> tuple[DataFrame, dict[int, Added]]:
+    """The new rows, held in memory, and how many there are of each query that has any.
 
-    Where Spark refuses the union, the queries at fault are found one by one and set aside; the others go on.
+    All queries are run together.  Where that fails, those at fault are found one by one and set aside; the others, each
+    of which has run alone by then, go on.
     """
-    from pyspark.sql import functions as F
+    seconds, most = attempts.limits.seconds, attempts.limits.rows
+    try:
+        return _together(run, attempts, members, seconds, apart=False)
+    except failures() as error:
+        attempts.release()
+        groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
+        faulty = failing_queries(attempts, groups, lambda reader, group: new_answers(reader, (group,), most=most))
+        if not faulty and not isinstance(error, LimitExceeded | JvmEnded):
+            raise _failed(error) from error
+    _set_aside(run, faulty)
+    rest = [each for each in members if each.query.query_id not in faulty]
+    try:
+        return _together(run, attempts, rest, seconds * max(1, len(rest)), apart=True)
+    except failures() as error:
+        raise _failed(error) from error
 
-    while True:
-        groups = grouped(members, run.plans, run.t0)
-        try:
-            rows = fresh(reader, union(spark, [candidates(spark, reader, each) for each in groups]), members)
-            last = F.unix_micros(F.max("first_at")).alias("last")
-            counts = rows.groupBy("query_id").agg(F.count("*").alias("rows"), last).collect()
-            return rows, {row["query_id"]: Added(row["rows"], row["last"]) for row in counts}
-        except spark_errors() as error:
-            reader.release()
-            faulty = failing_queries(spark, reader, [group for each in groups for group in each], error)
-            _set_aside(run, faulty)
-            members = [each for each in members if each.query.query_id not in faulty]
+
+def _failed(error: Exception) -> ExecutionError:
+    return ExecutionError(
+        f"the tick failed, and no query alone is at fault: {root_cause(error)}",
+        hint="Nothing is lost: the next tick does this one again. Spark's log in the home's logs/ has the whole story.",
+    )
+
+
+def _together(
+    run: _Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool
+) -> tuple[DataFrame, dict[int, Added]]:
+    """The new rows of the queries, less those of queries that would add too many, which are set aside."""
+    windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
+    rows, added = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
+    many = {key: too_many(found.rows, most) for key, found in added.items() if found.rows > most}
+    if many:
+        _set_aside(run, many)
+        rows = rows.where(~rows["query_id"].isin(list(many)))
+    return rows, {key: found for key, found in added.items() if key not in many}
+
+
+def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
+    """Notes when time alone will next add a row to queries that got none.
+
+    Where Spark cannot tell, it is not known, and the query is simply run at the next tick.  One that goes beyond its
+    limits at this is set aside: it would do so at each tick.
+    """
+    groups = due.foreseen(members, run.plans)
+    if not groups:
+        return
+    most = attempts.limits.rows
+    try:
+        run.nexts |= attempts.run(lambda reader: due.next_due(reader, *groups, most=most), attempts.limits.seconds)
+    except (LimitExceeded, JvmEnded):
+        attempts.release()
+        faulty = failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group, most=most))
+        _set_aside(run, {key: error for key, error in faulty.items() if isinstance(error, LimitExceeded | JvmEnded)})
+    except spark_errors():
+        return
 
 
 def _commit(run: _Run) -> TickReport:

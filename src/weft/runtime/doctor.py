@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.catalog import open_catalog
+from weft.configuration import misspelt
 from weft.errors import WeftError
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
@@ -38,6 +39,7 @@ class Check:
 def examine(home: Path | None, at: int) -> Iterator[Check]:
     """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC)."""
     yield _python()
+    yield _settings()
     yield _guarded("java", _java)
     yield _guarded("spark and delta", _pair)
     yield _guarded("jars", _jars)
@@ -49,6 +51,14 @@ def _python() -> Check:
     found = ".".join(str(part) for part in sys.version_info[:3])
     wanted = ".".join(str(part) for part in PYTHON)
     return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
+
+
+def _settings() -> Check:
+    wrong = misspelt()
+    seen = ", ".join(f"{name} is no setting" for name in sorted(wrong))
+    return Check(
+        "settings", not wrong, seen or "as documented", f"did you mean {', '.join(sorted(set(wrong.values())))}?"
+    )
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:

@@ -8,7 +8,6 @@ repository only: a half-empty ``~/.m2`` on the machine cannot stop it, and no Sp
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+from weft.configuration import configuration
 from weft.errors import ExecutionError
 from weft.runtime.java import Java, cache_folder, trust_store
 
@@ -69,14 +69,13 @@ def _installed(package: str) -> str:
 
 def jar_folder() -> Path:
     """Where the jars of this pair are or will be; ``WEFT_JARS`` names a folder of jars to use instead."""
-    chosen = os.environ.get("WEFT_JARS")
-    return Path(chosen) if chosen else cache_folder() / "jars" / f"{SPARK_VERSION}-{DELTA_VERSION}"
+    return configuration().jars or cache_folder() / "jars" / f"{SPARK_VERSION}-{DELTA_VERSION}"
 
 
 def present_jars() -> tuple[Path, ...]:
     """The jars that are there and whole, sorted by name; empty where they have to be resolved (again)."""
     folder = jar_folder()
-    if os.environ.get("WEFT_JARS"):
+    if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
     try:
         lines = (folder / _MANIFEST).read_text().splitlines()
@@ -100,7 +99,7 @@ def find_jars(java: Java) -> tuple[Path, ...]:
     jars = present_jars()
     if jars:
         return jars
-    if os.environ.get("WEFT_JARS"):
+    if configuration().jars is not None:
         raise ExecutionError(
             "WEFT_JARS names a folder without jars",
             where=str(jar_folder()),
@@ -147,7 +146,7 @@ def _retrieve(java: Java, work: Path, options: tuple[str, ...]) -> str:
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
     wanted.write_text(_ivy_module())
-    chosen = os.environ.get("WEFT_IVYSETTINGS")
+    chosen = configuration().ivysettings
     command = [str(java.executable), *options, "-jar", str(_ivy_jar())]
     command += ["-settings", chosen or str(settings), "-cache", str(work / "cache"), "-ivy", str(wanted)]
     command += ["-types", "jar", "-confs", "default", "-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")]

@@ -22,6 +22,7 @@ from typing import Final
 
 import platformdirs
 
+from weft.configuration import configuration
 from weft.errors import ExecutionError
 
 FIRST: Final = 17
@@ -68,8 +69,7 @@ class PassedOver:
 
 def cache_folder() -> Path:
     """The folder in which Weft keeps what it can always make again (``WEFT_CACHE`` overrides)."""
-    chosen = os.environ.get("WEFT_CACHE")
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("weft"))
+    return configuration().cache or Path(platformdirs.user_cache_dir("weft"))
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import TimeoutExpired
+from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from weft.configuration import configuration
 from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.runtime.jars import check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
@@ -53,6 +54,25 @@ class _Running:
     of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Jvm:
+    """The JVM of this process at one moment: whoever watches it must not end the one that comes after it."""
+
+    session: SparkSession
+    log: Path
+    process: Popen[bytes]
+
+    def lives(self) -> bool:
+        """Whether it runs."""
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        """Kills it, whatever it is at, with all that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
 _running: _Running | None = None
 _starting: Final = threading.Lock()
 
@@ -71,7 +91,7 @@ def spark_session(home: Path | None, *, master: str | None = None) -> SparkSessi
             _discard(_running)
             _running = None
         if _running is None:
-            _running = _start(home, master or os.environ.get("WEFT_SPARK_MASTER") or local_master())
+            _running = _start(home, master or configuration().spark_master or local_master())
         if home not in _running.of_homes:
             _running.of_homes[home] = _running.session.newSession()
         return _running.of_homes[home]
@@ -87,6 +107,13 @@ def release_session(home: Path | None) -> None:
 def session_started() -> bool:
     """Whether this process has a JVM that lives."""
     return _running is not None and _alive(_running)
+
+
+def running_jvm() -> Jvm:
+    """The JVM that there is now; raises ExecutionError where there is none."""
+    if _running is None:
+        raise ExecutionError("Spark is not started", hint="ask for a session first")
+    return Jvm(_running.session, _running.log, _running.gateway.proc)
 
 
 def stop_session() -> None:
@@ -279,7 +306,7 @@ def plain_errors(doing: str) -> Iterator[None]:
     except spark_errors() as problem:
         if interrupted(problem):
             raise KeyboardInterrupt from None
-        told = str(problem)
+        told = told_by(problem)
         if "ConcurrentTransaction" in told:
             raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
         where = str(_running.log) if _running is not None else None
@@ -296,13 +323,21 @@ def interrupted(error: BaseException) -> bool:
     return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
 
 
+def told_by(error: Exception) -> str:
+    """What an error says; py4j asks the JVM for some of it, which may be gone."""
+    try:
+        return str(error)
+    except spark_errors():
+        return type(error).__name__
+
+
 def root_cause(error: Exception) -> str:
     """What a JVM error says at its root, in one line, without the classes and stacks around it.
 
     >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
     'no )'
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in told_by(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
     told = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.configuration import configuration
 from weft.runtime.java import cache_folder
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Names on this machine need not resolve, and nobody else is to reach the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
-        "spark.driver.memory": os.environ.get("WEFT_SPARK_MEMORY") or _memory(),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC",
+        "spark.driver.memory": jvm_memory(),
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
+        # Out of memory it ends at once, instead of going on with threads missing.
+        " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
@@ -76,8 +79,11 @@ def _local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _memory() -> str:
-    """A quarter of the machine's memory, between 1 and 4 GiB."""
+def jvm_memory() -> str:
+    """The memory of the JVM: ``WEFT_SPARK_MEMORY``, else a quarter of the machine's, between 1 and 4 GiB."""
+    chosen = configuration().spark_memory
+    if chosen is not None:
+        return chosen
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):  # not told on this system
@@ -112,5 +118,9 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+        # A session whose JVM ended meanwhile has nothing to go back to.
+        from py4j.protocol import Py4JError
+
+        with suppress(Py4JError, ConnectionError):
+            for name, value in before.items():
+                spark.conf.set(name, value)

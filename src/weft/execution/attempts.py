@@ -1,0 +1,125 @@
+"""Computations of a tick, each within its time; what the JVM took with it is begun again in a new one.
+
+A session, its views and its relations belong to one JVM.  So a computation is a function of a reader: it is handed one
+of the JVM that lives, and may be called again with another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from weft.configuration import configuration
+from weft.errors import JvmEnded, LimitExceeded
+from weft.execution.answers import MANY
+from weft.execution.outputs import new_answers
+from weft.execution.reader import Reader
+from weft.execution.relations import Relation
+from weft.location import Location
+from weft.runtime.session import spark_errors, told_by
+from weft.runtime.settings import small
+from weft.runtime.watchdog import limited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+_WARM_SECONDS: Final = 3_600.0
+_FEWER: Final = "Narrow it, or raise WEFT_QUERY_ROWS."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may take in one tick: seconds, and rows that it adds."""
+
+    seconds: float
+    rows: int
+
+
+def limits() -> Limits:
+    """The limits as the settings have them (``WEFT_QUERY_SECONDS``, ``WEFT_QUERY_ROWS``)."""
+    chosen = configuration()
+    return Limits(chosen.query_seconds, chosen.query_rows)
+
+
+def too_many(rows: int, most: int) -> LimitExceeded:
+    """The error for a query that has found more new rows than it may."""
+    return LimitExceeded(f"the query found {rows:,} rows, and may add {most:,} in a tick", hint=_FEWER)
+
+
+@contextmanager
+def few_enough(most: int) -> Iterator[None]:
+    """Raises LimitExceeded where a branch was stopped within the block because of its many rows (``guarded``)."""
+    try:
+        yield
+    except spark_errors() as error:
+        if MANY not in told_by(error):
+            raise
+        raise LimitExceeded(
+            f"the query gave many times the {most:,} rows that it may add in a tick", hint=_FEWER
+        ) from None
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What an attempt raises where it does not succeed; asked only where something was raised (``spark_errors``)."""
+    return LimitExceeded, JvmEnded, *spark_errors()
+
+
+@dataclass
+class Attempts:
+    """What a tick computes with: the home's session, and a reader over the tick's tables."""
+
+    session: Callable[[], SparkSession]
+    data: Location
+    limits: Limits = field(default_factory=limits)
+    _reader: Reader | None = field(default=None, init=False)
+    _small: bool = field(default=False, init=False)
+
+    def begin(self, tables: Mapping[str, Relation], *, small: bool) -> None:
+        """What is computed from now on is over these tables; ``small`` says how Spark plans for it."""
+        self._reader = self._reader.advanced(tables) if self._reader else Reader(self.session(), self.data, tables)
+        self._small = small
+
+    def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
+        """What ``compute`` gives, once it is given within ``seconds``.
+
+        Tried twice where the JVM ended and nobody knows why: it may have been killed.  Raises LimitExceeded, JvmEnded,
+        and what Spark raises.
+        """
+        for last in (False, True):
+            try:
+                with self.planned() as reader, limited(seconds), few_enough(self.limits.rows):
+                    return compute(reader)
+            except JvmEnded as error:
+                if last or error.known:
+                    raise
+        raise AssertionError("one of the two has returned or raised")
+
+    @contextmanager
+    def planned(self) -> Iterator[Reader]:
+        """A reader of the JVM that lives now; within the block Spark plans as it was told to."""
+        assert self._reader is not None, "begin comes first"
+        spark = self.session()
+        if self._reader.spark is not spark:
+            self._reader = self._reader.again(spark)
+            with limited(_WARM_SECONDS):
+                _warm(self._reader)
+        with small(spark, when=self._small):
+            yield self._reader
+
+    def release(self) -> None:
+        """Gives the memory back."""
+        if self._reader is not None:
+            self._reader.release()
+
+
+def _warm(reader: Reader) -> None:
+    """Runs next to nothing: a JVM's first jobs take many times as long as later ones, which is not a query's doing."""
+    new_answers(reader, most=1)
+    stored = next((name for name in reader.tables if reader.files(name)), None)
+    if stored is not None:
+        reader.whole(stored, ()).limit(1).collect()
+    reader.release()

@@ -1,0 +1,112 @@
+"""What keeps a query from running for ever, and tells why the JVM ended (design section 8, 4).
+
+A pattern that backtracks, a nested-loop join in generated code, does not look whether Spark has cancelled it, and goes
+on in its thread.  So what has taken too long is stopped by killing the JVM: ``spark_session`` starts another.  A query
+may end the JVM by itself, too: Spark exits where a task runs out of memory or of Java's stack.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from weft.errors import JvmEnded, LimitExceeded
+from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
+from weft.runtime.settings import jvm_memory
+
+_ANSWER_SECONDS: Final = 30.0
+"""A JVM that takes longer than this for next to nothing is ended."""
+
+_CAUSES: Final = {
+    "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
+    "StackOverflowError": ("nested too deep for Java, as a pattern like (a|b)* does over a long text", "stack"),
+}
+
+
+class _Alarm:
+    """Ends the JVM after some seconds unless it is stopped before."""
+
+    def __init__(self, jvm: Jvm, seconds: float) -> None:
+        self._jvm = jvm
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._rang = False
+        self._timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        with self._lock:
+            if not self._stopped:
+                self._rang = True
+                self._jvm.end()
+
+    def stop(self) -> bool:
+        """Whether it had rung before."""
+        self._timer.cancel()
+        with self._lock:
+            self._stopped = True
+            return self._rang
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Lets Spark work for so long within the block; then the JVM is ended.
+
+    Raises LimitExceeded where that was needed, JvmEnded where the JVM ended by itself or by somebody else's doing.
+    What Spark raises while it lives passes through.
+    """
+    jvm = running_jvm()
+    written = jvm.log.stat().st_size if jvm.log.exists() else 0
+    alarm = _Alarm(jvm, seconds)
+    problem: Exception | None = None
+    try:
+        yield
+    except spark_errors() as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
+        problem = error
+    finally:
+        over = alarm.stop()
+    if over:
+        raise LimitExceeded(
+            f"the query took longer than {seconds:g} s",
+            hint="Narrow it, or raise WEFT_QUERY_SECONDS.",
+        ) from None
+    if problem is not None:
+        if _lives(jvm):
+            raise problem
+        raise _ended(jvm, written) from None
+
+
+def _lives(jvm: Jvm) -> bool:
+    """Whether the JVM still answers; one that does not is gone afterwards.
+
+    A JVM that is on its way out answers its last calls with errors of other kinds.
+    """
+    if not jvm.lives():
+        return False
+    alarm = _Alarm(jvm, _ANSWER_SECONDS)
+    try:
+        jvm.session.range(1).count()
+    except spark_errors():
+        jvm.end()
+    finally:
+        over = alarm.stop()
+    return jvm.lives() and not over
+
+
+def _ended(jvm: Jvm, written: int) -> JvmEnded:
+    """Why the JVM ended, by what is in its log after the first ``written`` bytes."""
+    with jvm.log.open("rb") as log:
+        log.seek(written)
+        lines = (line.decode(errors="replace") for line in log)
+        seen = next((sign for line in lines for sign in _CAUSES if sign in line), None)
+    if seen is None:
+        return JvmEnded("Spark's JVM ended in the middle of the query", where=str(jvm.log), hint="The log may say why.")
+    words, kind = _CAUSES[seen]
+    if kind == "memory":
+        return JvmEnded(f"the query {words}, {jvm_memory()}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
+    return JvmEnded(f"the query {words}", hint="Write it another way.", known=True)

@@ -1,0 +1,151 @@
+"""Limits of a query, for real, in processes of their own since they end JVMs (design section 8, 4).
+
+A pattern that backtracks for ever, one that nests too deep, a triple product, an explosion of rows: each is set aside
+aloud, the others' answers of that tick are kept, and the lease is free again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SECONDS = 10
+"""Enough for a small query on a machine that is busy, too."""
+ROWS = 1_000
+
+BACKTRACKS = "SELECT id FROM texts WHERE body RLIKE '^(a+)+b$'"
+DEEP = "SELECT id FROM texts WHERE body RLIKE '^(?:[a-z]|x)*z$'"
+PRODUCT = """SELECT a.id FROM texts a, texts b, texts c, texts d, texts e, texts f
+    WHERE a.id + b.id + c.id + d.id + e.id + f.id < 0"""
+EXPLODES = "SELECT a.id AS a, b.id AS b, c.id AS c FROM texts a, texts b, texts c"
+MANY = "SELECT a.id AS a, b.id AS b FROM texts a, texts b WHERE a.id < 10"
+INNOCENT = "SELECT id FROM texts WHERE id < 5"
+
+HOME = """
+import json, sys
+from pathlib import Path
+from weft.api import Weft
+folder = Path(sys.argv[1])
+def load(weft, first, last):
+    rows = folder / f"texts-{first}.csv"
+    # Every third text is long.
+    lines = [f"{n},1993-04-05T00:00:{n % 60:02}Z,{'a' * (20 if n % 3 else 20_000)}" for n in range(first, last)]
+    rows.write_text("id,at,body\\n" + "\\n".join(lines) + "\\n")
+    weft.ingest_file(rows, "texts", ts_from="at")
+def made(name):
+    weft = Weft.open(folder / name, clock="replay", create=True)
+    load(weft, 0, 150)
+    return weft
+def told(done):
+    return {each.query.name: [each.rows, each.query.state, each.reason] for each in done.reports[-1].outcomes}
+"""
+
+TICKS = """
+queries = json.loads(sys.argv[2])
+weft, other = made("home"), made("other")
+other.try_query("SELECT id FROM texts")
+for name, sql in queries.items():
+    weft.install(name, sql)
+first = weft.tick(now="1993-04-06")
+free = weft.catalog.lease() is None
+weft.resume("explodes")
+again = weft.tick(now="1993-04-07")
+print(json.dumps({
+    "first": told(first),
+    "free": free,
+    "again": told(again),
+    "innocent": sorted(row.values[0] for row in weft.results("innocent")),
+    "other": other.try_query("SELECT id FROM texts").count,
+}))
+"""
+
+KILLED = """
+import os, signal
+from weft.execution import tick
+from weft.runtime.session import running_jvm
+weft = made("home")
+weft.install("one", "SELECT id FROM texts WHERE id < 5")
+weft.install("two", "SELECT id, at FROM texts WHERE id < 7")
+computed, kills = tick.new_answers, iter([True] * 3)  # twice of both together, then once of one of them alone
+def killed(*arguments, **options):
+    if next(kills, False):
+        os.kill(running_jvm().process.pid, signal.SIGKILL)
+    return computed(*arguments, **options)
+tick.new_answers = killed
+print(json.dumps(told(weft.tick(now="1993-04-06"))))
+"""
+
+TRY = """
+from weft.runtime import session
+from weft.cli.app import run
+made("home").close()
+print([run(["try", sql, "--home", str(folder / "home")]) for sql in sys.argv[2:]], session.session_started())
+"""
+
+
+def _run(script: str, *arguments: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    settings = {"WEFT_QUERY_SECONDS": str(SECONDS), "WEFT_QUERY_ROWS": str(ROWS), "WEFT_SPARK_MEMORY": "1g"}
+    return subprocess.run(
+        [sys.executable, "-c", HOME + script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **settings, **environ},
+        timeout=280,
+        check=False,
+    )
+
+
+def _json(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path: Path) -> None:
+    queries = {
+        "innocent": INNOCENT,
+        "backtracks": BACKTRACKS,
+        "deep": DEEP,
+        "product": PRODUCT,
+        "explodes": EXPLODES,
+        "many": MANY,
+    }
+    told = _json(_run(TICKS, tmp_path, json.dumps(queries)))
+    first = told["first"]
+    assert first["innocent"][:2] == [5, "active"]
+    late = f"the query took longer than {SECONDS} s. Narrow it, or raise WEFT_QUERY_SECONDS."
+    reasons = {
+        "backtracks": late,
+        "product": late,
+        "deep": "the query nested too deep for Java",
+        "explodes": "the query gave many times the 1,000 rows that it may add in a tick",
+        "many": "the query found 1,500 rows, and may add 1,000 in a tick. Narrow it, or raise WEFT_QUERY_ROWS.",
+    }
+    for name, words in reasons.items():
+        rows, state, reason = first[name]
+        assert (rows, state) == (0, "failed"), name
+        assert words in reason
+        assert f"`weft resume {name}` lets it go on" in reason
+    assert told["free"]
+    assert told["innocent"] == [0, 1, 2, 3, 4]
+    assert told["again"]["innocent"][:2] == [0, "active"]
+    assert told["again"]["explodes"][:2] == [0, "failed"]
+    assert told["other"] == 150
+
+
+def test_a_jvm_that_is_killed_from_outside_is_no_querys_fault(tmp_path: Path) -> None:
+    told = _json(_run(KILLED, tmp_path, WEFT_QUERY_SECONDS="120"))
+    assert {name: found[:2] for name, found in told.items()} == {"one": [5, "active"], "two": [7, "active"]}
+
+
+def test_trying_a_query_has_the_same_limits(tmp_path: Path) -> None:
+    done = _run(TRY, tmp_path, INNOCENT, EXPLODES, MANY, BACKTRACKS)
+    assert done.stdout.splitlines()[-1] == "[0, 1, 1, 1] False"
+    assert f"failed: the query took longer than {SECONDS} s" in done.stderr
+    assert "raise WEFT_QUERY_SECONDS" in done.stderr
+    assert "failed: the query gave many times the 1,000 rows" in done.stderr
+    assert "failed: the query found 1,500 rows, and may add 1,000" in done.stderr
+    assert "Traceback" not in done.stderr

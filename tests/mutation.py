@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = Path(sys.executable).parent / "mutmut"
 LEAST: Final = 0.85
 """The share of a folder's mutants that the tests have to kill."""
+WHOLE: Final = frozenset({"derivation", "derivation/replay", "planning"})
+"""Folders of which a whole run has mutants."""
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
 UNTRIED: Final = frozenset({"not checked", "skipped"})
@@ -46,7 +48,11 @@ def run(folder: Path, *patterns: str) -> dict[str, int]:
     if done.returncode != 0 or not states:
         print(log.read_text(errors="replace")[-2_000:], f"mutmut ended with code {done.returncode}", sep="\n")
         return {"failed": 1}
-    return report(states)
+    counts = report(states)
+    if not patterns and not {_folder(name) for name in states} >= WHOLE:
+        print(f"not every folder of {', '.join(sorted(WHOLE))} has mutants")
+        counts["failed"] += 1
+    return counts
 
 
 def _environment() -> dict[str, str]:

@@ -153,15 +153,22 @@ class Location:
         """
         until = time.monotonic() + patience_seconds
         while True:
+            descriptor = os.open(self.path, os.O_RDONLY)
             try:
-                with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
-                    yield True
-                return
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    break
-                time.sleep(_POLL_SECONDS)
-        yield False
+                got = self._taken(descriptor)
+                if got or time.monotonic() > until:
+                    yield got
+                    return
+            finally:
+                os.close(descriptor)
+            time.sleep(_POLL_SECONDS)
+
+    def _taken(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:

@@ -57,11 +57,12 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(
     assert "unset it" in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("options", [[], ["--home", "somewhere"]])
 def test_a_command_says_which_variable_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     monkeypatch.setenv("WEFT_QUERY_ROWS", "many")
-    monkeypatch.setattr("sys.argv", ["weft", "queries"])
+    monkeypatch.setattr("sys.argv", ["weft", "queries", *options])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

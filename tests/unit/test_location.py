@@ -109,3 +109,11 @@ def test_one_is_alone_only_where_nobody_shares(tmp_path: Path) -> None:
             assert not second
     with place.shared():
         pass
+
+
+def test_who_is_alone_may_fail(tmp_path: Path) -> None:
+    place = Location.of(tmp_path)
+    with pytest.raises(BlockingIOError, match="of the block"), place.alone(0.0):
+        raise BlockingIOError("of the block")
+    with place.alone(0.0) as alone:
+        assert alone

@@ -38,7 +38,8 @@ def example(*lines: str) -> str:
 
 def home_folder(home: Path | None) -> Path:
     """The home that a command is about; raises Refused for a URI that is none of a local folder."""
-    folder = home or configuration().home
+    chosen = configuration()  # what is set wrong is refused, needed or not
+    folder = home or chosen.home
     place = Location.of(folder)
     if str(folder).startswith("file:/"):
         folder = Path(place.path)

@@ -29,8 +29,12 @@ _VERSION = "1"
 MANY: Final = "a task of Weft gave too many rows"
 """In the error of a task that is stopped because its branch gives too many rows."""
 
-_REPEATED: Final = 10
+_REPEATED: Final = 100
 """Rows that a branch may give for each one that its queries may add: the same row may come many times over."""
+
+
+_ROWS_OF_A_TASK: Final = 2**33
+"""Spark's monotonically_increasing_id counts a task's rows in its lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
@@ -60,11 +64,11 @@ def _identity(ref: ColumnRef) -> str:
     return encoded(ref)
 
 
-def candidates(reader: Reader, groups: Sequence[Group], most: int) -> DataFrame:
+def candidates(reader: Reader, groups: Sequence[Group], most: int | None) -> DataFrame:
     """All rows that the groups' branches give, in the general form; a row may be there more than once.
 
-    ``most`` is how many rows a query may add.  A task that gives many more than its queries may add fails, and says so
-    (``MANY``), before it fills the disk.
+    ``most`` is how many rows a query may add (None: any number).  A task that gives many more than its queries may add
+    fails, and says so (``MANY``), before it fills the disk.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -77,8 +81,8 @@ def candidates(reader: Reader, groups: Sequence[Group], most: int) -> DataFrame:
     parts = []
     for group, found in work:
         single = group.members[0].query.query_id if len(group.members) == 1 else None
-        most_here = most * len(group.members)
-        parts += [guarded(spark.sql(ledger_select(branch, single)), most_here) for branch in found]
+        given = [spark.sql(ledger_select(branch, single)) for branch in found]
+        parts += given if most is None else [guarded(each, most * len(group.members)) for each in given]
     return union(spark, parts)
 
 
@@ -86,9 +90,10 @@ def guarded(rows: DataFrame, most: int) -> DataFrame:
     """The rows; a task that gives many times more than ``most`` fails.  Nothing has to be exchanged to know that."""
     from pyspark.sql import functions as F
 
-    number = F.monotonically_increasing_id() % 2**33  # of the row in its task
+    allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
+    number = F.monotonically_increasing_id() % _ROWS_OF_A_TASK  # of the row in its task
     stop = F.raise_error(F.lit(MANY)).cast("boolean")
-    return rows.where(F.when(number < most * _REPEATED, F.lit(True)).otherwise(stop))
+    return rows.where(F.when(number < allowed, F.lit(True)).otherwise(stop))
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:

@@ -20,7 +20,7 @@ from weft.execution.relations import Relation
 from weft.location import Location
 from weft.runtime.session import spark_errors, told_by
 from weft.runtime.settings import small
-from weft.runtime.watchdog import limited
+from weft.runtime.watchdog import TURN, limited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,8 +91,10 @@ class Attempts:
         """
         for last in (False, True):
             try:
-                with self.planned() as reader, limited(seconds), few_enough(self.limits.rows):
-                    return compute(reader)
+                with TURN:  # nobody else ends this JVM between being ready and beginning
+                    reader = self._ready()
+                    with limited(seconds), small(reader.spark, when=self._small), few_enough(self.limits.rows):
+                        return compute(reader)
             except JvmEnded as error:
                 if last or error.known:
                     raise
@@ -101,14 +103,18 @@ class Attempts:
     @contextmanager
     def planned(self) -> Iterator[Reader]:
         """A reader of the JVM that lives now; within the block Spark plans as it was told to."""
+        reader = self._ready()
+        with small(reader.spark, when=self._small):
+            yield reader
+
+    def _ready(self) -> Reader:
         assert self._reader is not None, "begin comes first"
         spark = self.session()
         if self._reader.spark is not spark:
             self._reader = self._reader.again(spark)
             with limited(_WARM_SECONDS):
                 _warm(self._reader)
-        with small(spark, when=self._small):
-            yield self._reader
+        return self._reader
 
     def release(self) -> None:
         """Gives the memory back."""

@@ -69,15 +69,15 @@ def foreseen(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group
     return [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
 
 
-def next_due(reader: Reader, *groups: Group, most: int) -> dict[int, int | None]:
+def next_due(reader: Reader, *groups: Group) -> dict[int, int | None]:
     """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
 
-    It is the same derivation over the window [t, ∞).  ``most`` as for ``candidates``.
+    It is the same derivation over the window [t, ∞), whose rows are no answers yet: any number of them may be to come.
     """
     from pyspark.sql import functions as F
 
     timely = [member for group in groups for member in group.members]
-    rows = fresh(reader, candidates(reader, groups, most), timely)
+    rows = fresh(reader, candidates(reader, groups, None), timely)
     first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
     found_by_query = {row["query_id"]: int(row["due"]) for row in first}
     return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}

@@ -24,11 +24,13 @@ _PATIENCE: Final = 4
 """Where one half of a group's queries took a second, the other half is given this many before it is split."""
 
 
-def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> dict[int, ExecutionError]:
-    """The queries of the groups that fail when run alone, each with its error (LimitExceeded and JvmEnded, too)."""
-    return {
-        query_id: error for group in groups for query_id, error in _failing(attempts, group, trial, _limit(attempts))
-    }
+def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
+    """The queries of the groups that fail when run alone, each with its error (LimitExceeded and JvmEnded, too).
+
+    One after another as they are found, which may take long.
+    """
+    for group in groups:
+        yield from _failing(attempts, group, trial, attempts.limits.seconds)
 
 
 def reason(name: str, error: WeftError) -> str:
@@ -38,25 +40,23 @@ def reason(name: str, error: WeftError) -> str:
     return f"{error.message}. {error.hint} `weft resume {name}` lets it go on."
 
 
-def _limit(attempts: Attempts) -> float:
-    return attempts.limits.seconds
-
-
 def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
     """Queries of one plan may differ in a constant that Spark chokes on: halves are tried until one is left.
 
-    Running out of ``seconds`` says nothing against several queries; a single one has all of its time.
+    Running out of ``seconds`` says nothing against several queries, so that half of them has half of it; a single one
+    has all of its time.
     """
-    alone = len(group.members) == 1
-    error = _tried(attempts, group, trial, _limit(attempts) if alone else seconds)
+    alone, limit = len(group.members) == 1, attempts.limits.seconds
+    error = _tried(attempts, group, trial, limit if alone else seconds)
     if alone and isinstance(error, JvmEnded) and not error.known:
-        error = _tried(attempts, group, trial, _limit(attempts))  # somebody else may have ended it
+        error = _tried(attempts, group, trial, limit)  # somebody else may have ended it
     if error is None:
         return
     if alone:
         yield group.members[0].query.query_id, error
         return
     half = len(group.members) // 2
+    seconds = min(limit, max(_LEAST_SECONDS, seconds / 2))
     for part in (group.members[:half], group.members[half:]):
         began = time.monotonic()
         found = list(_failing(attempts, replace(group, members=part), trial, seconds))

@@ -18,7 +18,7 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, Count, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, JvmEnded, LimitExceeded, PlanMismatch, WeftError
 from weft.execution import due
-from weft.execution.attempts import Attempts, failures, too_many
+from weft.execution.attempts import Attempts, failures, limits, too_many
 from weft.execution.groups import Member, compiled, grouped
 from weft.execution.isolate import failing_queries, reason
 from weft.execution.outputs import Outputs, answers_name, new_answers, numbered_answers
@@ -111,6 +111,7 @@ def run_tick(
     compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
     where Spark fails.
     """
+    limits()  # refused, if they cannot be, before anything is planned
     prepare(writer)
     reports = []
     died = writer.ticks.planned()
@@ -263,10 +264,14 @@ def _answers(run: _Run, attempts: Attempts, members: Sequence[Member]) -> tuple[
     except failures() as error:
         attempts.release()
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
-        faulty = failing_queries(attempts, groups, lambda reader, group: new_answers(reader, (group,), most=most))
+        faulty: set[int] = set()
+        for key, found in failing_queries(
+            attempts, groups, lambda reader, group: new_answers(reader, (group,), most=most)
+        ):
+            _set_aside(run, {key: found})
+            faulty.add(key)
         if not faulty and not isinstance(error, LimitExceeded | JvmEnded):
             raise _failed(error) from error
-    _set_aside(run, faulty)
     rest = [each for each in members if each.query.query_id not in faulty]
     try:
         return _together(run, attempts, rest, seconds * max(1, len(rest)), apart=True)
@@ -303,13 +308,13 @@ def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
     groups = due.foreseen(members, run.plans)
     if not groups:
         return
-    most = attempts.limits.rows
     try:
-        run.nexts |= attempts.run(lambda reader: due.next_due(reader, *groups, most=most), attempts.limits.seconds)
+        run.nexts |= attempts.run(lambda reader: due.next_due(reader, *groups), attempts.limits.seconds)
     except (LimitExceeded, JvmEnded):
         attempts.release()
-        faulty = failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group, most=most))
-        _set_aside(run, {key: error for key, error in faulty.items() if isinstance(error, LimitExceeded | JvmEnded)})
+        for key, error in failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group)):
+            if isinstance(error, LimitExceeded | JvmEnded):
+                _set_aside(run, {key: error})
     except spark_errors():
         return
 

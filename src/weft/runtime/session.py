@@ -68,6 +68,8 @@ class Jvm:
 
     def end(self) -> None:
         """Kills it, whatever it is at, with all that it has started."""
+        if self.process.poll() is not None:
+            return  # the number may be another process's by now
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from signal import SIGKILL
+from subprocess import TimeoutExpired
 from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
@@ -18,6 +20,13 @@ from weft.runtime.settings import jvm_memory
 
 _ANSWER_SECONDS: Final = 30.0
 """A JVM that takes longer than this for next to nothing is ended."""
+
+_EXIT_SECONDS: Final = 10.0
+"""A JVM that answers nothing any more is given this long to end by itself: how it ended says why."""
+
+TURN: Final = threading.RLock()
+"""Held while a query is computed: one at a time in a process.  A JVM that ends, and the time that passes, are then the
+doing of the query that runs, and not of another home's."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -53,17 +62,25 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Lets Spark work for so long within the block; then the JVM is ended.
+    """Lets Spark work for so long within the block; then the JVM is ended.  Waits for its turn first.
 
     Raises LimitExceeded where that was needed, JvmEnded where the JVM ended by itself or by somebody else's doing.
     What Spark raises while it lives passes through.
     """
+    with TURN:
+        yield from _limited(seconds)
+
+
+def _limited(seconds: float) -> Iterator[None]:
     jvm = running_jvm()
     written = jvm.log.stat().st_size if jvm.log.exists() else 0
     alarm = _Alarm(jvm, seconds)
     problem: Exception | None = None
     try:
         yield
+        # pyspark takes the end of a stream that broke off for the end of a result: a JVM that is gone must not have
+        # given one.
+        _ = jvm.session.version
     except spark_errors() as error:
         if interrupted(error):
             raise KeyboardInterrupt from None
@@ -92,6 +109,8 @@ def _lives(jvm: Jvm) -> bool:
     try:
         jvm.session.range(1).count()
     except spark_errors():
+        with suppress(TimeoutExpired):
+            jvm.process.wait(_EXIT_SECONDS)
         jvm.end()
     finally:
         over = alarm.stop()
@@ -99,14 +118,23 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Why the JVM ended, by what is in its log after the first ``written`` bytes."""
-    with jvm.log.open("rb") as log:
-        log.seek(written)
-        lines = (line.decode(errors="replace") for line in log)
-        seen = next((sign for line in lines for sign in _CAUSES if sign in line), None)
+    """Why the JVM ended, by what is in its log after the first ``written`` bytes.
+
+    One that was killed did not end because of what it ran, whatever another process wrote into the log.
+    """
+    seen = None if jvm.process.returncode == -SIGKILL else _sign(jvm, written)
     if seen is None:
         return JvmEnded("Spark's JVM ended in the middle of the query", where=str(jvm.log), hint="The log may say why.")
     words, kind = _CAUSES[seen]
     if kind == "memory":
         return JvmEnded(f"the query {words}, {jvm_memory()}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
     return JvmEnded(f"the query {words}", hint="Write it another way.", known=True)
+
+
+def _sign(jvm: Jvm, written: int) -> str | None:
+    """What of ``_CAUSES`` the log has; None where it has nothing, or was set aside meanwhile."""
+    with suppress(OSError), jvm.log.open("rb") as log:
+        log.seek(written)
+        lines = (line.decode(errors="replace") for line in log)
+        return next((sign for line in lines for sign in _CAUSES if sign in line), None)
+    return None

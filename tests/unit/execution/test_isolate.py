@@ -50,7 +50,7 @@ def _record(query_id: int) -> QueryRecord:
 
 
 def _found(attempts: Attempts, *groups: Group) -> dict[int, ExecutionError]:
-    return failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members])
+    return dict(failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members]))
 
 
 def test_the_one_at_fault_is_found_among_many_in_few_runs() -> None:

@@ -39,17 +39,11 @@ def bless(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process.
-
-    Its JVM compiles code once and lightly: nothing here runs long enough to win back what the second compiler takes.
-    """
+    """The Spark session of this test run; starting it takes 5 to 15 seconds, so it is started once a process."""
     from weft.runtime.session import spark_session, stop_session
 
     os.environ["WEFT_CANARY"] = CANARY
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1", prepend=" ")
-        session = spark_session(tmp_path_factory.mktemp("spark-log"))
-    yield session
+    yield spark_session(tmp_path_factory.mktemp("spark-log"))
     stop_session()
 
 

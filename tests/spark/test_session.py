@@ -59,7 +59,8 @@ print(session.session_started())
 """
 
 LONG_JOB = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 from pathlib import Path
 from weft.runtime import session
 spark = session.spark_session(Path(sys.argv[1]))
@@ -147,7 +148,10 @@ def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: sig
     time.sleep(3)
     assert process.poll() is None
     os.killpg(process.pid, sent)  # as a terminal does: to the whole group
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert err == ""
     assert out == ("stopped\n" if sent == signal.SIGINT else "")
     assert process.returncode == (0 if sent == signal.SIGINT else -sent)
@@ -163,6 +167,7 @@ from weft.runtime.session import session_started, spark_session
 def interrupted(self, *_):
     print("ours", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SparkSession.__init__ = interrupted
 try:
     spark_session(Path(sys.argv[1]))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 8
+SECONDS = 15
 """Enough for a small query on a machine that is busy, too."""
 ROWS = 1_000
 

@@ -80,7 +80,7 @@ def _limited(seconds: float) -> Iterator[None]:
         yield
         # pyspark takes the end of a stream that broke off for the end of a result: a JVM that is gone must not have
         # given one.
-        _ = jvm.session.version
+        jvm.session.conf.get("spark.app.id")
     except spark_errors() as error:
         if interrupted(error):
             raise KeyboardInterrupt from None

@@ -133,16 +133,14 @@ class Location:
 
     def force(self) -> None:
         """Sees to it that a power cut does not take the file, or the names in the folder."""
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
+        with self._opened() as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Holds a folder's files for the block: meanwhile nobody is ``alone`` there.  Waits for who is."""
-        with self._locked(fcntl.LOCK_SH):
+        with self._opened() as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     @contextmanager
@@ -153,31 +151,29 @@ class Location:
         """
         until = time.monotonic() + patience_seconds
         while True:
-            descriptor = os.open(self.path, os.O_RDONLY)
-            try:
-                got = self._taken(descriptor)
+            with self._opened() as descriptor:
+                got = _taken(descriptor)
                 if got or time.monotonic() > until:
                     yield got
                     return
-            finally:
-                os.close(descriptor)
             time.sleep(_POLL_SECONDS)
 
-    def _taken(self, descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     @contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
+    def _opened(self) -> Iterator[int]:
+        """A descriptor of the file or folder; closing it lets a lock go."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, how)
-            yield
+            yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _absolute(path: str) -> str:

@@ -24,7 +24,7 @@ from weft.execution.reader import Reader
 from weft.failpoint import failpoint
 from weft.location import Location
 from weft.runtime.settings import scanning
-from weft.storage.delta_log import added_files, delta_snapshot, has_commits, transaction_version
+from weft.storage.delta_log import added_files, delta_snapshot, has_commits
 from weft.storage.fence import find_version, make_durable, spend
 from weft.storage.ledger import Added, require_ledger
 
@@ -97,9 +97,7 @@ class Outputs:
             return
         if path == layout.LEDGER:  # whoever is late must not be the first to write to it
             require_ledger(self.writer.data)
-        table, app = self.writer.data / path, application(name)
-        if (transaction_version(table, app) or -1) < self.tick_id:
-            spend(table, app, self.tick_id)
+        spend(self.writer.data / path, application(name), self.tick_id)
 
     def _record(self, name: str, path: str, version: int) -> None:
         table = self.writer.data / path

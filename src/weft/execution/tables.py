@@ -23,7 +23,7 @@ from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
 from weft.runtime.session import plain_errors
-from weft.storage.delta_log import delta_snapshot, has_commits, transaction_version
+from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.fence import find_commit, find_version, make_durable, spend
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
     place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
     found = find_commit(place, app, number, table.schema.start)
-    if found is None and (transaction_version(place, app) or -1) < number:
+    if found is None:
         spend(place, app, number)
     if found is None or not found.rows:
         writer.reservations.abandon(number)

@@ -39,7 +39,7 @@ _LATER: Final = {
 }
 
 
-def place(node: exp.Expr, text: str = "") -> str | None:
+def place(node: exp.Expr) -> str | None:
     """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
     for part in node.walk():
         line, column = part.meta.get("line"), part.meta.get("col")

@@ -20,6 +20,7 @@ from weft.storage.delta_log import (
     has_commits,
     latest_version,
     open_table,
+    transaction_version,
 )
 
 
@@ -77,10 +78,11 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commits nothing but the transaction's number, so that whoever still holds it can commit nothing with it.
 
-    Nothing is done where there is no table: a load makes its table before it reserves, so such a one was lost.
+    Nothing is done where it is spent or used already, and where there is no table: a load makes its table before it
+    reserves, so such a one was lost.
     Raises StorageError where the table cannot be written, another writer's commit in the same moment among the reasons.
     """
-    if not has_commits(table):
+    if not has_commits(table) or (transaction_version(table, app_id) or -1) >= txn_version:
         return
     from deltalake import CommitProperties, Transaction
 

@@ -130,7 +130,7 @@ def load(
     assert batch.column_names[: len(names)] == names
     with weft.catalog.writing("load", weft.clock) as writer:
         load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
-        append(spark, writer, catalog.tables.named(table), load_id, batch, AT, None)
+        append(writer, catalog.tables.named(table), load_id, batch, AT, None)
 
 
 _ARROW = {

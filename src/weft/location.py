@@ -102,6 +102,14 @@ class Location:
         """A file's bytes, counted."""
         return os.stat(self.path).st_size
 
+    def modified_ms(self) -> int:
+        """When a file was last written, in milliseconds since 1970 UTC."""
+        return os.stat(self.path).st_mtime_ns // 1_000_000
+
+    def remove(self) -> None:
+        """Takes a file away."""
+        os.remove(self.path)
+
     def exists(self) -> bool:
         """Whether there is a file or a folder."""
         return os.path.exists(self.path)

@@ -62,7 +62,6 @@ class Store:
     def append(self, *rows: tuple[Any, ...], at: int = NOW, key: bool = True) -> Appended:
         distinct_on = ("msgid", "newsgroup") if key else None
         done = append(
-            self.spark,
             self.writer,
             self.table,
             self.load,
@@ -205,7 +204,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     monkeypatch.setattr(old, "check", lambda: None)
     stamped = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
-        tables._commit(replay.spark, old, replay.writer.data / replay.table.path, stamped, left)
+        tables._commit(old, replay.writer.data / replay.table.path, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]
 
 
@@ -244,7 +243,7 @@ def test_a_column_that_came_later_is_null_before(replay: Store) -> None:
     batch = replay.batch(("b", "g", 1, 2))
     batch = batch.append_column("price", pa.array([None], pa.decimal128(10, 0)))
     batch = batch.append_column("seen", pa.array([seen], pa.timestamp("us", "UTC")))
-    result = append(replay.spark, replay.writer, replay.table, replay.load, batch, NOW, ("msgid",))
+    result = append(replay.writer, replay.table, replay.load, batch, NOW, ("msgid",))
     assert result.stored == 1
     found = table_frame(replay.spark, replay.writer.data, replay.table).selectExpr("msgid", "unix_micros(seen) AS us")
     assert sorted((r.msgid, r.us) for r in found.collect()) == [("a", None), ("b", 1577934245000006)]

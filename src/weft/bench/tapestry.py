@@ -107,7 +107,7 @@ class Bench:
         while self.count < end:
             size = min(_BATCH, end - self.count)
             batch = messages(self.count, size)
-            append(self.spark, self.writer, table, load, batch, now_us(), None)
+            append(self.writer, table, load, batch, now_us(), None)
             self.count += size
 
     def install(self) -> None:

@@ -24,6 +24,7 @@ from weft.execution.reader import Reader
 from weft.failpoint import failpoint
 from weft.location import Location
 from weft.runtime.settings import scanning
+from weft.storage.commit import append_rows
 from weft.storage.delta_log import added_files, delta_snapshot, has_commits
 from weft.storage.fence import find_version, make_durable, spend
 from weft.storage.ledger import Added, require_ledger
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
-    ``name`` is unique among the outputs of a tick, and the same each time the tick is run.
+    ``name`` is unique among the outputs of a tick, and the same each time the tick is run.  ``rows`` are Spark's, or,
+    where they are few, Arrow's (the ledger's columns in any order): those are committed without a job of Spark's.
     """
 
     name: str
     path: str
-    rows: DataFrame
+    rows: DataFrame | pa.Table
 
 
 @dataclass
@@ -73,22 +75,26 @@ class Outputs:
         """
         table = self.writer.data / output.path
         self.writer.ticks.open_output(self.tick_id, output.name, output.path)
+        if output.path == layout.LEDGER:
+            require_ledger(self.writer.data)
         failpoint("tick.computed")
-        (
-            output.rows.write.format("delta")
-            .mode("append")
-            .option("txnAppId", application(output.name))
-            .option("txnVersion", self.tick_id)
-            .save(table.spark)
-        )
+        version = self._commit(output, table)
         failpoint("tick.written")
-        version = find_version(table, application(output.name), self.tick_id)
+        self._record(output.name, output.path, version)
+        failpoint("tick.recorded")
+        return version
+
+    def _commit(self, output: Output, table: Location) -> int:
+        app = application(output.name)
+        if isinstance(output.rows, pa.Table):
+            return append_rows(table, output.rows, app, self.tick_id)
+        transaction = {"txnAppId": app, "txnVersion": str(self.tick_id)}
+        output.rows.write.format("delta").mode("append").options(**transaction).save(table.spark)
+        version = find_version(table, app, self.tick_id)
         if version is None:
             raise LeaseLost(
                 f"this tick's commit is not in {output.path}: another writer has gone on", hint="Tick again."
             )
-        self._record(output.name, output.path, version)
-        failpoint("tick.recorded")
         return version
 
     def give_up(self, name: str, path: str) -> None:

@@ -10,39 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.catalog import Writer
 from weft.catalog.records import HomeRecord, Reservation, TableRecord
-from weft.errors import ClockError, LeaseLost, WeftError
-from weft.execution.reader import empty, spark_schema
+from weft.errors import ClockError, WeftError
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
-from weft.runtime.session import plain_errors
+from weft.storage.columns import instants, stored_schema
+from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import delta_snapshot, has_commits
-from weft.storage.fence import find_commit, find_version, make_durable, spend
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from weft.storage.fence import find_commit, make_durable, spend
+from weft.storage.local_sql import first_of_equals, without_known
+from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
 """Column of a batch: the ts that the row asks for, microseconds UTC, or NULL."""
 SEQ: Final = "_seq"
 """Column of a batch: the row's place in the order of arrival; no two rows of a batch have the same."""
-
-_PROPERTIES: Final = {
-    "delta.appendOnly": "true",
-    "delta.enableDeletionVectors": "false",
-    # A tick's window is found by ts; statistics of anything else would only make the log longer.
-    "delta.dataSkippingStatsColumns": "ts",
-    # A checkpoint is written within the commit that is due for it, and takes longer than the commit itself.
-    "delta.checkpointInterval": "50",
-}
-
 
 OnLate = Callable[[Sequence[int], int], None]
 """Called with the places (``_seq``) of late rows, and with F, before anything of the batch is written."""
@@ -78,7 +67,6 @@ def application(table_id: int) -> str:
 
 
 def append(
-    spark: SparkSession,
     writer: Writer,
     table: TableRecord,
     load_id: int,
@@ -96,17 +84,16 @@ def append(
     ts: the row's own time where it has one, else the home's clock, and in both cases at least F.  A row whose own time
     lies before F is late: it gets F, or is left out where ``on_late`` is given.  Raises LeaseLost where another writer
     took over (nothing of the batch is in the table then), ClockError for rows without own time on a replay home whose
-    clock was never set, ExecutionError where Spark fails, and what ``on_late`` raises.
+    clock was never set, StorageError where the table cannot be read or written, and what ``on_late`` raises.
     """
     settle(writer)
     place = writer.data / table.path
-    fresh = _first_of_equals(batch, distinct_on)
-    if distinct_on and has_commits(place):
-        fresh = _without_known(spark, place, table, fresh, distinct_on)
+    fresh = _new_rows(place, batch, distinct_on)
     known = batch.num_rows - fresh.num_rows
     if not fresh.num_rows:
         return Appended(0, known)
-    _make_delta_table(spark, place, table)
+    writer.check()
+    require_table(place, stored_schema(table.schema), _properties(table))
     now = _clock(writer.home(), at, fresh)
     reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
@@ -122,11 +109,10 @@ def append(
         if not fresh.num_rows:
             writer.reservations.abandon(reservation.reservation_id)
             return Appended(0, known)
-    return _store(spark, writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
+    return _store(writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
 
 
 def _store(
-    spark: SparkSession,
     writer: Writer,
     place: Location,
     stamped: pa.Table,
@@ -134,7 +120,7 @@ def _store(
     counted: tuple[int, int],
 ) -> Appended:
     """The rows in Delta and in the catalog; ``counted`` are those known and those late."""
-    version = _commit(spark, writer, place, stamped, reservation)
+    version = _commit(writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
     bounds = pc.min_max(stamped.column(start).cast(pa.int64())).as_py()
@@ -170,42 +156,22 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     return Settled(reservation, found.rows)
 
 
-def _first_of_equals(batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa.Table:
-    """The batch in order of arrival, of rows that are equal in ``distinct_on`` the first."""
-    ordered = batch.sort_by(SEQ)
+def _new_rows(place: Location, batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa.Table:
+    """The batch in order of arrival: of rows that are equal in ``distinct_on`` the first, unless the table has one."""
     if not distinct_on:
-        return ordered
-    first = ordered.group_by(list(distinct_on)).aggregate([(SEQ, "min")]).column(f"{SEQ}_min")
-    return ordered.filter(pc.is_in(ordered.column(SEQ), value_set=first.combine_chunks()))
+        return batch.sort_by(SEQ)
+    first = first_of_equals(batch, distinct_on, SEQ)
+    if not has_commits(place):
+        return first
+    files = [file.location for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
+    return without_known(first, files, distinct_on, SEQ)
 
 
-def _without_known(
-    spark: SparkSession, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...]
-) -> pa.Table:
-    """The batch without the rows that the table has; only the key columns are read, the batch's keys are broadcast.
-
-    Spark is given the files themselves: a scan through Delta's log costs a job of its own (design section 5).
-    """
-    from pyspark.sql import functions
-
-    files = [file.location.spark for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
-    if not files:
-        return batch
-    with plain_errors("looking up what is known already"):
-        keys = spark.createDataFrame(batch.select([*distinct_on, SEQ])).alias("new")
-        stored = spark.read.schema(spark_schema(table.schema, distinct_on)).parquet(*files).alias("old")
-        same = [functions.col(f"new.`{name}`").eqNullSafe(functions.col(f"old.`{name}`")) for name in distinct_on]
-        known = stored.join(functions.broadcast(keys), same).select(f"new.{SEQ}").toArrow()
-    return batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=known.column(SEQ).combine_chunks())))
-
-
-def _make_delta_table(spark: SparkSession, place: Location, table: TableRecord) -> None:
-    """Makes the Delta table, empty, before anything is reserved: a fence needs a log to be written to."""
-    if has_commits(place):
-        return
-    with plain_errors(f"making the table {table.name}"):
-        empty(spark, spark_schema(table.schema)).write.format("delta").options(**_PROPERTIES).save(place.spark)
-    make_durable(place, 0)
+def _properties(table: TableRecord) -> dict[str, str]:
+    """What its Delta table has beside every one's: news and thresholds of queries are found by statistics of instants;
+    those of anything else would only make the log longer."""
+    with_statistics = instants([table.schema.start], stored_schema(table.schema))
+    return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
@@ -236,18 +202,7 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
     return stamped.select([column.name for column in table.schema.columns])
 
 
-def _commit(spark: SparkSession, writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
+def _commit(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
     """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
-    app, number = application(reservation.table_id), reservation.reservation_id
-    options = {"txnAppId": app, "txnVersion": str(number), "mergeSchema": "true"}
     writer.check()
-    with plain_errors("storing rows"):
-        frame = spark.createDataFrame(rows).coalesce(1)
-        frame.write.format("delta").mode("append").options(**options).save(place.spark)
-    version = find_version(place, app, number)
-    if version is None:
-        raise LeaseLost(
-            "another writer took this home over while rows were being stored, and theirs came first",
-            hint="nothing of this batch was stored; run the command again: it goes on from what was committed",
-        )
-    return version
+    return append_rows(place, rows, application(reservation.table_id), reservation.reservation_id)

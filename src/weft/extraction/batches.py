@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.execution.tables import OWN_TIME, SEQ
+from weft.storage.columns import arrow_type
 
 MAX_LINE: Final = 1 << 20
 """Longest line of a message, in bytes.  RFC 5322 allows 998; a longer one than this is damage or an attack."""
@@ -30,20 +31,6 @@ MAX_BYTES: Final = 64 << 20
 
 Progress = Callable[[int], None]
 """Called now and then with the number of records read so far."""
-
-_ARROW: Final = {
-    "STRING": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    "BINARY": pa.binary(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +90,6 @@ class Batch:
     rejected: tuple[Rejected, ...]
     read: int
     origins: tuple[Rejected, ...] = ()
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type in which a Weft type is handed on."""
-    return pa.decimal128(kind.precision, kind.scale) if kind.name == "DECIMAL" else _ARROW[kind.name]
 
 
 def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:

@@ -12,13 +12,13 @@ from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
-from weft.extraction.files.casting import connect
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import Dialect, csv_records, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.storing import beginning, registered, store_batches
 from weft.extraction.timing import Late, Timing
+from weft.storage.local_sql import connect
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,6 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
     """One batch under the lease: what became of it, and how many of its late records went to quarantine."""
     to, name = load.to, load.table.name
-    spark = to.session()
     kept: list[int] = []
 
     def refuse(places: Sequence[int], forward: int) -> None:
@@ -179,7 +178,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
         now = to.clock()
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)
-        done = append(spark, writer, table, load.load_id, batch.rows, now, table.keys or None, on_late)
+        done = append(writer, table, load.load_id, batch.rows, now, table.keys or None, on_late)
     return done, sum(kept)
 
 

@@ -65,13 +65,10 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.commitStats.collect": "false",
-        "spark.databricks.delta.properties.defaults.checkpointInterval": "50",
         # A relation names its files: looking at a few dozen of them is no work for a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
-        # Read without a JVM, where deletion vectors are refused.
-        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
     }
 
 

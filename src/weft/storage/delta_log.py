@@ -6,7 +6,6 @@ short is reported and never read as empty.  Every error is a StorageError that n
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,14 +14,11 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from weft.errors import StorageError
-from weft.instants import from_datetime
 from weft.location import Location
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
-# Delta cuts the instants of its statistics to milliseconds, the greatest too.
-_LOST_MICROSECONDS: Final = 999
 
 RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
 
@@ -242,8 +238,11 @@ def open_table(table: Location) -> Any:
 def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:
     import pyarrow
 
+    from weft.storage.statistics import bounds_read
+
     try:
-        rows: Sequence[Mapping[str, Any]] = pyarrow.table(opened.get_add_actions(flatten=True)).to_pylist()
+        actions = pyarrow.table(opened.get_add_actions(flatten=True))
+        rows: Sequence[Mapping[str, Any]] = bounds_read(actions).to_pylist()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     return rows
@@ -257,16 +256,10 @@ def _data_file(table: Location, action: Mapping[str, Any]) -> DataFile:
         if value is None or not column:
             continue
         if bound == "min":
-            least[column] = _instant(value, 0)
+            least[column] = value
         elif bound == "max":
-            greatest[column] = _instant(value, _LOST_MICROSECONDS)
+            greatest[column] = value
     return DataFile(table / unquote(action["path"]), action["size_bytes"], action.get("num_records"), least, greatest)
-
-
-def _instant(value: Any, lost: int) -> Any:
-    if isinstance(value, dt.datetime):
-        return from_datetime(value) + lost
-    return value
 
 
 def _unreadable(table: Location, error: Exception) -> StorageError:

@@ -21,17 +21,14 @@ from weft.storage.delta_log import (
     DataFile,
     added_files,
     check_data_file,
-    delta_errors,
     delta_snapshot,
     has_commits,
 )
-from weft.storage.fence import make_durable
 from weft.storage.values import Value, decode
 
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
-# As Spark makes it in a session of Weft's, where a tick's commit does.
-_PROPERTIES: Final = {"delta.checkpointInterval": "50", "delta.enableDeletionVectors": "false"}
+_STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
 
 
 @dataclass(frozen=True)
@@ -105,16 +102,14 @@ def require_ledger(data: Location) -> Location:
     if has_commits(ledger):
         return ledger
     import pyarrow
-    from deltalake import DeltaTable
+
+    from weft.storage.commit import require_table
+    from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
     kinds = (pyarrow.int64(), pyarrow.int64(), pyarrow.timestamp("us", "UTC"), pyarrow.int64(), pyarrow.binary())
     names = ("query_id", "ordinal", "first_at", "tick", "row_hash")
     schema = pyarrow.schema([*zip(names, kinds, strict=True), ("row", pyarrow.list_(pyarrow.string()))])
-    try:
-        DeltaTable.create(ledger.uri, schema, configuration=_PROPERTIES)
-    except delta_errors() as error:
-        raise StorageError(f"the ledger could not be made in {ledger}: {error}", hint=RESTORE_HINT) from error
-    make_durable(ledger, 0)
+    require_table(ledger, schema, {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
     return ledger
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from letters import letter, spool
 from weft.cli import tables as tables_commands
 from weft.runtime.session import session_started
 
@@ -175,6 +176,25 @@ def test_an_idle_tick_says_why_and_starts_no_jvm(weft: Weft, made: Path) -> None
     assert weft("quarantine", "list").code == 0
     assert weft("tables", "--json").json[0]["rows"] == 0
     assert weft("describe", "msgs").code == 0
+    assert not session_started()
+
+
+def test_loading_starts_no_jvm(weft: Weft, home: Path, tmp_path: Path) -> None:
+    assert weft("init", "--clock", "replay").code == 0
+    spool(tmp_path / "spool", {"1": letter(Date="1 Apr 93 00:00 GMT"), "2": b"\0"})
+    orders = tmp_path / "orders.csv"
+    into = ("--table", "orders", "--key", "id", "--ts-from", "placed", "--evolve")
+    first = "id,placed\n1,1993-04-01\n2,1993-04-02\n"
+    for lines in (first, "id,placed,paid\n2,1993-04-02,1993-04-05\n3,1993-04-03,\n"):
+        orders.write_text(lines)
+        told = weft("ingest", "file", str(orders), *into)
+        assert told.code == 0, told.err
+    assert "1 stored, 1 known" in told.out
+    for counts in ("1 stored, 0 known, 1 quarantined", "0 stored, 2 known"):
+        assert counts in weft("ingest", "mail", str(tmp_path / "spool"), "--ts-from", "date").out
+    assert weft("quarantine", "retry").code == 0
+    assert weft("describe", "orders").code == 0
+    assert [each["rows"] for each in weft("tables", "--json").json] == [3, 1]
     assert not session_started()
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, DataType
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, format_full
+from weft.storage.local_sql import quoted
 
 _FIRST: Final = f"TIMESTAMPTZ '{format_full(FIRST_INSTANT)}+00'"
 _LAST: Final = f"TIMESTAMPTZ '{format_full(LAST_INSTANT)}+00'"
@@ -44,25 +45,6 @@ _FROM_DUCKDB: Final = {
     "TIMESTAMP_NS": "TIMESTAMP",
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
 }
-
-
-def connect() -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own: in memory, UTC, two threads, no network (no extension is fetched)."""
-    connection = duckdb.connect(":memory:")
-    for setting in (
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-        "SET TimeZone = 'UTC'",
-        "SET threads = 2",
-        "SET preserve_insertion_order = true",
-    ):
-        connection.execute(setting)
-    return connection
-
-
-def quoted(name: str) -> str:
-    """A name as DuckDB's SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def from_text(cell: str, kind: DataType) -> str:

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, Rejected, arrow_schema
-from weft.extraction.files.casting import from_text, from_typed, quoted
+from weft.extraction.files.casting import from_text, from_typed
 from weft.extraction.files.text_records import DEFAULT_DIALECT, Dialect, TextRecord
+from weft.storage.local_sql import quoted
 
 Format = Literal["csv", "json", "parquet"]
 _BAD: Final = "_bad"

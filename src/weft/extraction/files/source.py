@@ -25,12 +25,13 @@ from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, WeftError
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, printable
 from weft.extraction.byte_streams import DAMAGE, plain
-from weft.extraction.files.casting import connect, weft_type
+from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import FileColumns, check_names, match_columns
 from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
 from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, csv_records, json_records
 from weft.extraction.timing import DEFAULT_TIMING, Timing
+from weft.storage.local_sql import connect
 
 _SUFFIXES: Final[dict[str, Format]] = {
     ".csv": "csv",

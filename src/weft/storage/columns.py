@@ -1,0 +1,59 @@
+"""Weft's types as Arrow's: in which rows are handed on, and in which they are stored without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType, TableSchema
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+
+_ARROW: Final = {
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": INSTANT,
+    "BINARY": pa.binary(),
+}
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type of a Weft type."""
+    return pa.decimal128(kind.precision, kind.scale) if kind.name == "DECIMAL" else _ARROW[kind.name]
+
+
+def stored_schema(table: TableSchema) -> pa.Schema:
+    """The columns of a table in their order, each of them nullable."""
+    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in table.columns])
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the columns and types of ``schema``; a column that they lack is NULL.
+
+    Encodings that hold the same values in another form (dictionaries, views, large strings) become plain.  Raises
+    ValueError (Arrow's) for a value that its type does not hold, and for a column that the schema lacks.
+    """
+    other = [name for name in rows.column_names if name not in schema.names]
+    if other:
+        raise ValueError(f"there is no column {', '.join(other)}")
+    return pa.table([_column(rows, field) for field in schema], schema=schema)
+
+
+def _column(rows: pa.Table, field: pa.Field) -> Any:
+    if field.name not in rows.column_names:
+        return pa.nulls(rows.num_rows, field.type)
+    return rows.column(field.name).cast(field.type)
+
+
+def instants(names: Iterable[str], schema: pa.Schema) -> list[str]:
+    """The names, and after them those of all columns that hold instants; each once."""
+    return list(dict.fromkeys([*names, *(field.name for field in schema if pa.types.is_timestamp(field.type))]))

@@ -1,0 +1,153 @@
+"""Writing Delta tables from this process, without Spark: making them, adding columns, appending rows behind the fence.
+
+The rows of a commit are one Parquet file, in the order in which they come, written here; delta-rs commits it.  Its own
+writer would put blocks of rows in another order, which the search by ``ts`` relies on.
+
+delta-rs takes a stale or repeated transaction without a word, and refuses only one whose application has committed
+since its handle was opened.  So one handle is opened, what it has of the application is compared, and the commit goes
+through the same handle: whoever commits in between, be it only to spend the number, makes it fail.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.errors import LeaseLost, StorageError
+from weft.location import Location
+from weft.storage.columns import conformed
+from weft.storage.delta_log import added_files, delta_errors, has_commits, open_table, transaction_version
+from weft.storage.fence import find_version, make_durable
+from weft.storage.statistics import columns_with_statistics, statistics
+
+PROPERTIES: Final = {
+    # A checkpoint is written within the commit that is due for it.
+    "delta.checkpointInterval": "50",
+    # Weft gives Spark and Arrow the data files themselves.
+    "delta.enableDeletionVectors": "false",
+}
+"""What every Delta table of a home has; some have more."""
+
+# Half the bytes of snappy, to write and to force to the disk, in about the same time.
+_COMPRESSION: Final = "zstd"
+_LEVEL: Final = 1
+
+
+def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
+    """Makes the Delta table, empty, where there is none; else it gets the columns and properties that it lacks.
+
+    What was changed is on the disk when this returns.  The caller holds the lease.  Raises StorageError where the table
+    cannot be made or changed, another writer's commit in the same moment among the reasons.
+    """
+    wanted = {**PROPERTIES, **properties}
+    try:
+        if not has_commits(table):
+            from deltalake import DeltaTable
+
+            DeltaTable.create(table.uri, schema, configuration=wanted)
+            make_durable(table, 0)
+            return
+        opened = open_table(table)
+        before = opened.version()
+        there = _schema(opened).names
+        new = [field for field in schema if field.name not in there]
+        if new:
+            from deltalake import Schema
+
+            opened.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
+        has = opened.metadata().configuration
+        other = {name: value for name, value in wanted.items() if has.get(name) != value}
+        if other:  # after the columns: Spark refuses statistics of one that is not there
+            opened.alter.set_table_properties(other)
+        for version in range(before + 1, opened.version() + 1):
+            make_durable(table, version)
+    except delta_errors() as error:
+        raise StorageError(
+            f"the table could not be made or changed: {_first_line(error)}",
+            where=str(table),
+            hint="Nothing was stored; run the command again. `weft doctor` tells what is damaged.",
+        ) from error
+
+
+def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
+    """Appends the rows, in their order, as one file in one commit with this transaction; the commit's version.
+
+    The columns are matched by name, one that is missing is NULL.  The commit is not on the disk yet (``make_durable``).
+    Raises LeaseLost where the application has come as far already, or comes to commit anything meanwhile: nothing of
+    the rows is in the table then.  Raises StorageError where they cannot be written.
+    """
+    opened = open_table(table)
+    before = opened.transaction_version(app_id)
+    if before is not None and before >= txn_version:
+        raise _lost(table)
+    file = table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+    problem: Exception | None = None
+    try:
+        _commit(opened, file, rows, app_id, txn_version)
+    except delta_errors() as error:
+        problem = error
+    # What the log says counts: a commit may have come through though a checkpoint after it did not.
+    version = find_version(table, app_id, txn_version)
+    if version is not None and any(added.location == file for added in added_files(table, version)):
+        return version
+    # The file stays, named by no commit: a file that one names must never be taken away by mistake.
+    if problem is None or transaction_version(table, app_id) != before:
+        raise _lost(table) from problem
+    raise StorageError(
+        f"rows could not be stored: {_first_line(problem)}",
+        where=str(table),
+        hint="Nothing of them was stored; run the command again.",
+    ) from problem
+
+
+def _commit(opened: Any, file: Location, rows: pa.Table, app_id: str, txn_version: int) -> None:
+    """The data file, and the commit that names it, through the handle ``opened``."""
+    from deltalake import CommitProperties, Transaction
+    from deltalake.transaction import AddAction
+
+    schema = _schema(opened)
+    plain = conformed(rows, schema)
+    _write(plain, file)
+    told = statistics(plain, columns_with_statistics(opened.metadata().configuration, schema))
+    opened.create_write_transaction(
+        [AddAction(file.name, file.size(), {}, file.modified_ms(), True, told)],
+        mode="append",
+        schema=opened.schema(),
+        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),
+    )
+
+
+def _write(rows: pa.Table, file: Location) -> None:
+    try:
+        pq.write_table(
+            rows,
+            file.uri,
+            compression=_COMPRESSION,
+            compression_level=_LEVEL,
+            store_schema=False,
+            write_page_index=True,
+        )
+    except delta_errors():
+        with suppress(OSError):  # a disk that is full stays so no longer than it must
+            file.remove()
+        raise
+
+
+def _schema(opened: Any) -> pa.Schema:
+    return pa.schema(opened.schema().to_arrow())
+
+
+def _lost(table: Location) -> LeaseLost:
+    return LeaseLost(
+        f"another writer took this home over while rows were being stored in {table}, and theirs came first",
+        hint="Nothing of these was stored; run the command again: it goes on from what was committed.",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,73 @@
+"""SQL in this process, by DuckDB, over rows in Arrow and the files of tables: what is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import StorageError
+from weft.location import Location
+from weft.storage.delta_log import RESTORE_HINT
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A DuckDB of its own: in memory, UTC, two threads, no network (no extension is fetched)."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    for setting in (
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+        "SET TimeZone = 'UTC'",
+        "SET threads = 2",
+        "SET preserve_insertion_order = true",
+    ):
+        connection.execute(setting)
+    return connection
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB's SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
+    """Of rows that are equal in the keys the one that is first by ``order``; in that order.
+
+    Equal as Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    """
+    names = ", ".join(map(quoted, keys))
+    with connect() as connection:
+        connection.register("given", rows.select([*keys, order]))
+        first = connection.sql(f"SELECT min({quoted(order)}) AS place FROM given GROUP BY {names}").to_arrow_table()
+    kept = rows.filter(pc.is_in(rows.column(order), value_set=first.column("place").combine_chunks()))
+    return kept.sort_by(order)
+
+
+def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
+    """The rows whose keys no row of the Parquet files has; ``place`` is a column in which no two of them are equal.
+
+    Only the key columns of the files are read.  Equal is as for ``first_of_equals``.  Raises StorageError for a file
+    that is missing or damaged.
+    """
+    if not files:
+        return rows
+    import duckdb
+
+    same = " AND ".join(f"new.{quoted(key)} IS NOT DISTINCT FROM old.{quoted(key)}" for key in keys)
+    try:
+        with connect() as connection:
+            connection.register("given", rows.select([*keys, place]))
+            connection.read_parquet([file.path for file in files]).create_view("stored")
+            text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
+            known = connection.sql(text).to_arrow_table().column("place").combine_chunks()
+    except duckdb.Error as error:
+        told = str(error).splitlines()[0]
+        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+    return rows.filter(pc.invert(pc.is_in(rows.column(place), value_set=known)))

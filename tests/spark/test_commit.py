@@ -1,0 +1,144 @@
+"""Spark reads exactly what was committed without it, appends to it, and the other way round; one fence for both."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from weft.algebra.schema import DataType
+from weft.catalog import layout, open_catalog
+from weft.errors import LeaseLost
+from weft.execution.outputs import Output, Outputs
+from weft.instants import FIRST_INSTANT, LAST_INSTANT
+from weft.location import Location
+from weft.storage.columns import INSTANT, arrow_type
+from weft.storage.commit import append_rows, require_table
+from weft.storage.delta_log import delta_snapshot, transaction_version
+from weft.storage.fence import find_version
+from weft.storage.ledger import added_by_query, require_ledger
+from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VALUES: dict[str, list[Any]] = {
+    "STRING": ["", "é😀\n\\", "x" * 100_000],
+    "BOOLEAN": [True, False, True],
+    "TINYINT": [-128, 127, 0],
+    "SMALLINT": [-32_768, 32_767, 0],
+    "INT": [-(2**31), 2**31 - 1, 0],
+    "BIGINT": [-(2**63), 2**63 - 1, 0],
+    "FLOAT": [math.nan, -math.inf, -0.0],
+    "DOUBLE": [math.nan, 5e-324, -0.0],
+    "DECIMAL(10,2)": [Decimal("-99999999.99"), Decimal("0.01"), Decimal("0.00")],
+    "DECIMAL(38,10)": [Decimal("9999999999999999999999999999.9999999999"), Decimal("-1e-10"), Decimal(0)],
+    "DATE": [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)],
+    "TIMESTAMP": [FIRST_INSTANT, LAST_INSTANT, -1],
+    "BINARY": [b"", b"\x00\xff", b"\n"],
+}
+SCHEMA = pa.schema([(f"c{n}", arrow_type(DataType.parse(kind))) for n, kind in enumerate(VALUES)])
+ROWS = pa.table([pa.array([*held, None], SCHEMA.types[n]) for n, held in enumerate(VALUES.values())], schema=SCHEMA)
+PROPERTIES = {COLUMNS_PROPERTY: named_columns(["c11"]), "delta.appendOnly": "true"}
+
+
+def test_every_type_is_read_as_it_was_written_by_either(spark: SparkSession, tmp_path: Path) -> None:
+    table = Location.of(tmp_path / "t")
+    require_table(table, SCHEMA, PROPERTIES)
+    append_rows(table, ROWS, "a", 1)
+    frame = spark.read.format("delta").load(table.spark)
+    assert [field.dataType.simpleString().upper() for field in frame.schema.fields] == list(VALUES)
+    for source in (frame, spark.read.schema(frame.schema).parquet(delta_snapshot(table).files[0].location.spark)):
+        assert str(source.toArrow().cast(SCHEMA).to_pylist()) == str(ROWS.to_pylist())  # NaN is not itself
+    # Spark's row, then delta-rs's again, then statistics of both.
+    options = {"txnAppId": "a", "txnVersion": "2"}
+    frame.limit(1).write.format("delta").mode("append").options(**options).save(table.spark)
+    assert transaction_version(table, "a") == 2
+    append_rows(table, ROWS.slice(3), "a", 3)
+    assert spark.read.format("delta").load(table.spark).count() == 6
+    for file in delta_snapshot(table).files:
+        assert set(file.least) <= {"c11"}
+    wanted = f"c11 = timestamp_micros({LAST_INSTANT})"
+    assert spark.read.format("delta").load(table.spark).where(wanted).count() >= 1  # Delta skips by the statistics
+
+
+def test_a_column_that_came_later_has_statistics_from_either(spark: SparkSession, tmp_path: Path) -> None:
+    table = Location.of(tmp_path / "t")
+    narrow, wide = pa.schema([("ts", INSTANT)]), pa.schema([("ts", INSTANT), ("a.b", INSTANT)])
+    require_table(table, narrow, {COLUMNS_PROPERTY: named_columns(["ts"])})
+    append_rows(table, pa.table({"ts": [1]}, schema=narrow), "a", 1)
+    require_table(table, wide, {COLUMNS_PROPERTY: named_columns(["ts", "a.b"])})
+    append_rows(table, pa.table({"ts": [2], "a.b": [-7]}, schema=wide), "a", 2)
+    found = spark.read.format("delta").load(table.spark)
+    assert sorted(map(tuple, found.selectExpr("unix_micros(ts)", "unix_micros(`a.b`)").collect()), key=str) == [
+        (1, None),
+        (2, -7),
+    ]
+    spark.createDataFrame(pa.table({"ts": [3], "a.b": [9]}, schema=wide)).write.format("delta").mode("append").save(
+        table.spark
+    )
+    bounds = [(file.least["ts"], file.greatest.get("a.b")) for file in delta_snapshot(table).files]
+    assert sorted(bounds, key=str) == [(0, -1), (0, 999), (0, None)]
+
+
+def test_a_checkpoint_of_either_is_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    table = Location.of(tmp_path / "t")
+    require_table(table, SCHEMA, {**PROPERTIES, "delta.checkpointInterval": "3"})
+    for number in range(1, 9, 2):
+        append_rows(table, ROWS, "a", number)
+        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
+        frame = spark.createDataFrame(ROWS).coalesce(1)
+        frame.write.format("delta").mode("append").options(**options).save(table.spark)
+        assert find_version(table, "a", number + 1) == number + 1
+    written = [name for name in (table / "_delta_log").names() if "checkpoint.parquet" in name]
+    assert len(written) >= 3
+    assert spark.read.format("delta").load(table.spark).count() == delta_snapshot(table).rows == 32
+
+
+def answers(*ordinals: int) -> pa.Table:
+    return pa.table(
+        {
+            "query_id": pa.array([1] * len(ordinals), pa.int64()),
+            "ordinal": pa.array(ordinals, pa.int64()),
+            "first_at": pa.array(ordinals, INSTANT),
+            "tick": pa.array([1] * len(ordinals), pa.int64()),
+            "row_hash": pa.array([b"h"] * len(ordinals), pa.binary()),
+            "row": pa.array([["x", None]] * len(ordinals), pa.list_(pa.string())),
+        }
+    )
+
+
+@pytest.mark.parametrize("by_spark_first", [False, True])
+def test_a_tick_s_output_is_fenced_whoever_wrote_before(
+    spark: SparkSession, tmp_path: Path, by_spark_first: bool
+) -> None:
+    catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
+    writer = catalog.writer("tick", "one", 1)
+    data = require_ledger(writer.data)
+    ways: list[Any] = [lambda rows: rows, lambda rows: spark.createDataFrame(rows).coalesce(1)]
+    first, second = reversed(ways) if by_spark_first else ways
+
+    def commit(tick: int, rows: Any) -> int:
+        return Outputs(writer, tick, again=False)._commit(Output("ledger", layout.LEDGER, rows), data)
+
+    assert commit(5, first(answers(1, 2))) == 1
+    assert commit(6, second(answers(3))) == 2
+    assert commit(7, first(answers(4))) == 3
+    for stale in (6, 7):
+        for way in ways:
+            # Spark drops what is stale or repeated without a word; the number is then found only where it was used.
+            if way is ways[0]:
+                with pytest.raises(LeaseLost):
+                    commit(stale, way(answers(9)))
+            else:
+                assert commit(stale, way(answers(9))) == stale - 4
+    assert {n: added_by_query(writer.data, n)[1].rows for n in (1, 2, 3)} == {1: 2, 2: 1, 3: 1}
+    found = spark.read.format("delta").load(data.spark).toArrow().sort_by("ordinal")
+    assert found.column("row").to_pylist() == [["x", None]] * 4
+    assert found.column("ordinal").to_pylist() == [1, 2, 3, 4]
+    catalog.close()

@@ -1,0 +1,81 @@
+"""Rows that are known: equal as Spark's <=>, for keys of every type."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from weft.errors import StorageError
+from weft.location import Location
+from weft.storage.columns import INSTANT
+from weft.storage.local_sql import first_of_equals, without_known
+
+DAY = dt.date(9999, 12, 31)
+KEYS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+    "STRING": (pa.string(), ["a", "", "é😀", " a"], ["A", "a ", "e"]),
+    "BOOLEAN": (pa.bool_(), [True], [False]),
+    "TINYINT": (pa.int8(), [-128, 0], [127]),
+    "BIGINT": (pa.int64(), [2**63 - 1, -(2**63)], [0]),
+    "FLOAT": (pa.float32(), [math.inf, 0.5], [-math.inf]),
+    "DOUBLE": (pa.float64(), [1e308, -1.5], [5e-324]),
+    "DECIMAL": (pa.decimal128(38, 10), [Decimal("-1.5"), Decimal("9999999999999999999999999999.9")], [Decimal("1.5")]),
+    "DATE": (pa.date32(), [DAY, dt.date(1, 1, 1)], [dt.date(1970, 1, 1)]),
+    "TIMESTAMP": (INSTANT, [-1, 253_402_300_799_999_999, -62_135_596_800_000_000], [0, 1]),
+    "BINARY": (pa.binary(), [b"", b"\xff\x00"], [b"\xff"]),
+}
+
+
+def write(folder: Path, number: int, rows: pa.Table) -> Location:
+    pq.write_table(rows, folder / f"{number}.parquet", store_schema=False)
+    return Location.of(folder / f"{number}.parquet")
+
+
+def rows(kind: pa.DataType, values: list[Any]) -> pa.Table:
+    return pa.table({"Key": pa.array(values, kind), "_seq": pa.array(range(len(values)), pa.int64())})
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_row_is_known_by_its_key(tmp_path: Path, name: str) -> None:
+    kind, known, other = KEYS[name]
+    files = [write(tmp_path, n, pa.table({"Key": pa.array([value], kind)})) for n, value in enumerate([*known, None])]
+    batch = rows(kind, [*other, *known, None])
+    left = without_known(batch, files, ["Key"], "_seq")
+    assert left.column("_seq").to_pylist() == list(range(len(other)))
+    assert left.schema.equals(batch.schema)
+    assert without_known(batch, files[:-1], ["Key"], "_seq").num_rows == len(other) + 1
+    assert without_known(batch, [], ["Key"], "_seq").equals(batch)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_nan_is_nan_and_minus_zero_is_zero(tmp_path: Path, kind: pa.DataType) -> None:
+    batch = rows(kind, [0.0, -0.0, math.nan, -math.nan, None, 1.0])
+    assert first_of_equals(batch, ["Key"], "_seq").column("_seq").to_pylist() == [0, 2, 4, 5]
+    for zero in (0.0, -0.0):
+        file = write(tmp_path, 0, pa.table({"Key": pa.array([zero, math.nan, None], kind)}))
+        assert without_known(batch, [file], ["Key"], "_seq").column("_seq").to_pylist() == [5]
+
+
+def test_several_keys_are_one_and_the_first_comes_first(tmp_path: Path) -> None:
+    pairs = [("b", None), ("a", 1), ("b", None), ("a", None), ("a", 1), (None, None)]
+    batch = pa.table(
+        {"k": [k for k, _ in pairs], "l": pa.array([v for _, v in pairs], pa.int64()), "_seq": [9, 8, 7, 6, 5, 4]}
+    )
+    first = first_of_equals(batch, ["k", "l"], "_seq")
+    assert first.column("_seq").to_pylist() == [4, 5, 6, 7]
+    file = write(tmp_path, 0, pa.table({"l": pa.array([None, 1], pa.int64()), "k": ["b", "z"], "more": ["", ""]}))
+    assert without_known(first, [file], ["k", "l"], "_seq").column("_seq").to_pylist() == [4, 5, 6]
+
+
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
+    file = write(tmp_path, 0, rows(pa.int64(), [1]))
+    (tmp_path / "0.parquet").write_bytes(b"PAR1" + bytes(90) + b"PAR1")
+    with pytest.raises(StorageError, match="cannot be read") as told:
+        without_known(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
+    assert told.value.hint

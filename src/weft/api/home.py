@@ -58,7 +58,7 @@ class Description:
 class Weft:
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
-    Spark starts with the first operation that computes (a load, ``try_query``, a tick with something to do); the JVM is
+    Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
     this process's one, the session (temporary views, settings) this home's.
     """
 

@@ -1,0 +1,339 @@
+"""One arrangement: opened, caught up with its table's files, asked for the rows of some keys, merged.
+
+How a caller uses it: ``behind`` says what catching up would read; ``catch_up`` covers exactly the files given; then
+``lookup`` answers for these.  Where one of them raises ArrangementError, the caller reads the table itself and goes on;
+after ArrangementDamaged the next ``catch_up`` builds everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.arrangement.hashing import distinct_hashes, hash_version, is_supported, row_checksums
+from weft.arrangement.manifest import (
+    UNFINISHED,
+    Compaction,
+    Manifest,
+    StateRefused,
+    columns_of,
+    manifest_bytes,
+    parsed,
+    sizes,
+    write_manifest,
+)
+from weft.arrangement.merging import BATCH_BYTES, BATCH_ROWS, full_tier, groups_to_merge, in_order
+from weft.arrangement.run import (
+    RUN_SUFFIX,
+    ArrangementDamaged,
+    ArrangementError,
+    RunRecord,
+    SortedRun,
+    is_cut,
+    open_run,
+    sorted_rows,
+    write_run,
+)
+from weft.errors import WeftError
+from weft.failpoint import failpoint
+from weft.storage.delta_log import DataFile
+
+_HINT: Final = "Nothing is lost: an arrangement is made from its table. Its folder may be deleted at any time."
+_ATTEMPTS: Final = 5
+
+
+class Arrangement:
+    """Rows of a table in the order of a hash of their key columns; state on this machine's disk, rebuildable any time.
+
+    One process writes at a time (it holds the home's lease); any number read.  An object is used by one thread at a
+    time.  ``why_rebuilt`` says why state that was there is not used (None: it is, or there was none).
+    """
+
+    def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
+        """Use ``open``."""
+        self.folder = folder
+        self.key = tuple(key)
+        self.schema = schema.remove_metadata()
+        self.why_rebuilt: str | None = None
+        self._positions = [self.schema.get_field_index(name) for name in self.key]
+        self._manifest: Manifest | None = None
+        self._raw: bytes | None = None
+        self._distrusted: bytes | None = None
+        self._runs: tuple[SortedRun, ...] = ()
+
+    @classmethod
+    def open(cls, folder: Path, key: Sequence[str], schema: pa.Schema) -> Arrangement:
+        """The arrangement in ``folder`` with the columns of ``schema``, the key's among them.
+
+        State that is damaged, half written, or of another key, schema, format or hash is taken as none.  Raises
+        ArrangementError for a key that is not in the schema and for types that cannot be carried.
+        """
+        kinds = {field.name: field.type for field in schema}
+        unfit = [field.name for field in schema if not is_supported(field.type)]
+        unfit += [name for name in key if name not in kinds or pa.types.is_list(kinds[name])]
+        if unfit or not key or len(kinds) < len(schema):
+            raise ArrangementError(
+                f"an arrangement by ({', '.join(key)}) of ({', '.join(schema.names)}) cannot be made"
+                + (f": {', '.join(unfit)} has no type for that, or is not there" if unfit else ""),
+                where=str(folder),
+            )
+        found = cls(folder, key, schema)
+        found._load()
+        return found
+
+    @property
+    def rows(self) -> int:
+        """How many rows the covered files have; 0 where there is no state."""
+        return self._manifest.rows if self._manifest else 0
+
+    @property
+    def runs(self) -> int:
+        """How many runs a look-up goes through."""
+        return len(self._runs)
+
+    def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
+        """How many rows ``catch_up`` would read to cover these files; None where the log has no count of one."""
+        self._load()
+        missing = self._manifest.missing(files, moved) if self._manifest else None
+        return _rows_of(files if missing is None else missing)
+
+    def catch_up(
+        self,
+        files: Sequence[DataFile],
+        read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
+        moved: Sequence[Compaction] = (),
+    ) -> None:
+        """Covers exactly these files afterwards: adds the rows of new ones, which ``read`` gives.
+
+        It gives any number of tables.  They have the columns of the schema, in any order and beside others.  Where
+        covered files are gone, all is built again, unless ``moved`` names the compactions that replaced them, in
+        the log's order.  Raises ArrangementError where that cannot be written, or ``read`` gave another number of rows
+        than the log has.
+        """
+        with self._writing():
+            self._load()
+            before = self._manifest
+            missing = before.missing(files, moved) if before else None
+            if before and missing == [] and before.files == sizes(files):
+                return
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._clean()
+            kept: tuple[RunRecord, ...] = ()
+            if before and missing is None:
+                self.why_rebuilt = "files that it covered are no longer in the table"
+            elif before:
+                kept = before.runs
+            new = list(files) if missing is None else missing
+            records = [*kept, *self._written(new, read)]
+            while tier := full_tier(records, any_size=not kept):
+                records = self._merged(records, tier)
+            self._commit(sizes(files), records)
+
+    def lookup(self, keys: pa.Table, *, null_safe: bool = False) -> pa.Table:
+        """All rows (columns of the schema) whose key equals a row of ``keys`` (its columns by position), each once.
+
+        NULL in a key equals nothing, with ``null_safe`` NULL.  For a key that is given twice, a row of another
+        key may come, too, where their hashes are the same (about rows × keys / 2⁶⁴ of all cases).  Raises
+        ArrangementDamaged for rows that are not what was written, ArrangementError where there is no state.
+        """
+        if self._manifest is None:
+            raise ArrangementError("an arrangement that has no state was asked", where=str(self.folder), hint=_HINT)
+        for run in self._runs:
+            if is_cut(self.folder, run.record):
+                raise self._damaged("a run has another size than was written")
+        wanted = self._key_rows(keys, null_safe)
+        if wanted is None:
+            return self.schema.empty_table()
+        hashes, first, times = distinct_hashes(wanted)
+        found = [rows.append_column("which", which) for run in self._runs for rows, which in run.lookup(hashes)]
+        if not found:
+            return self.schema.empty_table()
+        checked = []
+        for batch in pa.Table.from_batches(found).combine_chunks().to_batches():
+            carried = self._checked(batch)
+            which = batch.column("which")
+            same = _equal_rows(carried.select(self.key), wanted.take(first.take(which)))
+            checked.append(carried.filter(pc.or_(same, pc.greater(times.take(which), 1))))
+        return pa.Table.from_batches(checked, self.schema)
+
+    def merge(self) -> int:
+        """Merges runs of about one size, for look-ups to go through fewer; how many runs went away.
+
+        Raises ArrangementError where that cannot be written.
+        """
+        with self._writing():
+            self._load()
+            if self._manifest is None:
+                return 0
+            self._clean()
+            records = list(self._manifest.runs)
+            for group in groups_to_merge(records):
+                records = self._merged(records, group)
+            gone = len(self._manifest.runs) - len(records)
+            if gone:
+                self._commit(self._manifest.files, records)
+            return gone
+
+    def _load(self) -> None:
+        """Takes the state that is there now; another process may have gone on."""
+        try:
+            for _ in range(_ATTEMPTS):
+                raw = manifest_bytes(self.folder)
+                if raw is None or raw == self._distrusted:
+                    self._take(None, None, ())
+                    return
+                if raw == self._raw:
+                    return
+                try:
+                    manifest = parsed(raw, hash_version(), self.key, self.schema)
+                    self._take(raw, manifest, self._opened(manifest.runs))
+                    return
+                except FileNotFoundError:  # merged by another process between the two, or lost
+                    continue
+            raise StateRefused("one of its runs is missing")
+        except StateRefused as refused:
+            self._refuse(str(refused))
+        except ArrangementDamaged as damage:
+            self._refuse(damage.message)
+
+    def _opened(self, records: Sequence[RunRecord]) -> tuple[SortedRun, ...]:
+        open_already = {run.record: run for run in self._runs}
+        return tuple(
+            open_already[record] if record in open_already else open_run(self.folder, record, self.schema)
+            for record in records
+        )
+
+    def _take(self, raw: bytes | None, manifest: Manifest | None, runs: tuple[SortedRun, ...]) -> None:
+        self._raw, self._manifest, self._runs = raw, manifest, runs
+
+    def _refuse(self, why: str) -> None:
+        self.why_rebuilt = why
+        self._take(None, None, ())
+
+    def _damaged(self, why: str) -> ArrangementDamaged:
+        """Drops the state, for good: the manifest that names it is not taken again."""
+        self._distrusted = self._raw
+        self._refuse(why)
+        return ArrangementDamaged(f"an arrangement is damaged: {why}", where=str(self.folder), hint=_HINT)
+
+    def _written(
+        self, files: Sequence[DataFile], read: Callable[[Sequence[DataFile]], Iterable[pa.Table]]
+    ) -> Iterator[RunRecord]:
+        rows = 0
+        for table in _chunks(self._conformed(table) for table in (read(files) if files else ())):
+            rows += table.num_rows
+            batches = [sorted_rows(batch, self._positions) for batch in table.combine_chunks().to_batches()]
+            for batch in batches:
+                yield write_run(self.folder, self.schema, [batch])
+                failpoint("arrangement.written")
+        expected = _rows_of(files)
+        if expected is not None and rows != expected:
+            raise ArrangementError(
+                f"{rows} rows were read of files that have {expected} by their table's log", where=str(self.folder)
+            )
+
+    def _conformed(self, table: pa.Table) -> pa.Table:
+        return table.select(self.schema.names).cast(self.schema)
+
+    def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
+        """The records with one run for those of the group."""
+        one = write_run(self.folder, self.schema, in_order(self._opened(group)))
+        failpoint("arrangement.merged")
+        if one.rows != sum(record.rows for record in group):
+            raise self._damaged("a merge did not give the rows that went into it")
+        return [*(record for record in records if record not in group), one]
+
+    def _commit(self, files: Mapping[str, int], records: Sequence[RunRecord]) -> None:
+        before = set(self._manifest.runs) if self._manifest else set()
+        manifest = Manifest(hash_version(), self.key, columns_of(self.schema), files, tuple(records))
+        raw = write_manifest(self.folder, manifest, [record for record in records if record not in before])
+        self._take(raw, manifest, self._opened(records))
+        self._clean()
+        failpoint("arrangement.cleaned")
+
+    def _clean(self) -> None:
+        """Deletes what the state does not name: what it replaced, and what a process that was killed left."""
+        named = {record.name for record in self._manifest.runs} if self._manifest else set()
+        for path in self.folder.iterdir():
+            if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):
+                path.unlink(missing_ok=True)
+
+    def _key_rows(self, keys: pa.Table, null_safe: bool) -> pa.RecordBatch | None:
+        """The keys in one batch under the key's types; None where none is left that may equal anything."""
+        kinds = [self.schema.field(name).type for name in self.key]
+        if keys.num_columns != len(kinds):
+            raise ArrangementError(
+                f"{keys.num_columns} columns were given for the key ({', '.join(self.key)})", where=str(self.folder)
+            )
+        columns = [column.cast(kind) for column, kind in zip(keys.columns, kinds, strict=True)]
+        table = pa.table(columns, names=list(self.key))
+        if not null_safe:
+            table = table.drop_null()
+        batches = table.combine_chunks().to_batches()
+        if not batches:
+            return None
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The carried columns of rows that were found, each held against its checksum."""
+        carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
+        try:
+            intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
+        except duckdb.Error as error:
+            raise self._damaged(f"its rows cannot be read: {error}") from error
+        if not intact:
+            raise self._damaged("rows have other values than were written")
+        return carried
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except WeftError:
+            raise
+        except (OSError, ValueError, KeyError, pa.ArrowException, duckdb.Error) as error:
+            raise ArrangementError(
+                f"an arrangement cannot be written: {error}", where=str(self.folder), hint=_HINT
+            ) from error
+
+
+def _equal_rows(found: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
+    """Row by row whether they are equal as a key is: NULL with NULL, NaN with NaN."""
+    same = None
+    for one, other in zip(found.columns, wanted.columns, strict=True):
+        equal = pc.fill_null(pc.equal(one, other), False)
+        equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
+        if pa.types.is_floating(one.type):
+            equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False))
+        same = equal if same is None else pc.and_(same, equal)
+    return same
+
+
+def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of a size that is sorted at once."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        row_bytes = max(1, table.nbytes // max(1, table.num_rows))
+        step = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
+        for start in range(0, table.num_rows, step):
+            part = table.slice(start, step)
+            if held and (rows + part.num_rows > BATCH_ROWS or size + part.nbytes > BATCH_BYTES):
+                yield pa.concat_tables(held)
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows += part.num_rows
+            size += part.nbytes
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _rows_of(files: Sequence[DataFile]) -> int | None:
+    counts = [file.rows for file in files]
+    return None if None in counts else sum(count for count in counts if count is not None)

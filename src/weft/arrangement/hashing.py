@@ -1,0 +1,150 @@
+"""The hash that orders an arrangement's rows, and the checksum of each row: both DuckDB's hash().
+
+Columns are hashed by their bytes (text as bytes, instants and dates as integers, decimals as 16 bytes), so that neither
+depends on how DuckDB reads a type.  In a key, what Spark calls equal hashes equal: -0.0 and 0.0, every NaN, and NULL
+with NULL for `<=>`.  In a checksum they differ.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_local = threading.local()
+
+_SAMPLES: Final = (
+    "hash(42::TINYINT)",
+    "hash(42::SMALLINT)",
+    "hash(42::INTEGER)",
+    "hash(-42::BIGINT)",
+    "hash(true)",
+    "hash('short'::BLOB)",
+    "hash('longer than what is kept inline'::BLOB)",
+    "hash(1.5::FLOAT)",
+    "hash('NaN'::FLOAT)",
+    "hash(0.0::DOUBLE)",
+    "hash('NaN'::DOUBLE)",
+    "hash(NULL::BIGINT)",
+    "hash(NULL::BLOB, 1::BIGINT)",
+    "hash(1::BIGINT, 'a'::BLOB, NULL::DOUBLE)",
+    "hash(['a', NULL, 'longer than what is kept inline'])",
+)
+
+
+@functools.cache
+def hash_version() -> str:
+    """The hashes of fixed values: another DuckDB, whose hash differs, is noticed by them."""
+    row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
+    return "duckdb:" + ",".join(f"{value:016x}" for value in row)
+
+
+def is_supported(kind: pa.DataType) -> bool:
+    """Whether a column of the type can be carried; one of a list cannot be in the key."""
+    types = pa.types
+    return bool(
+        types.is_signed_integer(kind)
+        or types.is_string(kind)
+        or types.is_binary(kind)
+        or types.is_boolean(kind)
+        or types.is_date32(kind)
+        or (types.is_timestamp(kind) and kind.unit == "us")
+        or types.is_float32(kind)
+        or types.is_float64(kind)
+        or types.is_decimal128(kind)
+        or (types.is_list(kind) and types.is_string(kind.value_type))
+    )
+
+
+def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
+    """For each row the hash of its key columns (by their positions) and its checksum: UINT64 each, never NULL."""
+    columns = [_bytes_of(column) for column in batch.columns]
+    carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+    key_columns = [_key_form(batch.column(position)) for position in key]
+    for at, column in enumerate(key_columns):
+        carried = carried.append_column(f"k{at}", column)
+    found = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
+    return _one(found["hash"]), _one(found["sum"])
+
+
+def row_checksums(batch: pa.RecordBatch) -> pa.Array:
+    """The checksum of each row over all columns: UINT64."""
+    columns = [_bytes_of(column) for column in batch.columns]
+    carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+    return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
+
+
+def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """The distinct hashes of keys in ascending order; of each a row that has it, and how many have it."""
+    columns = [_key_form(column) for column in keys.columns]
+    given = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
+    hashes = _one(_computed(given, f"{_key_hash(columns)} AS hash")["hash"])
+    order = pc.array_sort_indices(hashes)
+    hashes = hashes.take(order)
+    differs = pc.not_equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))
+    starts = pc.indices_nonzero(pa.concat_arrays([pa.array([True]), differs]))
+    ends = pa.concat_arrays([starts.slice(1), pa.array([len(hashes)], starts.type)])
+    return hashes.take(starts), order.take(starts), pc.subtract(ends, starts)
+
+
+def _key_hash(columns: Sequence[pa.Array]) -> str:
+    """A sum with 0.0 makes 0.0 of -0.0."""
+    terms = []
+    for at, column in enumerate(columns):
+        name = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}.get(column.type)
+        terms.append(f"CASE WHEN isnan(k{at}) THEN 'NaN'::{name} ELSE k{at} + 0.0::{name} END" if name else f"k{at}")
+    return f"hash({', '.join(terms)})"
+
+
+def _row_hash(columns: int) -> str:
+    return f"hash({', '.join(f'c{i}' for i in range(columns))})"
+
+
+def _key_form(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_floating(column.type) else _bytes_of(column)
+
+
+def _bytes_of(column: pa.Array) -> pa.Array:
+    """The same memory under a type that has no more to it than its bytes."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column.view(pa.binary())
+    if pa.types.is_decimal(kind):
+        return column.view(pa.binary(16))
+    if pa.types.is_timestamp(kind) or pa.types.is_float64(kind):
+        return column.view(pa.int64())
+    if pa.types.is_date32(kind) or pa.types.is_float32(kind):
+        return column.view(pa.int32())
+    return column
+
+
+def _computed(given: pa.Table, expressions: str) -> Any:
+    """To register the table and to parse a statement would take three times as long."""
+    return _connection().from_arrow(given).project(expressions).to_arrow_table()
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """One a thread: to open one takes longer than a look-up.  Rows come back in the order in which they were given."""
+    found: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
+    if found is None:
+        found = duckdb.connect(":memory:")
+        for setting in (
+            "SET autoinstall_known_extensions = false",
+            "SET autoload_known_extensions = false",
+            "SET threads = 2",
+            "SET preserve_insertion_order = true",
+        ):
+            found.execute(setting)
+        _local.connection = found
+    return found
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

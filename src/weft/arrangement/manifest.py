@@ -1,0 +1,151 @@
+"""What an arrangement's state is: the data files that it covers, and its runs; one JSON file, replaced as a whole.
+
+The file has a line of JSON and a line with its CRC-32.  Files of a table are told apart by place and size as Delta's
+log has them; Delta never changes a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.arrangement.run import RunRecord
+from weft.failpoint import failpoint
+from weft.storage.delta_log import DataFile
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+UNFINISHED: Final = "manifest.json.unfinished"
+
+
+class StateRefused(Exception):
+    """State that is not taken: of another format, key, schema or hash, or damaged; the text says which."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A commit that only rearranged rows (``dataChange`` false): the rows of ``removed`` are those of ``added``."""
+
+    removed: Sequence[DataFile]
+    added: Sequence[DataFile]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``schema`` has each carried column's name and type, ``files`` each covered file's place and size in bytes."""
+
+    hash_version: str
+    key: tuple[str, ...]
+    schema: tuple[tuple[str, str], ...]
+    files: Mapping[str, int]
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the covered files have."""
+        return sum(run.rows for run in self.runs)
+
+    def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
+        """The files that are not covered yet; None where it covers one that is not among them: that is a rebuild.
+
+        ``moved`` are the compactions since, in the order of the log; one of which all removed files are covered has its
+        added files covered instead.
+        """
+        covered = dict(self.files)
+        for compaction in moved:
+            removed = sizes(compaction.removed)
+            there = [place for place, size in removed.items() if covered.get(place) == size]
+            if not there:
+                continue
+            if len(there) < len(removed):
+                return None
+            for place in there:
+                del covered[place]
+            covered.update(sizes(compaction.added))
+        new = [file for file in files if covered.pop(str(file.location), None) != file.size]
+        return None if covered else new
+
+
+def sizes(files: Sequence[DataFile]) -> dict[str, int]:
+    """Each file's place and size in bytes."""
+    return {str(file.location): file.size for file in files}
+
+
+def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
+    """Each column's name and type."""
+    return tuple((field.name, str(field.type)) for field in schema)
+
+
+def manifest_bytes(folder: Path) -> bytes | None:
+    """The manifest's file; None where there is none.  Raises StateRefused where it cannot be read."""
+    try:
+        return (folder / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StateRefused(f"its manifest cannot be read: {error.strerror}") from error
+
+
+def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
+    """Raises StateRefused for one that is damaged or not of this format, hash, key and schema."""
+    body, _, check = raw.rpartition(b"\n")
+    if check != _check(body):
+        raise StateRefused("its manifest is damaged")
+    found: dict[str, Any] = json.loads(body)
+    if found["format"] != FORMAT:
+        raise StateRefused(f"its format is {found['format']}, this Weft writes {FORMAT}")
+    if found["hash_version"] != hash_version:
+        raise StateRefused("this DuckDB's hash is another than that which sorted it")
+    if tuple(found["key"]) != tuple(key):
+        raise StateRefused(f"its key is {', '.join(found['key'])}")
+    stored = tuple((name, kind) for name, kind in found["schema"])
+    if stored != columns_of(schema):
+        raise StateRefused("it carries other columns")
+    runs = tuple(
+        RunRecord(run["name"], run["rows"], run["size"], run["crc"], tuple((a, b) for a, b in run["values"]))
+        for run in found["runs"]
+    )
+    return Manifest(found["hash_version"], tuple(found["key"]), stored, found["files"], runs)
+
+
+def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -> bytes:
+    """Makes this the state, after forcing the ``new`` runs to the disk; its bytes.  Raises OSError."""
+    for run in new:
+        _force(folder / run.name)
+    failpoint("arrangement.forced")
+    body = json.dumps({"format": FORMAT, **asdict(manifest)}, ensure_ascii=False, separators=(",", ":"))
+    raw = body.encode("utf-8", "surrogatepass")
+    raw += b"\n" + _check(raw)
+    unfinished = folder / UNFINISHED
+    with open(unfinished, "wb") as stream:
+        stream.write(raw[: len(raw) // 2])
+        stream.flush()
+        failpoint("arrangement.torn")
+        stream.write(raw[len(raw) // 2 :])
+        stream.flush()
+        os.fsync(stream.fileno())
+    failpoint("arrangement.noted")
+    os.replace(unfinished, folder / MANIFEST)
+    failpoint("arrangement.renamed")
+    _force(folder)
+    failpoint("arrangement.committed")
+    return raw
+
+
+def _check(body: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(body)
+
+
+def _force(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,111 @@
+"""Which runs become one, and their rows in order, a bounded number in memory at a time.
+
+Runs of about one size are a tier; a tier that is full becomes a run of the next, so that n rows lie in O(log n) runs
+and each is written again O(log n) times (size-tiered compaction of a log-structured merge tree).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.arrangement.run import RunRecord, SortedRun
+from weft.arrangement.search import insertion_points
+
+BATCH_ROWS: Final = 1 << 19
+BATCH_BYTES: Final = 128 << 20
+"""What is sorted at once has at most so many rows and about so many bytes."""
+
+FANOUT: Final = 8
+LEAST_TIER_ROWS: Final = 4096
+MERGED_AT_ONCE: Final = 300_000
+"""A catch-up leaves a merge of more rows to `merge`, so that no tick waits for it, unless there are …"""
+MOST_RUNS: Final = 40
+
+_SAMPLES_A_BATCH: Final = 8
+_GREATEST_HASH: Final = (1 << 64) - 1
+
+
+def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
+    """The runs of the lowest tier that is full; none where no tier is, or the merge would take too long for a tick."""
+    tiers: dict[int, list[RunRecord]] = {}
+    for run in runs:
+        tiers.setdefault(_tier(run.rows), []).append(run)
+    for _, tier in sorted(tiers.items()):
+        if len(tier) >= FANOUT:
+            allowed = any_size or len(runs) > MOST_RUNS or sum(run.rows for run in tier) <= MERGED_AT_ONCE
+            return tier if allowed else []
+    return []
+
+
+def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """The runs by size, those together that are small beside each other: merged, each is some times the one before."""
+    groups: list[list[RunRecord]] = []
+    for run in sorted(runs, key=lambda each: each.rows):
+        if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return [group for group in groups if len(group) > 1]
+
+
+def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
+    """All rows of the runs in the order of their hash, one range of hashes after another."""
+    batches = [batch for run in runs for batch in run.batches]
+    step = _rows_at_once([run.record for run in runs])
+    bounds = _bounds(batches, step)
+    ends = [insertion_points(batch.column("hash"), bounds, "left").to_pylist() for batch in batches]
+    starts = [0] * len(batches)
+    for at in range(len(bounds) + 1):
+        parts = []
+        for number, batch in enumerate(batches):
+            end = ends[number][at] if at < len(bounds) else batch.num_rows
+            if end > starts[number]:
+                parts.append(batch.slice(starts[number], end - starts[number]))
+            starts[number] = end
+        yield from _sorted(parts, step)
+
+
+def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
+    """Rows of one hash may be many more than ``step`` (NULL is a key, too); they need no sorting."""
+    if not parts:
+        return
+    least = min(part.column("hash")[0].as_py() for part in parts)
+    if least == max(part.column("hash")[-1].as_py() for part in parts):
+        for part in parts:
+            for start in range(0, part.num_rows, step):
+                yield part.slice(start, step)
+        return
+    together = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    whole = together[0] if len(together) == 1 else pa.concat_batches(together)
+    yield whole.take(pc.array_sort_indices(whole.column("hash")))
+
+
+def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
+    """Hashes between which lie about ``step`` rows; one that has more has a range of its own."""
+    stride = max(1, step // _SAMPLES_A_BATCH)
+    samples: list[int] = []
+    for batch in batches:
+        hashes = batch.column("hash")
+        samples += hashes.take(pa.array(range(0, batch.num_rows, stride), pa.int64())).to_pylist()
+    samples.sort()
+    chosen = samples[::_SAMPLES_A_BATCH]
+    repeated = {one for one, other in itertools.pairwise(chosen) if one == other and one < _GREATEST_HASH}
+    return pa.array(sorted({*chosen, *(one + 1 for one in repeated)}), pa.uint64())
+
+
+def _rows_at_once(records: Sequence[RunRecord]) -> int:
+    rows = sum(record.rows for record in records)
+    row_bytes = max(1, sum(record.size for record in records) // max(1, rows))
+    return max(1024, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
+
+
+def _tier(rows: int) -> int:
+    tier = 0
+    while rows > LEAST_TIER_ROWS * FANOUT**tier:
+        tier += 1
+    return tier

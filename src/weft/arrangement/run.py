@@ -1,0 +1,167 @@
+"""A run: rows in the order of their key's hash, in one Arrow IPC file that is mapped into memory.
+
+Its columns are ``c0, c1, …`` as the arrangement carries them, then ``hash`` and ``sum``, the checksum of the row.  What
+a row's checksum does not cover (the hashes, where texts begin and end, which values are NULL, the file's own structure)
+is covered by one CRC-32 that the manifest has, which is checked before Arrow reads the file: an offset gone wrong would
+have it read beyond the file.  It is checked once a process.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.arrangement.hashing import key_and_row_hashes
+from weft.arrangement.search import insertion_points, matches
+from weft.errors import StorageError
+
+RUN_SUFFIX: Final = ".arrow"
+
+_checked: set[tuple[object, ...]] = set()
+
+
+class ArrangementError(StorageError):
+    """An arrangement cannot be written, or not be used for this; the table itself is as it was: read that."""
+
+
+class ArrangementDamaged(ArrangementError):
+    """What an arrangement holds is not what was written.  It has dropped its state: read the table, catch up later."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What the manifest has of a run: its file's name, rows, size in bytes, and the CRC-32 of all but ``values``.
+
+    ``values`` are the ranges (first byte, how many) of the file with values that the rows' checksums cover.
+    """
+
+    name: str
+    rows: int
+    size: int
+    crc: int
+    values: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class SortedRun:
+    """An open run.  Its memory stays readable when another process has deleted the file."""
+
+    record: RunRecord
+    batches: tuple[pa.RecordBatch, ...]
+    least: pa.Array
+    greatest: pa.Array
+
+    def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """The rows whose hash is one of those wanted (ascending, distinct), and of each, which one it is."""
+        begin = insertion_points(wanted, self.least, "left").to_pylist()
+        end = insertion_points(wanted, self.greatest, "right").to_pylist()
+        for batch, first, last in zip(self.batches, begin, end, strict=True):
+            if first < last:
+                positions, which = matches(batch.column("hash"), wanted.slice(first, last - first))
+                if len(positions):
+                    yield batch.take(positions), pc.add(which, first)
+
+
+def run_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of a run's file."""
+    fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
+    return pa.schema([*fields, pa.field("hash", pa.uint64()), pa.field("sum", pa.uint64())])
+
+
+def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
+    """A run's rows of the rows given, with hash and checksum, in the order of the hash."""
+    hashes, sums = key_and_row_hashes(batch, key)
+    names = [f"c{at}" for at in range(batch.num_columns)]
+    rows = pa.RecordBatch.from_arrays([*batch.columns, hashes, sums], names=[*names, "hash", "sum"])
+    return rows.take(pc.array_sort_indices(hashes))
+
+
+def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
+    """Writes rows that come in the order of their hash to a new file, not yet forced to the disk.
+
+    Raises OSError, and what Arrow raises, where it cannot be written.
+    """
+    path = folder / f"run-{uuid.uuid4().hex}{RUN_SUFFIX}"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    with pa.memory_map(str(path)) as source:
+        whole = source.read_buffer()
+    written = _batches(whole)
+    values = tuple(sorted(_value_ranges(whole, written)))
+    rows = sum(batch.num_rows for batch in written)
+    record = RunRecord(path.name, rows, whole.size, _crc_without(whole, values), values)
+    _checked.add(_identity(path, record))
+    return record
+
+
+def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
+    """Raises ArrangementDamaged where the file is not what was written, FileNotFoundError where it is missing."""
+    path = folder / record.name
+    try:
+        identity = _identity(path, record)
+        if os.stat(path).st_size != record.size:
+            raise ArrangementDamaged("a run of an arrangement has another size than was written", where=str(path))
+        with pa.memory_map(str(path)) as source:
+            whole = source.read_buffer()
+        if identity not in _checked and _crc_without(whole, record.values) != record.crc:
+            raise ArrangementDamaged("a run of an arrangement has other bytes than were written", where=str(path))
+        batches = _batches(whole)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ArrangementDamaged(f"a run of an arrangement cannot be read: {error}", where=str(path)) from error
+    wrong = any(batch.schema != run_schema(schema) for batch in batches)
+    if wrong or sum(batch.num_rows for batch in batches) != record.rows:
+        raise ArrangementDamaged("a run of an arrangement has other rows than were written", where=str(path))
+    _checked.add(identity)
+    bounds = [(batch.column("hash")[0].as_py(), batch.column("hash")[-1].as_py()) for batch in batches]
+    least, greatest = (pa.array([bound[at] for bound in bounds], pa.uint64()) for at in (0, 1))
+    return SortedRun(record, batches, least, greatest)
+
+
+def is_cut(folder: Path, record: RunRecord) -> bool:
+    """Whether the file has another size by now: to read what is mapped of it would end the process."""
+    try:
+        return os.stat(folder / record.name).st_size != record.size
+    except FileNotFoundError:
+        return False  # merged by another process: what is mapped stays
+
+
+def _batches(whole: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
+    reader = pa.ipc.open_file(whole)
+    found = tuple(reader.get_batch(at) for at in range(reader.num_record_batches))
+    for batch in found:
+        batch.validate()
+    return tuple(batch for batch in found if batch.num_rows)
+
+
+def _value_ranges(whole: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
+    """The last buffer of a column has its values."""
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            last = column.buffers()[-1]
+            if name != "hash" and last is not None and last.size:
+                yield last.address - whole.address, last.size
+
+
+def _crc_without(whole: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
+    bytes_of = memoryview(whole)
+    crc = at = 0
+    for start, length in values:
+        crc = zlib.crc32(bytes_of[at:start], crc)
+        at = start + length
+    return zlib.crc32(bytes_of[at:], crc)
+
+
+def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
+    found = os.stat(path)
+    return path, found.st_dev, found.st_ino, found.st_mtime_ns, record.crc

@@ -1,0 +1,56 @@
+"""Binary search of many values at once, and the rows between what it found; no step is taken row by row in Python."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
+"""Arrow has it since 26.0, which Python 3.10 cannot have."""
+
+
+def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
+    """For each wanted value (UINT64, no NULL) how many of ``values``, ascending, lie before it: UINT64.
+
+    ``side`` is ``left``, or ``right`` to count equal ones, too.
+    """
+    if HAS_SEARCH_SORTED:
+        return pc.search_sorted(values, wanted, side=side)
+    return halving(values, wanted, side)
+
+
+def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
+    """The same for an Arrow without search_sorted: all the searches take each halving step together."""
+    low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
+    high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
+    lies_before = pc.less if side == "left" else pc.less_equal
+    for _ in range(len(values).bit_length()):
+        middle = pc.shift_right(pc.add(low, high), pa.scalar(1, pa.uint64()))
+        is_open = pc.less(low, high)
+        found = values.take(pc.min_element_wise(middle, pa.scalar(len(values) - 1, pa.uint64())))
+        before = lies_before(found, wanted)
+        low = pc.if_else(pc.and_(is_open, before), pc.add(middle, pa.scalar(1, pa.uint64())), low)
+        high = pc.if_else(pc.and_not(is_open, before), middle, high)
+    return low
+
+
+def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The positions in ``values``, ascending, that equal a wanted value; and of each, which of them: UINT64, INT64.
+
+    The wanted values ascend, too, and each is there once.
+    """
+    starts = insertion_points(values, wanted, "left")
+    counts = pc.subtract(insertion_points(values, wanted, "right"), starts).cast(pa.int64())
+    parents = pc.indices_nonzero(counts).cast(pa.int64())
+    starts, counts = starts.take(parents), counts.take(parents)
+    if not len(parents) or pc.max(counts).as_py() == 1:
+        return starts, parents
+    ends = pc.cumulative_sum(counts)
+    total = ends[-1].as_py()
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    groups = pc.list_parent_indices(pa.LargeListArray.from_arrays(offsets, pa.nulls(total)))
+    each = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), total)), 1)
+    within = pc.subtract(each, offsets.take(groups)).cast(pa.uint64())
+    return pc.add(starts.take(groups), within), parents.take(groups)

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.arrangement import merging
 from weft.arrangement.hashing import distinct_hashes, hash_version, is_supported, row_checksums
 from weft.arrangement.manifest import (
     UNFINISHED,
@@ -28,7 +29,6 @@ from weft.arrangement.manifest import (
     sizes,
     write_manifest,
 )
-from weft.arrangement.merging import BATCH_BYTES, BATCH_ROWS, full_tier, groups_to_merge, in_order
 from weft.arrangement.run import (
     RUN_SUFFIX,
     ArrangementDamaged,
@@ -131,7 +131,7 @@ class Arrangement:
                 kept = before.runs
             new = list(files) if missing is None else missing
             records = [*kept, *self._written(new, read)]
-            while tier := full_tier(records, any_size=not kept):
+            while tier := merging.full_tier(records, any_size=not kept):
                 records = self._merged(records, tier)
             self._commit(sizes(files), records)
 
@@ -173,7 +173,7 @@ class Arrangement:
                 return 0
             self._clean()
             records = list(self._manifest.runs)
-            for group in groups_to_merge(records):
+            for group in merging.groups_to_merge(records):
                 records = self._merged(records, group)
             gone = len(self._manifest.runs) - len(records)
             if gone:
@@ -243,7 +243,7 @@ class Arrangement:
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
         """The records with one run for those of the group."""
-        one = write_run(self.folder, self.schema, in_order(self._opened(group)))
+        one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
             raise self._damaged("a merge did not give the rows that went into it")
@@ -321,10 +321,10 @@ def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     rows = size = 0
     for table in tables:
         row_bytes = max(1, table.nbytes // max(1, table.num_rows))
-        step = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
+        step = max(1, min(merging.BATCH_ROWS, merging.BATCH_BYTES // row_bytes))
         for start in range(0, table.num_rows, step):
             part = table.slice(start, step)
-            if held and (rows + part.num_rows > BATCH_ROWS or size + part.nbytes > BATCH_BYTES):
+            if held and (rows + part.num_rows > merging.BATCH_ROWS or size + part.nbytes > merging.BATCH_BYTES):
                 yield pa.concat_tables(held)
                 held, rows, size = [], 0, 0
             held.append(part)

@@ -69,8 +69,8 @@ class Manifest:
             for place in there:
                 del covered[place]
             covered.update(sizes(compaction.added))
-        new = [file for file in files if covered.pop(str(file.location), None) != file.size]
-        return None if covered else new
+        new = [file for file in files if covered.get(str(file.location)) != file.size]
+        return None if covered.items() - sizes(files).items() else new
 
 
 def sizes(files: Sequence[DataFile]) -> dict[str, int]:

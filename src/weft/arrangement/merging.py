@@ -101,7 +101,7 @@ def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
 def _rows_at_once(records: Sequence[RunRecord]) -> int:
     rows = sum(record.rows for record in records)
     row_bytes = max(1, sum(record.size for record in records) // max(1, rows))
-    return max(1024, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
 
 
 def _tier(rows: int) -> int:

@@ -20,6 +20,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, require_held
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import LeaseBusy
+from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
 """How long a lease is good without being renewed, in microseconds."""
@@ -71,6 +72,7 @@ class Leases:
             except LeaseBusy:
                 if clock() >= until:
                     raise
+                stop_here()
                 time.sleep(_POLL_SECONDS)
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:

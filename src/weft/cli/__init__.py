@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Runs the command of this process; exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C."""
-    from weft.cli.app import run
+    """Runs the command of this process, through the door of ``weft serve`` where the home has one.
 
-    sys.exit(run(sys.argv[1:]))
+    Exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
+    """
+    arguments = sys.argv[1:]
+    code = _through_door(arguments)
+    if code is None:
+        from weft.cli.app import run
+
+        code = run(arguments)
+    sys.exit(code)
+
+
+def _through_door(arguments: list[str]) -> int | None:
+    from weft.cli.door.place import door_of
+
+    pointer = door_of(arguments, os.environ)
+    if pointer is None:
+        return None
+    from weft.cli.door.client import INTERRUPTED, answered
+
+    try:
+        return answered(arguments, pointer)
+    except KeyboardInterrupt:  # before the command was sent, or after its end
+        return INTERRUPTED

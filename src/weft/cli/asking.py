@@ -35,7 +35,10 @@ def try_query(
     text = query_text(sql, file)
     began = time.monotonic()
     with opened(home) as weft, working("asking (the first question of a process starts Spark: 5 to 15 s)"):
-        answer = weft.try_query(text, now=now, limit=limit or None)
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(weft.session):
+            answer = weft.try_query(text, now=now, limit=limit or None)
     _tell(answer, time.monotonic() - began, json)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, query_text
 from weft.cli.printing import lines as safe_lines
 from weft.cli.printing import say_json
@@ -41,14 +42,14 @@ def explain(
         found = explained(text, known, from_now=start is StartName.now)
     except Exception:
         if known.assumed and not json:
-            typer.echo(f"({known.assumed})", err=True)
+            typer.echo(f"({known.assumed})", terminal.err())
         raise
     if json:
         say_json({**as_json(found), "assumed": known.assumed})
         return
     if known.assumed:
-        typer.echo(f"({known.assumed})\n")
-    typer.echo(safe_lines("\n".join(as_text(found))))
+        typer.echo(f"({known.assumed})\n", terminal.out())
+    typer.echo(safe_lines("\n".join(as_text(found))), terminal.out())
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

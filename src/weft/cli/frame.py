@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.troubles import remember
 from weft.configuration import configuration
 from weft.errors import Refused
@@ -37,12 +38,19 @@ def example(*lines: str) -> str:
 
 
 def home_folder(home: Path | None) -> Path:
-    """The home that a command is about; raises Refused for a URI that is none of a local folder."""
+    """The home that a command is about; raises Refused for a URI that is none of a local folder.
+
+    Raises Elsewhere for a home that is not the one that this process was asked to serve.
+    """
     chosen = configuration()  # what is set wrong is refused, needed or not
-    folder = home or chosen.home
-    place = Location.of(folder)
+    remote = terminal.remote()
+    folder = home or (chosen.home if remote is None else remote.named_home)
     if str(folder).startswith("file:/"):
-        folder = Path(place.path)
+        folder = Path(Location.of(folder).path)
+    folder = terminal.path(folder)
+    Location.of(folder)
+    if remote is not None and not os.path.samefile(remote.weft.home, folder):
+        raise terminal.Elsewhere
     remember(home=folder)
     return folder
 
@@ -52,6 +60,11 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
     """The home, open for the block; made with the wall's clock where ``create`` allows it."""
     from weft.api.home import Weft
 
+    remote = terminal.remote()
+    if remote is not None:
+        home_folder(home)
+        yield remote.weft
+        return
     with Weft.open(home_folder(home), create=create) as weft:
         yield weft
 
@@ -61,9 +74,9 @@ def query_text(sql: str | None, file: Path | None) -> str:
     if sql is not None and file is not None:
         raise Refused("the query is there twice, as an argument and as a file", hint="Leave one of them out.")
     if sql is None and (file is None or str(file) == "-"):
-        if file is None and sys.stdin.isatty():
+        if file is None and terminal.stdin_is_terminal():
             raise Refused("there is no query", hint='Write it as an argument ("SELECT …"), with -f FILE, or to stdin.')
-        text = sys.stdin.read()
+        text = terminal.read_stdin()
     elif sql is not None:
         text = sql
     else:
@@ -77,7 +90,7 @@ def query_text(sql: str | None, file: Path | None) -> str:
 def _read(file: Path | None) -> str:
     assert file is not None
     try:
-        return file.read_text(encoding="utf-8")
+        return terminal.path(file).read_text(encoding="utf-8")
     except OSError as error:
         raise Refused(f"the query's file cannot be read: {error.strerror}", where=str(file)) from None
     except UnicodeDecodeError:

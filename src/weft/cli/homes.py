@@ -48,12 +48,14 @@ def init(
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
     """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
-    from weft.runtime.doctor import examine
+    from weft.cli.door.client import state
+    from weft.runtime.doctor import Check, examine
     from weft.schedule.clock import now_us
 
     well = True
     found = []
-    for check in examine(home_folder(home), now_us()):
+    folder = home_folder(home)
+    for check in (*examine(folder, now_us()), Check("server", *state(folder))):
         well = well and check.ok
         found.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
         if not json:

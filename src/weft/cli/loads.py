@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, working
 
@@ -65,7 +66,7 @@ def mail(
     """Load mail and news articles into a table of messages."""
     with opened(home, create=True) as weft, counting("loading mail") as progress:
         done = weft.ingest_mail(
-            paths,
+            [terminal.path(each) for each in paths],
             table=table_name,
             newsgroup=newsgroup,
             ts_from=ts_from,
@@ -100,7 +101,7 @@ def file(
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else None
     with opened(home, create=True) as weft, counting(f"loading {path.name}") as progress:
         done = weft.ingest_file(
-            path,
+            terminal.path(path),
             table_name,
             keys=keys,
             evolve=evolve,
@@ -186,7 +187,7 @@ def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
 
 def _nearby(source: str) -> str:
     """A source as one would type it here."""
-    return source.removeprefix(f"{Path.cwd()}/")
+    return source.removeprefix(f"{terminal.folder()}/")
 
 
 def retry(

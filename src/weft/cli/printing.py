@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from weft.cli import terminal
 from weft.instants import format_instant, format_rfc3339, from_datetime
+from weft.interruption import stop_here
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,8 @@ _LONGEST = 300
 
 def screen(*, err: bool = False) -> Console:
     """The terminal (or the file that stands in its place)."""
-    return _console(err)
+    remote = terminal.remote()
+    return _console(err) if remote is None else remote.console(err=err)
 
 
 @cache
@@ -38,8 +40,9 @@ def say(text: str, style: str | None = None) -> None:
 
 def say_json(value: object, *, lines: bool = False) -> None:
     """One JSON document; with ``lines`` on one line."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=None if lines else 2) + "\n")
-    sys.stdout.flush()
+    out = terminal.out()
+    out.write(json.dumps(value, ensure_ascii=False, indent=None if lines else 2) + "\n")
+    out.flush()
 
 
 def instant(micros: int | None, none: str = "-") -> str:
@@ -128,7 +131,10 @@ def working(text: str) -> Iterator[None]:
 
 @contextmanager
 def counting(text: str) -> Iterator[Any]:
-    """A bar that counts records while the block runs: it gives the function to call with the number so far."""
+    """A bar that counts records while the block runs: it gives the function to call with the number so far.
+
+    Called between two batches, where a load that somebody wants to stop stops.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     err = screen(err=True)
@@ -140,4 +146,9 @@ def counting(text: str) -> Iterator[Any]:
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task(text, total=None)
-        yield lambda count: progress.update(task, completed=count)
+
+        def counted(count: int) -> None:
+            progress.update(task, completed=count)
+            stop_here()
+
+        yield counted

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, shown, table
 
@@ -63,7 +63,7 @@ def install(
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        query = weft.install(name, text, user=user, every=every, start=start.value, to=to or ())
+        query = weft.install(name, text, user=user or terminal.user(), every=every, start=start.value, to=to or ())
         found = weft.explain(text, start=start.value)
         sharing = weft.show(name).sharing
     if json:
@@ -199,8 +199,9 @@ def results(
         names = field_names([column for column, _ in query.columns])
         rows = weft.results(name, after=after, limit=limit)
         if json:
+            out = terminal.out()
             for row in rows:
-                sys.stdout.write(json_line(names, row))
+                out.write(json_line(names, row))
             return
         shown_limit = limit or 1_000
         found = [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
     from weft.execution.tick import QueryOutcome, TickReport
+    from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 
 
@@ -133,44 +134,48 @@ def _tell_delivered(found: Sequence[Delivered] | None) -> None:
             )
 
 
-def run(
-    home: HomeOption = None,
-    json: JsonOption = False,
-    poll: Annotated[
-        str, typer.Option(metavar="10s", help="How often queries without --every are run, if something arrived.")
-    ] = "10s",
-) -> None:
+PollOption = Annotated[
+    str, typer.Option("--poll", metavar="10s", help="How often queries without --every are run, if something arrived.")
+]
+
+
+def run(home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s") -> None:
     """Tick for ever, each query at least as often as its --every; Ctrl-C or SIGTERM stops after the current tick."""
     from weft.instants import parse_interval
     from weft.schedule.runner import stopped_by_signals
 
     pace = parse_interval(poll)
     with opened(home) as weft, stopped_by_signals() as stop:
-
-        def ticked(done: Ticked) -> None:
-            if json:
-                say_json(as_json(weft, done), lines=True)
-                return
-            for report in done.reports:
-                new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in report.outcomes if each.rows)
-                failed = [each for each in report.outcomes if _set_aside(each)]
-                say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
-                for each in failed:
-                    say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
-            _tell_delivered(done.delivered)
-
-        def delivered(found: list[Delivered]) -> None:
-            if json:
-                say_json({"ticks": [], "delivered": _delivered_json(found)}, lines=True)
-            else:
-                _tell_delivered(found)
-
-        def troubled(error: WeftError) -> None:
-            told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
-            screen(err=json).print(told, style="yellow", soft_wrap=True)
-
         if not json and weft.catalog.home().clock == "wall":
             say(f"Running {weft.home}; Ctrl-C stops it.")
-        weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, pace_us=pace)
+        keep_ticking(weft, stop, pace, json)
         if not json:
             say("Stopped; nothing is lost: the next tick goes on from here.")
+
+
+def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
+    """Ticks by timeliness until ``stop``, each tick and delivery told as it comes; raises as ``Weft.run``."""
+
+    def ticked(done: Ticked) -> None:
+        if json:
+            say_json(as_json(weft, done), lines=True)
+            return
+        for report in done.reports:
+            new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in report.outcomes if each.rows)
+            failed = [each for each in report.outcomes if _set_aside(each)]
+            say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
+            for each in failed:
+                say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
+        _tell_delivered(done.delivered)
+
+    def delivered(found: list[Delivered]) -> None:
+        if json:
+            say_json({"ticks": [], "delivered": _delivered_json(found)}, lines=True)
+        else:
+            _tell_delivered(found)
+
+    def troubled(error: WeftError) -> None:
+        told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
+        screen(err=json).print(told, style="yellow", soft_wrap=True)
+
+    weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, pace_us=pace_us)

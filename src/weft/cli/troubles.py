@@ -5,34 +5,50 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import traceback
 from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import typer
 from typer._click.exceptions import ClickException
 
+from weft.cli import terminal
 from weft.errors import WeftError
+from weft.interruption import Stopped
 
 INTERRUPTED = 130
 REFUSED = 2
 _PLACE = re.compile(r"line (\d+), column (\d+)")
-_seen: dict[str, Path | str] = {}
+
+
+@dataclass
+class _Seen:
+    """What a command is about, for a message that comes later."""
+
+    arguments: tuple[str, ...] = ()
+    home: Path | None = None
+    sql: str | None = None
+
+
+_seen: Final[ContextVar[_Seen]] = ContextVar("seen")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Runs one command line; its exit code."""
+    """Runs one command line; its exit code.  In a server, raises Elsewhere and StdinWanted."""
+    _seen.set(_Seen(tuple(arguments)))
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)
-        sys.stdout.flush()
+        terminal.out().flush()
     except WeftError as error:
         tell(error)
         return error.exit_code
     except ClickException as error:
         _tell_usage(error)
         return REFUSED
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort, Stopped):
         return INTERRUPTED
     except BrokenPipeError:
         return _reader_gone()
@@ -54,15 +70,15 @@ def _reader_gone() -> int:
 def _tell_usage(error: ClickException) -> None:
     from typer.rich_utils import rich_format_error
 
+    if terminal.remote() is not None:
+        raise terminal.Elsewhere  # the words are laid out for the terminal of the process
     rich_format_error(error)
 
 
 def remember(*, home: Path | None = None, sql: str | None = None) -> None:
     """Notes what the command is about, for a message that comes later."""
-    if home is not None:
-        _seen["home"] = home
-    if sql is not None:
-        _seen["sql"] = sql
+    seen = _seen.get(_Seen())
+    seen.home, seen.sql = home or seen.home, sql or seen.sql
 
 
 def tell(error: WeftError) -> None:
@@ -84,8 +100,8 @@ def tell(error: WeftError) -> None:
 def _pointed(where: str | None) -> str | None:
     """The line of the query and a mark under the column."""
     match = _PLACE.fullmatch(where or "")
-    sql = _seen.get("sql")
-    if match is None or not isinstance(sql, str):
+    sql = _seen.get(_Seen()).sql
+    if match is None or sql is None:
         return None
     line, column = int(match[1]), int(match[2])
     lines = sql.splitlines()
@@ -106,8 +122,8 @@ def tell_unexpected(error: Exception) -> int:
         told = f"{error.strerror}{place}"
     else:
         told = f"Weft has a defect here: {type(error).__name__}: {first}"
-    print(f"failed: {told}", file=sys.stderr)
-    print(f"  The whole story is in {log}." if log else "  No log could be written.", file=sys.stderr)
+    print(f"failed: {told}", file=terminal.err())
+    print(f"  The whole story is in {log}." if log else "  No log could be written.", file=terminal.err())
     return 1
 
 
@@ -115,13 +131,13 @@ def _write_log(error: Exception) -> Path | None:
     from weft.instants import format_instant
     from weft.schedule.clock import now_us
 
-    home = _seen.get("home")
-    folder = Path(home) / "logs" if home is not None and Path(home).is_dir() else _own_folder()
+    seen = _seen.get(_Seen())
+    folder = seen.home / "logs" if seen.home is not None and seen.home.is_dir() else _own_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "weft.log"
         with log.open("a", encoding="utf-8") as file:
-            file.write(f"\n{format_instant(now_us())} weft {' '.join(sys.argv[1:])[:2000]}\n")
+            file.write(f"\n{format_instant(now_us())} weft {' '.join(seen.arguments)[:2000]}\n")
             file.writelines(traceback.format_exception(error))
     except OSError:
         return None

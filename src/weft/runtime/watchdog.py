@@ -15,11 +15,14 @@ from subprocess import TimeoutExpired
 from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
+from weft.interruption import stop_here
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.settings import jvm_memory
 
 _ANSWER_SECONDS: Final = 30.0
 """A JVM that takes longer than this for next to nothing is ended."""
+
+_POLL_SECONDS: Final = 0.2
 
 _EXIT_SECONDS: Final = 10.0
 """A JVM that answers nothing any more is given this long to end by itself: how it ended says why."""
@@ -67,8 +70,12 @@ def limited(seconds: float) -> Iterator[None]:
     Raises LimitExceeded where that was needed, JvmEnded where the JVM ended by itself or by somebody else's doing.
     What Spark raises while it lives passes through.
     """
-    with TURN:
+    while not TURN.acquire(timeout=_POLL_SECONDS):
+        stop_here()
+    try:
         yield from _limited(seconds)
+    finally:
+        TURN.release()
 
 
 def _limited(seconds: float) -> Iterator[None]:

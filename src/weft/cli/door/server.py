@@ -1,0 +1,225 @@
+"""The door: HTTP with JSON over a Unix domain socket that only its owner may open.
+
+======================  ======================================================================================
+``POST /greeting``      ``{settings}``: what the server is, and which settings of the one who asks differ
+``POST /command``       one command (``client``): lines of JSON as it prints, the last one its exit code
+``POST /interrupt``     ``{key}``: Ctrl-C for the command that was sent with that key
+======================  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from asyncio import transports
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from weft.cli.door import place
+from weft.cli.door.client import peer_user
+from weft.cli.door.performing import HERE, Command, Outlet
+from weft.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from weft.api.home import Weft
+
+_COMMANDS: Final = 16
+"""How many commands are under way at once; others wait."""
+_INSIST_SECONDS: Final = 0.3
+_PATIENCE_SECONDS: Final = 1.5
+"""A command that was asked to stop and is still at work then says so."""
+_START_SECONDS: Final = 20.0
+
+
+class _OwnerOnly(H11Protocol):
+    """Hangs up on other users, should the socket's mode not have kept them out."""
+
+    def connection_made(self, transport: transports.Transport) -> None:  # type: ignore[override]
+        """Looks who is there."""
+        if peer_user(transport.get_extra_info("socket")) not in (None, os.getuid()):
+            transport.abort()
+            return
+        super().connection_made(transport)
+
+
+class _Answer:
+    """The answer to one command, as an ASGI application: it follows the command until its end, or the reader's."""
+
+    def __init__(self, door: Door, typed: Mapping[str, Any]) -> None:
+        self._door, self._typed = door, typed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the command and sends what it prints."""
+        headers = [(b"content-type", b"application/x-ndjson")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        outlet = Outlet(asyncio.get_running_loop())
+        command = Command(self._typed, self._door.weft, outlet, self._door.line)
+        end = asyncio.ensure_future(self._door.perform(command))
+        end.add_done_callback(lambda _: outlet.close())
+        leaving = asyncio.ensure_future(_left(receive))
+        leaving.add_done_callback(lambda done: None if done.cancelled() else self._door.deserted(command))
+        try:
+            async for kind, text in outlet.texts():
+                await _line(send, {kind: text})
+            await _line(send, dict(await end))
+        finally:
+            leaving.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _line(send: Send, value: Mapping[str, object]) -> None:
+    await send({"type": "http.response.body", "body": json.dumps(value).encode() + b"\n", "more_body": True})
+
+
+class Door:
+    """The commands under way in one server of one home; ``line`` runs a command line and gives its exit code."""
+
+    def __init__(self, weft: Weft, line: Callable[[Sequence[str]], int]) -> None:
+        self.weft, self.line = weft, line
+        self._code = place.fingerprint()
+        self._settings = place.settings(os.environ)
+        self._under_way: dict[str, Command] = {}
+        self._threads = ThreadPoolExecutor(_COMMANDS, "weft-command")
+        self._closing = False
+        self.application = Starlette(
+            routes=[
+                Route("/greeting", self._greet, methods=["POST"]),
+                Route("/command", self._command, methods=["POST"]),
+                Route("/interrupt", self._interrupt, methods=["POST"]),
+            ]
+        )
+
+    async def perform(self, command: Command) -> Mapping[str, object]:
+        """Runs the command in a thread; what ends its stream."""
+        if self._closing:
+            return HERE
+        key = str(command.typed["key"])
+        self._under_way[key] = command
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, command.run)
+        finally:
+            del self._under_way[key]
+
+    def deserted(self, command: Command) -> None:
+        """The reader is gone: the command is stopped, where it can be."""
+        command.outlet.desert()
+        self._stop(command)
+
+    def close(self) -> None:
+        """Takes no more commands, asks those under way to stop, and waits for them; not called in the loop."""
+        self._closing = True
+        for command in list(self._under_way.values()):
+            command.tell("note: `weft serve` is being stopped, and this command with it, where it can be.\n")
+        while under_way := list(self._under_way.values()):
+            for command in under_way:
+                command.wish.utter()
+            time.sleep(_INSIST_SECONDS)
+        self._threads.shutdown()
+
+    def warm(self) -> None:
+        """Starts Spark in a thread of its own, so that the first command does not wait for it."""
+        self._threads.submit(self._warm)
+
+    def _warm(self) -> None:
+        with suppress(ExecutionError):  # the command that needs it says why
+            self.weft.session().range(1).count()
+
+    async def _greet(self, request: Request) -> JSONResponse:
+        theirs = (await request.json())["settings"]
+        differing = sorted(name for name in {*theirs, *self._settings} if theirs.get(name) != self._settings.get(name))
+        return JSONResponse(
+            {
+                "pid": os.getpid(),
+                "home": str(self.weft.home),
+                "code": self._code,
+                "differing": differing,
+                "commands": len(self._under_way),
+            }
+        )
+
+    async def _command(self, request: Request) -> Any:
+        return _Answer(self, await request.json())
+
+    async def _interrupt(self, request: Request) -> JSONResponse:
+        command = self._under_way.get((await request.json())["key"])
+        if command is not None:
+            self._stop(command)
+        return JSONResponse({"stopping": command is not None})
+
+    def _stop(self, command: Command) -> None:
+        if not command.wish.uttered:
+            command.wish.uttered = True
+            threading.Thread(target=self._insist, args=(command,), name="weft-stop", daemon=True).start()
+
+    def _insist(self, command: Command) -> None:
+        """Asks until the command has ended: a job that begins after a cancellation wants another one."""
+        began, told = time.monotonic(), False
+        while command in self._under_way.values():
+            command.wish.utter()
+            if not told and time.monotonic() - began > _PATIENCE_SECONDS:
+                told = True
+                words = "note: what is under way is brought to its end first; Ctrl-C again leaves it to the server.\n"
+                command.tell(words)
+            time.sleep(_INSIST_SECONDS)
+
+
+@contextmanager
+def answering(door: Door, listening: socket.socket) -> Iterator[None]:
+    """Serves the door in a thread while the block runs; then waits for the commands under way.
+
+    Raises ExecutionError where the server does not start.
+    """
+    _log_to(os.path.join(door.weft.home, "logs"))
+    config = Config(
+        door.application, http=_OwnerOnly, loop="asyncio", lifespan="off", log_config=None, access_log=False
+    )
+    server = Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), name="weft-door", daemon=True)
+    thread.start()
+    until = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > until:
+            raise ExecutionError("the local door could not be opened", where=str(listening.getsockname()))
+        time.sleep(0.02)
+    at_once = False
+    try:
+        yield
+    except KeyboardInterrupt:
+        at_once = True
+        raise
+    finally:
+        if not at_once:
+            door.close()
+            server.should_exit = True
+            thread.join(_START_SECONDS)
+
+
+def _log_to(folder: str) -> None:
+    """Sends what the server would print to the home's log."""
+    os.makedirs(folder, exist_ok=True)
+    handler = logging.FileHandler(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for name in ("uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.WARNING)

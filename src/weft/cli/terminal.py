@@ -1,0 +1,159 @@
+"""Whose terminal a command talks to: that of this process, or that of a person whose command came through the door of
+``weft serve``.
+
+Commands print, read stdin and look at paths through this module only, so that one process can run the commands of many
+terminals at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from io import TextIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weft.api.home import Weft
+
+
+class Elsewhere(BaseException):
+    """The command belongs into the process in which it was typed; raised before anything is printed or done.
+
+    As SystemExit it passes by whatever handles errors.
+    """
+
+
+class StdinWanted(BaseException):
+    """The command reads stdin, which was not sent along; raised before anything is printed or done."""
+
+
+class Sink(TextIOBase):
+    """A stream whose text goes to a function."""
+
+    def __init__(self, put: Callable[[str], None], *, is_terminal: bool, encoding: str) -> None:
+        super().__init__()
+        self._put, self._is_terminal, self._encoding = put, is_terminal, encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """What the terminal's own stream is encoded in: tables are drawn with ASCII where it has no lines."""
+        return self._encoding
+
+    def isatty(self) -> bool:
+        """Whether somebody watches."""
+        return self._is_terminal
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Passes the text on."""
+        self._put(text)
+        return len(text)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """The terminal of another process: where its command was typed, and the home that this process keeps open.
+
+    ``stdin`` is None where it was not sent along; ``variables`` are those of the environment by which rich finds out
+    what the terminal can show; ``width`` and ``height`` count characters.
+    """
+
+    out: Sink
+    err: Sink
+    folder: Path
+    width: int
+    height: int
+    variables: Mapping[str, str]
+    user: str | None
+    stdin: str | None
+    stdin_is_terminal: bool
+    weft: Weft
+    named_home: Path
+
+    def console(self, *, err: bool) -> Console:
+        """The terminal as rich writes to it."""
+        from rich.console import Console
+
+        return Console(
+            file=cast("TextIO", self.err if err else self.out),
+            stderr=err,
+            width=self.width,
+            height=self.height,
+            highlight=False,
+            emoji=False,
+            markup=False,
+            _environ=self.variables,
+        )
+
+
+_remote: ContextVar[Remote | None] = ContextVar("remote", default=None)
+
+
+def remote() -> Remote | None:
+    """The other process's terminal; None where a command runs in the process in which it was typed."""
+    return _remote.get()
+
+
+@contextmanager
+def typed_at(terminal: Remote) -> Iterator[None]:
+    """Runs the block, in this thread, for that terminal."""
+    token = _remote.set(terminal)
+    try:
+        yield
+    finally:
+        _remote.reset(token)
+
+
+def out() -> TextIO:
+    """Where what was asked for is printed."""
+    there = _remote.get()
+    return sys.stdout if there is None else cast("TextIO", there.out)
+
+
+def err() -> TextIO:
+    """Where everything else is printed."""
+    there = _remote.get()
+    return sys.stderr if there is None else cast("TextIO", there.err)
+
+
+def stdin_is_terminal() -> bool:
+    """Whether a person would have to type what is read."""
+    there = _remote.get()
+    return sys.stdin.isatty() if there is None else there.stdin_is_terminal
+
+
+def read_stdin() -> str:
+    """All that stdin has; raises StdinWanted, so it is to be read before anything else is done."""
+    there = _remote.get()
+    if there is None:
+        return sys.stdin.read()
+    if there.stdin is None:
+        raise StdinWanted
+    return there.stdin
+
+
+def folder() -> Path:
+    """The folder in which the command was typed."""
+    there = _remote.get()
+    return Path.cwd() if there is None else there.folder
+
+
+def path(typed: Path) -> Path:
+    """A path as it was meant where it was typed."""
+    there = _remote.get()
+    return typed if there is None else there.folder / typed
+
+
+def user() -> str | None:
+    """Whose command it is, where that is not the owner of this process's environment."""
+    there = _remote.get()
+    return None if there is None else there.user

@@ -22,11 +22,19 @@ from oracle.spelling import Text
 from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
+from weft.execution import driver_reader
+from weft.execution.driver_reader import NOTHING, Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HOMES = 4
+HOMES = 3
+WAYS = {
+    "driver": Bounds(),
+    "arrangements": Bounds(filtered=-1),
+    "spark": NOTHING,
+}
+"""How a tick reads its tables: all of it on the driver, there with look-ups through arrangements, or with Spark."""
 QUERIES_A_HOME = 7
 MOST_SELECTS = 3
 """Deeper nests take Spark seconds each to plan; the laws are tried on them on DuckDB (``tests/oracle``)."""
@@ -122,10 +130,12 @@ def test_queries_that_failed_once(text: str, spark: SparkSession, tmp_path: Path
     assert found == {tuple(value + GRID for value in row) for row in expected[LAST]} != set()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", range(HOMES))
 def test_random_queries_give_what_their_texts_say_at_every_instant(
-    number: int, spark: SparkSession, tmp_path: Path
+    number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
     given = world(number)
     engine = Sqlite()
     engine.load(given.history.rows)
@@ -144,6 +154,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
         done = until
         for count, text in enumerate(given.texts):
             same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(expected[count], begun, until))
+    assert (tmp_path / "home" / "arrangements").exists() == (way == "arrangements")
     for table in TABLES:
         wanted = sorted((_shifted(row) for row in given.history.rows[table]), key=repr)
         assert stored_rows(weft, table) == wanted

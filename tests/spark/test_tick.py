@@ -244,7 +244,7 @@ def test_a_late_writer_cannot_begin_the_ledger_with_a_tick_that_was_given_up(
             assert tick_module.settle_tick(other, AT) is None
             other.release()
 
-    with monkeypatch.context() as patch, pytest.raises(LeaseLost, match="another writer has gone on"):
+    with monkeypatch.context() as patch, pytest.raises(LeaseLost, match="another writer"):
         patch.setattr(outputs_module, "failpoint", taken_over)
         weft.tick(now=day(5))
     assert [tick.state for tick in weft.catalog.ticks.latest()] == ["abandoned"]

@@ -93,6 +93,15 @@ def manifest_bytes(folder: Path) -> bytes | None:
         raise StateRefused(f"its manifest cannot be read: {error.strerror}") from error
 
 
+def carried_columns(folder: Path) -> tuple[str, ...]:
+    """The names of the columns that the state in ``folder`` carries; none where there is no state that can be read."""
+    try:
+        raw = manifest_bytes(folder)
+        return tuple(name for name, _ in json.loads(raw.rpartition(b"\n")[0])["schema"]) if raw else ()
+    except (StateRefused, ValueError, KeyError, TypeError):
+        return ()
+
+
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
     """Raises StateRefused for one that is damaged or not of this format, hash, key and schema."""
     body, _, check = raw.rpartition(b"\n")

@@ -34,6 +34,11 @@ def catalog_file(home: Path) -> Path:
     return home / "catalog.sqlite"
 
 
+def arrangements_folder(home: Path) -> Path:
+    """The folder with the arrangements: derived, so that it may be deleted at any time."""
+    return home / "arrangements"
+
+
 def files_folder(home: Path) -> Path:
     """The folder under which file channels write where no other root is set."""
     return home / "files"

@@ -12,8 +12,9 @@ from weft.algebra.schema import DataType
 from weft.execution.answers import columns_by_table, guarded
 from weft.execution.attempts import few_enough, limits, too_many
 from weft.execution.groups import instant
-from weft.execution.reader import Reader, Views
+from weft.execution.reader import Reader
 from weft.execution.relations import Relation
+from weft.execution.views import Views
 from weft.location import Location
 from weft.planning.plan import at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors

@@ -7,6 +7,7 @@ type-tagged, length-prefixed encoding of the values by position, design section 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,8 @@ import pyarrow as pa
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.execution.groups import Group
-from weft.execution.reader import Reader, Views
+from weft.execution.reader import Reader
+from weft.execution.views import Views
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded, parameter_table
 
@@ -64,26 +66,46 @@ def _identity(ref: ColumnRef) -> str:
     return encoded(ref)
 
 
-def candidates(reader: Reader, groups: Sequence[Group], most: int | None) -> DataFrame:
-    """All rows that the groups' branches give, in the general form; a row may be there more than once.
+@dataclass(frozen=True)
+class Candidates:
+    """What the branches of some groups give, in the general form; a row may be there more than once.
 
-    ``most`` is how many rows a query may add (None: any number).  A task that gives many more than its queries may add
-    fails, and says so (``MANY``), before it fills the disk.
+    ``branches`` has each branch's rows and the number of queries that they are for.  ``small``: they are made from
+    rows in the driver's memory alone.
+    """
+
+    spark: SparkSession
+    branches: tuple[tuple[DataFrame, int], ...]
+    small: bool
+
+    def rows(self, most: int | None) -> DataFrame:
+        """All of them, where a query may have ``most`` (None: any number).
+
+        A task that gives many more than its queries may have fails, and says so (``MANY``), before it fills the disk.
+        """
+        parts = [rows if most is None else guarded(rows, most * queries) for rows, queries in self.branches]
+        return union(self.spark, parts)
+
+
+def candidates(reader: Reader, groups: Sequence[Group], *, small_only: bool = False) -> Candidates:
+    """Makes the views that the groups' branches read, and the branches over them; nothing of them is computed yet.
+
+    With ``small_only`` NotSmall is raised where not every view is of rows in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, found in work for branch in found]
-    views = Views(reader, columns_by_table(branches))
+    views = Views(reader, columns_by_table(branches), small_only)
     for group, _ in work:
         register_parameters(spark, group)
     paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
     views.register(paths, slices_of(work))
     parts = []
     for group, found in work:
-        single = group.members[0].query.query_id if len(group.members) == 1 else None
-        given = [spark.sql(ledger_select(branch, single)) for branch in found]
-        parts += given if most is None else [guarded(each, most * len(group.members)) for each in given]
-    return union(spark, parts)
+        queries = len(group.members)
+        single = group.members[0].query.query_id if queries == 1 else None
+        parts += [(spark.sql(ledger_select(branch, single)), queries) for branch in found]
+    return Candidates(spark, tuple(parts), views.small)
 
 
 def guarded(rows: DataFrame, most: int) -> DataFrame:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded
 from weft.execution.answers import MANY
-from weft.execution.outputs import new_answers
+from weft.execution.look_ups import LookUps
+from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.location import Location
@@ -74,13 +75,17 @@ class Attempts:
 
     session: Callable[[], SparkSession]
     data: Location
+    look_ups: LookUps
     limits: Limits = field(default_factory=limits)
     _reader: Reader | None = field(default=None, init=False)
     _small: bool = field(default=False, init=False)
 
     def begin(self, tables: Mapping[str, Relation], *, small: bool) -> None:
         """What is computed from now on is over these tables; ``small`` says how Spark plans for it."""
-        self._reader = self._reader.advanced(tables) if self._reader else Reader(self.session(), self.data, tables)
+        if self._reader is None:
+            self._reader = Reader(self.session(), self.data, tables, look_ups=self.look_ups)
+        else:
+            self._reader = self._reader.advanced(tables)
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:

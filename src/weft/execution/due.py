@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import DuePlan
-from weft.execution.answers import candidates
 from weft.execution.groups import Group, Member
-from weft.execution.outputs import fresh
+from weft.execution.new_answers import new_answers
 from weft.execution.relations import Relation
+from weft.execution.views import NotSmall
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -69,18 +69,18 @@ def foreseen(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group
     return [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
 
 
-def next_due(reader: Reader, *groups: Group) -> dict[int, int | None]:
+def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
     """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
 
     It is the same derivation over the window [t, ∞), whose rows are no answers yet: any number of them may be to come.
+    With ``small_only`` it is left unknown (None) where that takes more than rows in the driver's memory.
     """
-    from pyspark.sql import functions as F
-
-    timely = [member for group in groups for member in group.members]
-    rows = fresh(reader, candidates(reader, groups, None), timely)
-    first = rows.groupBy("query_id").agg(F.unix_micros(F.min("first_at")).alias("due")).collect()
-    found_by_query = {row["query_id"]: int(row["due"]) for row in first}
-    return {m.query.query_id: found_by_query.get(m.query.query_id, NEVER) for m in timely}
+    members = [member for group in groups for member in group.members]
+    try:
+        found = new_answers(reader, groups, most=None, small_only=small_only).first
+    except NotSmall:
+        return {member.query.query_id: None for member in members}
+    return {member.query.query_id: found.get(member.query.query_id, NEVER) for member in members}
 
 
 def earliest(dues: Iterable[int | None]) -> int | None:

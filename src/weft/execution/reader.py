@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.schema import TableSchema
+from weft.execution import driver_reader
+from weft.execution.driver_reader import Bounds, DriverReader
+from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, may_hold_answers, typed_answers
+from weft.execution.windows import Slice, may_hold
 from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
@@ -26,15 +29,6 @@ from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Rows whose ``column`` lies in [low, high) (microseconds; low None: open)."""
-
-    column: str
-    low: int | None
-    high: int
 
 
 def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> StructType:
@@ -66,6 +60,13 @@ class Reader:
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     kept: list[DataFrame] = field(default_factory=list)
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=lambda: driver_reader.BOUNDS)
+    look_ups: LookUps | None = None
+
+    @cached_property
+    def driver(self) -> DriverReader:
+        """What reads the same files where they are small."""
+        return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
         """A reader that sees the tables as this one does, and the results as they are by now."""
@@ -73,11 +74,11 @@ class Reader:
         paths = {tables[name].path for name in same}
         snapshots = {path: found for path, found in self.snapshots.items() if path in paths}
         frames = {name: frame for name, frame in self.frames.items() if name in same}
-        return Reader(self.spark, self.data, tables, snapshots, self.kept, frames)
+        return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
         """A reader in another session, the JVM of this one's being gone, that sees what this one does."""
-        return Reader(spark, self.data, self.tables, self.snapshots)
+        return replace(self, spark=spark, kept=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
         """The files that may have rows of the table; none while nothing was ever written."""
@@ -104,7 +105,7 @@ class Reader:
         from pyspark.sql import functions as F
 
         statistics = LEDGER_COLUMNS if isinstance(self.tables[name], Results) else None
-        files = [file for file in self.files(name) if any(_may_hold(file, part, statistics) for part in slices)]
+        files = [file for file in self.files(name) if any(may_hold(file, part, statistics) for part in slices)]
         names = {*columns, *(part.column for part in slices)}
         data = self._frame(name, files, names)
         with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
@@ -152,75 +153,8 @@ class Reader:
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 
-def _may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Whether the file may have rows in the slice; ``names`` are what its statistics call columns (None: the same)."""
-    column = part.column if names is None else names.get(part.column, "")
-    least, greatest = file.least.get(column), file.greatest.get(column)
-    above = greatest is None or part.low is None or greatest >= part.low
-    return bool(above and (least is None or least < part.high))
-
-
 def _inside(column: Column, part: Slice) -> Column:
     from pyspark.sql import functions as F
 
     below = column < F.timestamp_micros(F.lit(part.high))
     return below if part.low is None else (column >= F.timestamp_micros(F.lit(part.low))) & below
-
-
-@dataclass
-class Views:
-    """Registers the temporary views that branches name (``derivation.access_paths``)."""
-
-    reader: Reader
-    columns: Mapping[str, set[str]]
-    made: dict[str, DataFrame] = field(default_factory=dict)
-
-    def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Makes every view that ``paths`` need, news first, then look-ups step by step."""
-        needed = _with_roots(paths)
-        for path in needed:
-            if isinstance(path, FullScan):
-                self._add(path.view, self.reader.whole(path.table, self.columns[path.table]))
-            elif isinstance(path, DeltaScan) and path.view not in self.made:
-                self._add(path.view, self.reader.news(path.table, slices[path.table], self._wide(path.table)))
-        lookups = [path for path in needed if isinstance(path, Lookup)]
-        for step in sorted({path.step for path in lookups}):
-            by_table: dict[str, list[Lookup]] = {}
-            for path in lookups:
-                if path.step == step:
-                    by_table.setdefault(path.table, []).append(path)
-            for table, same in by_table.items():
-                self._look_up(table, same)
-
-    def _look_up(self, table: str, lookups: Sequence[Lookup]) -> None:
-        """One pass over a table serves all its look-ups of one step: each gets what any of them finds.
-
-        More rows than a look-up asks for change nothing: a branch tests its equalities itself.
-        """
-        keys: dict[str, list[DataFrame]] = {}
-        for path in lookups:
-            keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
-        data = self.reader.lookup(table, keys, self._wide(table))
-        for path in lookups:
-            self._add(path.view, data)
-
-    def _wide(self, table: str) -> set[str]:
-        return self.columns[table]
-
-    def _add(self, view: str, data: DataFrame) -> None:
-        if view not in self.made:
-            self.made[view] = data
-            data.createOrReplaceTempView(quoted(view))
-
-
-def _with_roots(paths: Iterable[Access]) -> list[Access]:
-    """The paths and all that they go through, each once."""
-    found: dict[Access, None] = {}
-    for path in paths:
-        step: Access = path
-        while True:
-            found[step] = None
-            if not isinstance(step, Lookup):
-                break
-            step = step.via
-    return list(found)

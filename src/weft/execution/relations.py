@@ -58,12 +58,16 @@ def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Resul
     """The answers in those files of the ledger under their names and types, with ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
-    query = results.query
     stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
-    own = stored.where((F.col("query_id") == query.query_id) & (F.col("ordinal") <= results.rows))
-    columns = results.schema.columns[: len(query.columns)]
+    own = stored.where((F.col("query_id") == results.query.query_id) & (F.col("ordinal") <= results.rows))
+    return own.selectExpr(*answer_columns(results))
+
+
+def answer_columns(results: Results) -> list[str]:
+    """SQL over the ledger's columns that gives those of ``results.NAME``."""
+    columns = results.schema.columns[: len(results.query.columns)]
     values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]
-    return own.selectExpr(*values, *(f"{there} AS {here}" for here, there in LEDGER_COLUMNS.items()))
+    return [*values, *(f"{there} AS {here}" for here, there in LEDGER_COLUMNS.items())]
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:

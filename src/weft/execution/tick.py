@@ -21,7 +21,9 @@ from weft.execution import due
 from weft.execution.attempts import Attempts, failures, limits, too_many
 from weft.execution.groups import Member, compiled, grouped
 from weft.execution.isolate import failing_queries, reason
-from weft.execution.outputs import Outputs, answers_name, new_answers, numbered_answers
+from weft.execution.look_ups import LookUps
+from weft.execution.new_answers import NewAnswers, new_answers
+from weft.execution.outputs import Output, Outputs, answers_name
 from weft.execution.relations import Relation, Results, relations
 from weft.execution.strata import member, strata
 from weft.execution.tables import settle
@@ -33,7 +35,7 @@ from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_whole
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ def _run(
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
-    attempts = Attempts(session, writer.data) if session is not None else None
+    look_ups = LookUps(layout.arrangements_folder(writer.path))
+    attempts = Attempts(session, writer.data, look_ups) if session is not None else None
     run = _Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     try:
         # Where nothing is computed no plan is needed, and none is found unfit.
@@ -217,14 +220,14 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
     name = answers_name(number)
     version = run.outputs.found(name, layout.LEDGER)
     if version is not None:
-        added = added_by_query(run.writer.data, version)
+        added: Mapping[int, Added] = added_by_query(run.writer.data, version)
     elif run.attempts is not None:
         added = _extend(run, run.attempts, number, members)
         members = [each for each in members if each.query.query_id not in run.failed]
     else:
         return
     run.done += members
-    run.added |= added
+    run.added.update(added)
     for each in members:
         query = each.query
         if not each.empty:
@@ -234,26 +237,28 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
 
 
-def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member]) -> dict[int, Added]:
+def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member]) -> Mapping[int, Added]:
     """Computes and commits a stratum's answers: what was added, by query."""
     quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t0)}
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     moving = [each for each in members if each.query.query_id not in quiet]
-    added: dict[int, Added] = {}
+    added: Mapping[int, Added] = {}
     if moving:
         attempts.begin(run.tables, small=not any(each.tau is None for each in moving))
-        rows, added = _answers(run, attempts, moving)
+        found = _answers(run, attempts, moving)
+        added = found.added
         if added:
-            with attempts.planned() as reader:
-                run.outputs.write(numbered_answers(reader.spark, rows, moving, run.tick.tick_id, number))
+            with attempts.planned():
+                rows = found.numbered(moving, run.tick.tick_id)
+                run.outputs.write(Output(answers_name(number), layout.LEDGER, rows))
         _foresee(run, attempts, [m for m in moving if m.query.query_id not in {*added, *run.failed}])
     if not added:
         run.outputs.give_up(answers_name(number), layout.LEDGER)
     return added
 
 
-def _answers(run: _Run, attempts: Attempts, members: Sequence[Member]) -> tuple[DataFrame, dict[int, Added]]:
-    """The new rows, held in memory, and how many there are of each query that has any.
+def _answers(run: _Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
+    """The new rows, held in memory.
 
     All queries are run together.  Where that fails, those at fault are found one by one and set aside; the others, each
     of which has run alone by then, go on.
@@ -286,30 +291,32 @@ def _failed(error: Exception) -> ExecutionError:
     )
 
 
-def _together(
-    run: _Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool
-) -> tuple[DataFrame, dict[int, Added]]:
+def _together(run: _Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
     """The new rows of the queries, less those of queries that would add too many, which are set aside."""
     windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
-    rows, added = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    many = {key: too_many(found.rows, most) for key, found in added.items() if found.rows > most}
-    if many:
-        _set_aside(run, many)
-        rows = rows.where(~rows["query_id"].isin(list(many)))
-    return rows, {key: found for key, found in added.items() if key not in many}
+    found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
+    many = {key: too_many(each.rows, most) for key, each in found.added.items() if each.rows > most}
+    if not many:
+        return found
+    _set_aside(run, many)
+    return found.without(many)
 
 
 def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
     """Notes when time alone will next add a row to queries that got none.
 
+    Where rows keep arriving, the next tick looks at them anyway: then it is worth only what it costs on the driver.
     Where Spark cannot tell, it is not known, and the query is simply run at the next tick.  One that goes beyond its
     limits at this is set aside: it would do so at each tick.
     """
     groups = due.foreseen(members, run.plans)
     if not groups:
         return
+    busy = any(due.arrived(each, run.plans[each.query.plan_id], run.tables) for each in members)
     try:
-        run.nexts |= attempts.run(lambda reader: due.next_due(reader, *groups), attempts.limits.seconds)
+        run.nexts |= attempts.run(
+            lambda reader: due.next_due(reader, *groups, small_only=busy), attempts.limits.seconds
+        )
     except (LimitExceeded, JvmEnded):
         attempts.release()
         for key, error in failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group)):

@@ -3,18 +3,36 @@ query's window.  Plain arithmetic on microseconds; no Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.access import DeltaScan
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
 from weft.execution.groups import Group, Member
-from weft.execution.reader import Slice
 from weft.planning.plan import PARAMETERS, Branch
+from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
 """More ranges of one column than this are joined at their smallest gaps: a filter should stay short."""
 _LATEST: Final = 253_402_300_799_000_000
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows whose ``column`` lies in [low, high) (microseconds; low None: open)."""
+
+    column: str
+    low: int | None
+    high: int
+
+
+def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
+    """Whether the file may have rows in the slice; ``names`` are what its statistics call columns (None: the same)."""
+    column = part.column if names is None else names.get(part.column, "")
+    least, greatest = file.least.get(column), file.greatest.get(column)
+    above = greatest is None or part.low is None or greatest >= part.low
+    return bool(above and (least is None or least < part.high))
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:

@@ -33,6 +33,11 @@ _SCAN: Final = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_ROWS_ONLY: Final = {
+    **_SMALL,
+    # It evaluates, while planning, what the one job is about to.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+}
 
 
 def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
@@ -61,6 +66,7 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         # A query is untrusted text.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        "spark.sql.optimizer.excludedRules": "",  # so that there is something to go back to
         # Speed on small data: a tick is many small jobs.
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": "1",
@@ -97,6 +103,13 @@ def local_master() -> str:
 def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
     """Within the block Spark plans for small relations (unless ``when`` is false: a first delivery is not small)."""
     with _settings(spark, _SMALL if when else {}):
+        yield
+
+
+@contextmanager
+def rows_only(spark: SparkSession) -> Iterator[None]:
+    """Within the block Spark plans for rows that it was given, and reads no file."""
+    with _settings(spark, _ROWS_ONLY):
         yield
 
 

@@ -31,9 +31,11 @@ def arrow_type(kind: DataType) -> pa.DataType:
     return pa.decimal128(kind.precision, kind.scale) if kind.name == "DECIMAL" else _ARROW[kind.name]
 
 
-def stored_schema(table: TableSchema) -> pa.Schema:
-    """The columns of a table in their order, each of them nullable."""
-    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in table.columns])
+def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
+    """The columns of a table (only ``names``, in any case) in their order, each of them nullable."""
+    wanted = None if names is None else {name.lower() for name in names}
+    columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]
+    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.schema import DataType
 from weft.catalog import layout
@@ -25,6 +25,9 @@ from weft.storage.delta_log import (
     has_commits,
 )
 from weft.storage.values import Value, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
@@ -93,6 +96,22 @@ class Added:
     last_first_at: int
 
 
+def ledger_schema() -> pa.Schema:
+    """The ledger's columns as Arrow has them."""
+    import pyarrow
+
+    return pyarrow.schema(
+        [
+            ("query_id", pyarrow.int64()),
+            ("ordinal", pyarrow.int64()),
+            ("first_at", pyarrow.timestamp("us", "UTC")),
+            ("tick", pyarrow.int64()),
+            ("row_hash", pyarrow.binary()),
+            ("row", pyarrow.list_(pyarrow.string())),
+        ]
+    )
+
+
 def require_ledger(data: Location) -> Location:
     """The ledger, made without rows where there is none: a transaction can only be given up in a log that exists.
 
@@ -101,15 +120,10 @@ def require_ledger(data: Location) -> Location:
     ledger = data / layout.LEDGER
     if has_commits(ledger):
         return ledger
-    import pyarrow
-
     from weft.storage.commit import require_table
     from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
-    kinds = (pyarrow.int64(), pyarrow.int64(), pyarrow.timestamp("us", "UTC"), pyarrow.int64(), pyarrow.binary())
-    names = ("query_id", "ordinal", "first_at", "tick", "row_hash")
-    schema = pyarrow.schema([*zip(names, kinds, strict=True), ("row", pyarrow.list_(pyarrow.string()))])
-    require_table(ledger, schema, {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
+    require_table(ledger, ledger_schema(), {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
     return ledger
 
 

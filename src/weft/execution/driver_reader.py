@@ -1,0 +1,200 @@
+"""What is small of a tick's tables, read by the driver: no job of Spark's is as short as reading a file or two.
+
+Every question is answered with rows in the driver's memory, or with None: then it is Spark's to answer.  The bounds
+below are the one place where that is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import DataType
+from weft.execution.look_ups import LookUps
+from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, answer_columns
+from weft.execution.windows import Slice, may_hold
+from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import DataFile
+from weft.storage.values import decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
+    news; files that are read through for news.  ``keys`` bounds how many are looked up."""
+
+    whole: int = 20_000
+    filtered: int = 20_000
+    news: int = 100_000
+    scanned: int = 2_000_000
+    keys: int = 50_000
+
+
+BOUNDS: Final = Bounds()
+"""What is small."""
+NOTHING: Final = Bounds(-1, -1, -1, -1, -1)
+"""Spark reads everything."""
+
+_LEDGER: Final = pa.schema(
+    [
+        ("query_id", pa.int64()),
+        ("ordinal", pa.int64()),
+        ("first_at", pa.timestamp("us", "UTC")),
+        ("row", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Rows of a relation in the driver's memory: with its own columns, or, of results, with the ledger's."""
+
+    relation: Relation
+    data: pa.Table
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """As a relation of Spark's, in one partition, so that a join of two needs no exchange."""
+        # pyspark wants a piece of each column, be it an empty one.
+        given = (
+            self.data
+            if self.data.num_rows
+            else pa.table([pa.array([], f.type) for f in self.data.schema], self.data.schema)
+        )
+        rows = spark.createDataFrame(given).coalesce(1)
+        return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column's values."""
+        if not isinstance(self.relation, Results):
+            return self.data.column(_spelled(self.data.schema, name))
+        results = self.relation
+        if name in LEDGER_COLUMNS:
+            return self.data.column(LEDGER_COLUMNS[name])
+        number, type_ = next((n, c.type) for n, c in enumerate(results.schema.columns) if c.name == name)
+        texts = pc.list_element(self.data.column("row"), number)
+        return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
+
+
+def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
+    return pa.array([decode([text], [type_])[0] for text in texts], arrow_type(type_))
+
+
+def _spelled(schema: pa.Schema, name: str) -> str:
+    """The name as the table's schema has it: SQL's names are of any case."""
+    folded = name.lower()
+    return next(str(each) for each in schema.names if each.lower() == folded)
+
+
+@dataclass
+class DriverReader:
+    """Reads the same files as the tick's ``Reader`` (``files`` by name)."""
+
+    tables: Mapping[str, Relation]
+    files: Callable[[str], Sequence[DataFile]]
+    bounds: Bounds = BOUNDS
+    look_ups: LookUps | None = None
+    kept: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+
+    def whole(self, name: str, columns: Iterable[str]) -> LocalRows | None:
+        """The table: some of its columns, and its start."""
+        return None if _rows(self.files(name)) > self.bounds.whole else self._all(name, columns)
+
+    def _all(self, name: str, columns: Iterable[str]) -> LocalRows:
+        relation, files = self.tables[name], self.files(name)
+        asked = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
+        if (name, asked) not in self.kept:
+            self.kept[name, asked] = self._read(relation, files, asked, None)
+        return LocalRows(relation, self.kept[name, asked])
+
+    def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> LocalRows | None:
+        """The rows in any of the slices."""
+        relation = self.tables[name]
+        statistics = LEDGER_COLUMNS if isinstance(relation, Results) else None
+        files = [file for file in self.files(name) if any(may_hold(file, part, statistics) for part in slices)]
+        if _rows(files) > self.bounds.scanned:
+            return None
+        names = {*columns, relation.schema.start, *(part.column for part in slices)}
+        if isinstance(relation, Results):
+            data = self._read(relation, files, (), None)
+            inside = [_inside_column(LocalRows(relation, data).column(part.column), part) for part in slices]
+            data = data.filter(reduce(pc.or_kleene, inside)) if files else data
+        else:
+            data = self._read(relation, files, names, reduce(or_, map(_inside, slices)))
+        return None if data.num_rows > self.bounds.news else LocalRows(relation, data)
+
+    def lookup(
+        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]
+    ) -> LocalRows | None:
+        """The rows of which one of the columns in ``keys`` is among its keys; others may be among them."""
+        if sum(len(part) for parts in keys.values() for part in parts) > self.bounds.keys:
+            return None
+        wide = {*columns, *keys}
+        if _rows(self.files(name)) > self.bounds.filtered:
+            return self._looked_up(name, keys, wide)
+        found = self._all(name, wide)
+        if isinstance(found.relation, Results):
+            return found
+        met = [_among(found.column(column), parts) for column, parts in keys.items()]
+        return LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
+
+    def _looked_up(
+        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]
+    ) -> LocalRows | None:
+        relation = self.tables[name]
+        if self.look_ups is None or isinstance(relation, Results):
+            return None
+        schema, parts = stored_schema(relation.schema, {*columns, relation.schema.start}), []
+        for column, given in keys.items():
+            kind = schema.field(_spelled(schema, column)).type
+            wanted = pa.table({"key": pa.chunked_array([chunk for part in given for chunk in part.chunks], kind)})
+            rows = self.look_ups.rows(relation.schema, self.files(name), column, schema.names, wanted)
+            if rows is None:
+                return None
+            parts.append(rows.select(schema.names))
+        return LocalRows(relation, pa.concat_tables(parts))
+
+    def _read(
+        self, relation: Relation, files: Sequence[DataFile], columns: Iterable[str], condition: pc.Expression | None
+    ) -> pa.Table:
+        if not isinstance(relation, Results):
+            return read_data_files(files, stored_schema(relation.schema, columns), condition)
+        own = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
+        return read_data_files(files, _LEDGER, own)
+
+
+def _rows(files: Iterable[DataFile]) -> float:
+    """How many rows the files have; without end where the log does not say."""
+    return sum(float("inf") if file.rows is None else file.rows for file in files)
+
+
+def _inside(part: Slice) -> pc.Expression:
+    column = pc.field(part.column)
+    below = column < _instant(part.high)
+    return below if part.low is None else (column >= _instant(part.low)) & below
+
+
+def _inside_column(column: pa.ChunkedArray, part: Slice) -> pa.ChunkedArray:
+    below = pc.less(column, _instant(part.high))
+    return below if part.low is None else pc.and_kleene(pc.greater_equal(column, _instant(part.low)), below)
+
+
+def _instant(micros: int) -> pa.Scalar:
+    return pa.scalar(micros, pa.timestamp("us", "UTC"))
+
+
+def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Whether each value is one of those in ``parts``; of numbers with a fraction, which have two zeros, every one."""
+    if pa.types.is_floating(column.type):
+        return column.is_valid()
+    wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])
+    return pc.is_in(column, value_set=wanted.drop_null())

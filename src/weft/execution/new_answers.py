@@ -1,0 +1,197 @@
+"""The new answers among what branches give: each row once, with its first instant, less what the ledger has.
+
+Where everything was made from rows in the driver's memory, Spark runs one job and gives its result back, and the rest
+is done there (``arrow_answers``); else Spark does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.catalog import layout
+from weft.execution import arrow_answers
+from weft.execution.answers import MANY, Candidates, candidates, union
+from weft.execution.groups import Group, Member
+from weft.execution.look_ups import ANSWER
+from weft.execution.reader import Reader
+from weft.execution.views import NotSmall
+from weft.location import Location
+from weft.runtime.session import spark_errors, told_by
+from weft.runtime.settings import rows_only, scanning
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.ledger import Added
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLLECTED: Final = 1_000
+"""Rows that a task may give to the driver for each query, times ``guarded``'s own allowance."""
+
+
+@dataclass(frozen=True)
+class NewAnswers:
+    """New rows, and by query how many there are and the least of their instants (microseconds)."""
+
+    spark: SparkSession
+    rows: DataFrame | pa.Table
+    added: Mapping[int, Added]
+    first: Mapping[int, int]
+
+    def without(self, queries: Collection[int]) -> NewAnswers:
+        """Those of other queries."""
+        added = {key: found for key, found in self.added.items() if key not in queries}
+        first = {key: found for key, found in self.first.items() if key not in queries}
+        return replace(self, rows=_without(self.rows, queries), added=added, first=first)
+
+    def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
+        """As the ledger has them, numbered by (first instant, hash) within their query."""
+        before = {member.query.query_id: member.query.rows for member in members}
+        if isinstance(self.rows, pa.Table):
+            return arrow_answers.numbered(self.rows, before, tick_id)
+        return _numbered(self.spark, self.rows, before, tick_id)
+
+
+def new_answers(
+    reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
+) -> NewAnswers:
+    """The new rows of groups, those with one window together.
+
+    ``apart``: one group is computed after the other.  ``most`` is how many rows a query may add (None: any number).
+    With ``small_only`` NotSmall is raised where it takes more than rows in the driver's memory.
+    """
+    groups = [group for window in windows for group in window]
+    found = [
+        candidates(reader, each, small_only=small_only)
+        for each in ([[group] for group in groups] if apart else windows)
+    ]
+    known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
+    if all(each.small for each in found):
+        collected = _collected(reader.spark, found, most, apart=apart)
+        if collected is not None:
+            rows = arrow_answers.each_once(collected)
+            rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
+            return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
+    if small_only:
+        raise NotSmall
+    return _by_spark(reader, found, most, known_to, apart=apart)
+
+
+def _collected(spark: SparkSession, found: Sequence[Candidates], most: int | None, *, apart: bool) -> pa.Table | None:
+    """The rows of all branches in the driver's memory; None where they are too many for it."""
+    allowed = _COLLECTED if most is None else min(most, _COLLECTED)
+    parts = [replace(each, branches=(branch,)) for each in found for branch in each.branches] if apart else found
+    everything = [branch for each in found for branch in each.branches]
+    together = parts if apart else [Candidates(spark, tuple(everything), small=True)]
+    try:
+        with rows_only(spark):
+            return pa.concat_tables([each.rows(allowed).toArrow() for each in together])
+    except spark_errors() as error:
+        if MANY not in told_by(error) or allowed == most:
+            raise
+        return None
+
+
+def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
+    """What the ledger has of these rows, or more."""
+    files = _ledger_files(reader.data, queries)
+    keys = rows.select(ANSWER.names)
+    if not files or sum(file.rows or 0 for file in files) <= reader.bounds.filtered:
+        return read_data_files(files, ANSWER)
+    if reader.look_ups is not None:
+        every = delta_snapshot(reader.data / layout.LEDGER, check_files=False).files
+        found = reader.look_ups.answers(every, keys)
+        if found is not None:
+            return found
+    known = _known(reader.spark, reader.data, queries)
+    if known is None:
+        return ANSWER.empty_table()
+    from pyspark.sql import functions as F
+
+    with scanning(reader.spark):
+        given = F.broadcast(reader.spark.createDataFrame(keys))
+        return known.join(given, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
+
+
+def _by_spark(
+    reader: Reader, found: Sequence[Candidates], most: int | None, known_to: Sequence[int], *, apart: bool
+) -> NewAnswers:
+    from pyspark.sql import functions as F
+
+    parts = [each.rows(most) for each in found]
+    if apart:
+        for part in parts:
+            reader.keep(part).count()
+    rows = _fresh(reader, union(reader.spark, parts), known_to)
+    first, last = F.unix_micros(F.min("first_at")).alias("first"), F.unix_micros(F.max("first_at")).alias("last")
+    counted = rows.groupBy("query_id").agg(F.count("*").alias("rows"), first, last).collect()
+    added = {row["query_id"]: Added(row["rows"], row["last"]) for row in counted}
+    return NewAnswers(reader.spark, rows, added, {row["query_id"]: row["first"] for row in counted})
+
+
+def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame | pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows.filter(pc.invert(pc.is_in(rows.column("query_id"), value_set=pa.array(queries, pa.int64()))))
+    return rows.where(~rows["query_id"].isin(list(queries)))
+
+
+def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFrame:
+    """Each candidate row once, with its first instant, less what the ledger has; held in memory."""
+    from pyspark.sql import functions as F
+
+    once = found.groupBy("query_id", "row_hash").agg(
+        F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
+    )
+    once = reader.keep(once)
+    known = _known(reader.spark, reader.data, known_to)
+    if known is None:
+        return once
+    with scanning(reader.spark):
+        # The candidates are few and the ledger is long: it is reduced to what they name before it is subtracted.
+        keys = once.select("query_id", "row_hash")
+        met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
+    return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
+
+
+def _ledger_files(data: Location, queries: Sequence[int]) -> list[DataFile]:
+    """The files of the ledger that may have answers of these queries."""
+    ledger = data / layout.LEDGER
+    if not queries or not has_commits(ledger):
+        return []
+    low, high = min(queries), max(queries)
+    return [
+        file
+        for file in delta_snapshot(ledger, check_files=False).files
+        if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
+    ]
+
+
+def _known(spark: SparkSession, data: Location, queries: Sequence[int]) -> DataFrame | None:
+    """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
+    from pyspark.sql import functions as F
+
+    files = [file.location.spark for file in _ledger_files(data, queries)]
+    if not files:
+        return None
+    stored = spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*files)
+    return stored.where(F.col("query_id").between(min(queries), max(queries)))
+
+
+def _numbered(spark: SparkSession, rows: DataFrame, before: Mapping[int, int], tick_id: int) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    # Arrow, not a list of rows: those would be sent through a Python process of Spark's.
+    base = spark.createDataFrame(pa.table({"query_id": list(before), "before": list(before.values())}))
+    order = Window.partitionBy("query_id").orderBy("first_at", "row_hash")
+    return (
+        rows.join(F.broadcast(base), "query_id")
+        .withColumn("ordinal", F.row_number().over(order) + F.col("before"))
+        .withColumn("tick", F.lit(tick_id).cast("bigint"))
+        .select("query_id", "ordinal", "first_at", "tick", "row_hash", "row")
+    )

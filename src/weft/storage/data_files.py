@@ -1,0 +1,54 @@
+"""Data files read on the driver: some columns of some rows, as Arrow, without a job of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from weft.errors import StorageError
+from weft.storage.columns import conformed
+from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+_BATCH_ROWS: Final = 65_536
+
+
+def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
+    """The rows of the files for which ``condition`` holds (None: all), with exactly the columns of ``schema``.
+
+    A column that a file does not have, since it was added later, is NULL.  Raises StorageError for a file that is
+    missing, damaged or cannot be read.
+    """
+    import pyarrow as pa
+
+    found = [batch for file in files for batch in file_batches(file, schema, condition) if batch.num_rows]
+    return pa.Table.from_batches(found, schema)
+
+
+def file_batches(file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+    """The same of one file, a batch at a time."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    check_data_file(file)
+    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    try:
+        stored = ds.dataset(file.location.uri, format=form)
+        there = set(stored.schema.names)
+        wanted = [name for name in schema.names if name in there]
+        # Row groups are skipped by their statistics where the file's kinds are those of the condition.
+        plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
+        scanner = stored.scanner(
+            columns=wanted, filter=condition if plain else None, batch_size=_BATCH_ROWS, use_threads=False
+        )
+        for batch in scanner.to_batches():
+            table = conformed(pa.Table.from_batches([batch]), schema)
+            yield from (table if condition is None else table.filter(condition)).to_batches()
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(
+            f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT
+        ) from error

@@ -78,12 +78,15 @@ class Candidates:
     branches: tuple[tuple[DataFrame, int], ...]
     small: bool
 
-    def rows(self, most: int | None) -> DataFrame:
-        """All of them, where a query may have ``most`` (None: any number).
+    def rows(self, most: int | None, *, in_all: int | None = None) -> DataFrame:
+        """All of them, where a query may have ``most``, and all queries of a branch ``in_all`` (None: any number).
 
-        A task that gives many more than its queries may have fails, and says so (``MANY``), before it fills the disk.
+        A task that gives many more than that fails, and says so (``MANY``), before it fills the disk.
         """
-        parts = [rows if most is None else guarded(rows, most * queries) for rows, queries in self.branches]
+        parts = []
+        for rows, queries in self.branches:
+            bounds = [each for each in (None if most is None else most * queries, in_all) if each is not None]
+            parts.append(guarded(rows, min(bounds)) if bounds else rows)
         return union(self.spark, parts)
 
 

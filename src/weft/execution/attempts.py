@@ -75,8 +75,8 @@ class Attempts:
 
     session: Callable[[], SparkSession]
     data: Location
-    look_ups: LookUps
     limits: Limits = field(default_factory=limits)
+    look_ups: LookUps | None = None
     _reader: Reader | None = field(default=None, init=False)
     _small: bool = field(default=False, init=False)
 

@@ -30,8 +30,8 @@ from weft.storage.ledger import Added
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLLECTED: Final = 1_000
-"""Rows that a task may give to the driver for each query, times ``guarded``'s own allowance."""
+_COLLECTED: Final = 5_000
+"""Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,16 @@ def new_answers(
 
 def _collected(spark: SparkSession, found: Sequence[Candidates], most: int | None, *, apart: bool) -> pa.Table | None:
     """The rows of all branches in the driver's memory; None where they are too many for it."""
-    allowed = _COLLECTED if most is None else min(most, _COLLECTED)
-    parts = [replace(each, branches=(branch,)) for each in found for branch in each.branches] if apart else found
     everything = [branch for each in found for branch in each.branches]
-    together = parts if apart else [Candidates(spark, tuple(everything), small=True)]
+    sets = [(branch,) for branch in everything] if apart else [tuple(everything)]
     try:
         with rows_only(spark):
-            return pa.concat_tables([each.rows(allowed).toArrow() for each in together])
+            parts = [Candidates(spark, each, small=True).rows(most, in_all=_COLLECTED) for each in sets]
+            return pa.concat_tables([part.toArrow() for part in parts or [union(spark, [])]])
     except spark_errors() as error:
-        if MANY not in told_by(error) or allowed == most:
+        if MANY not in told_by(error):
             raise
-        return None
+        return None  # Spark itself says whether they are too many for a query
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:

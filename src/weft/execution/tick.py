@@ -176,7 +176,7 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    attempts = Attempts(session, writer.data, look_ups) if session is not None else None
+    attempts = Attempts(session, writer.data, look_ups=look_ups) if session is not None else None
     run = _Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     try:
         # Where nothing is computed no plan is needed, and none is found unfit.

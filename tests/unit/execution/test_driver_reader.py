@@ -1,0 +1,126 @@
+"""What the driver reads of a table: the same rows as a plain reading of them, or none where they are not few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.algebra.schema import BIGINT, DOUBLE, STRING, TIMESTAMP, Column, TableSchema
+from weft.catalog.records import TableRecord
+from weft.execution.driver_reader import Bounds, DriverReader, LocalRows
+from weft.execution.look_ups import LookUps
+from weft.execution.windows import Slice
+from weft.location import Location
+from weft.storage.columns import stored_schema
+from weft.storage.commit import append_rows, require_table
+from weft.storage.delta_log import delta_snapshot
+
+SCHEMA = TableSchema(
+    7,
+    "t",
+    (Column(1, "K", BIGINT), Column(2, "x", STRING), Column(3, "d", DOUBLE), Column(4, "ts", TIMESTAMP)),
+)
+Row = tuple[Any, ...]
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(0, 4)),
+        st.one_of(st.none(), st.sampled_from("ab")),
+        st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("inf")])),
+        st.integers(-3_000, 9_000),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+class Table:
+    """A Delta table with the rows in several files, and how the driver reads it."""
+
+    def __init__(self, folder: Path, parts: list[list[Row]], bounds: Bounds) -> None:
+        schema = stored_schema(SCHEMA)
+        place = Location.of(folder / "t")
+        require_table(place, schema, {})
+        for number, rows in enumerate(parts, 1):
+            columns = [pa.array(list(values)) for values in zip(*rows, strict=True)]
+            given = [c.cast(field.type) for c, field in zip(columns, schema, strict=True)]
+            append_rows(place, pa.table(given, schema.names), "test", number)
+        self.rows = [row for part in parts for row in part]
+        record = TableRecord(**_record(len(self.rows)))
+        files = delta_snapshot(place).files
+        look_ups = LookUps(folder / "arrangements")
+        self.reader = DriverReader({"t": record}, lambda _: files, bounds, look_ups)
+
+
+def _record(rows: int) -> dict[str, Any]:
+    known: dict[str, Any] = {"schema": SCHEMA, "table_id": 7, "path": "t", "rows": rows, "version": 1}
+    return {name: known.get(name) for name in TableRecord.__dataclass_fields__}
+
+
+def read(found: LocalRows | None) -> list[Row]:
+    assert found is not None
+    columns = [found.column(name) for name in ("k", "X", "d", "ts")]
+    columns[3] = columns[3].cast(pa.int64())
+    return sorted(zip(*(column.to_pylist() for column in columns), strict=True), key=repr)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ROWS, max_size=3), st.integers(-4_000, 9_000), st.integers(0, 3_000), st.booleans())
+def test_news_are_the_rows_in_any_slice(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[Row]], low: int, length: int, open_: bool
+) -> None:
+    table = Table(tmp_path_factory.mktemp("t"), parts, Bounds())
+    slices = [Slice("ts", None if open_ else low, low + length), Slice("ts", 8_000, 8_500)]
+    inside = [row for row in table.rows if (open_ or low <= row[3]) and row[3] < low + length]
+    inside += [row for row in table.rows if 8_000 <= row[3] < 8_500 and row not in inside]
+    assert {repr(row) for row in read(table.reader.news("t", slices, ["k", "x", "d"]))} == set(map(repr, inside))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(ROWS, max_size=3),
+    st.lists(st.one_of(st.none(), st.integers(0, 4)), max_size=3),
+    st.lists(st.sampled_from([0.0, -0.0, 1.5, 2.5]), max_size=2),
+    st.booleans(),
+)
+def test_look_ups_find_each_row_with_one_of_the_keys(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[list[Row]],
+    keys: list[int | None],
+    numbers: list[float],
+    arranged: bool,
+) -> None:
+    table = Table(tmp_path_factory.mktemp("t"), parts, Bounds(filtered=-1 if arranged else 100))
+    wanted = {
+        "k": [pa.chunked_array([pa.array(keys, pa.int64())]), pa.chunked_array([], pa.int64())],
+        "d": [pa.chunked_array([pa.array(numbers, pa.float64())])],
+    }
+    found = read(table.reader.lookup("t", wanted, ["x"]))
+    asked = {key for key in keys if key is not None}
+    expected = [row for row in table.rows if row[0] in asked or (row[2] is not None and row[2] in numbers)]
+    assert {repr(row) for row in expected} <= set(map(repr, found)) <= set(map(repr, table.rows))
+    if not numbers:
+        assert {repr(row) for row in found if row[2] is None} == {repr(row) for row in expected if row[2] is None}
+
+
+def test_what_is_not_few_is_left_to_spark(tmp_path: Path) -> None:
+    ms = 1_000  # as fine as the log's statistics are
+    rows = [(n % 5, "a", 1.0, n * ms) for n in range(60)]
+    table = Table(tmp_path, [rows[:30], rows[30:]], Bounds(whole=59, news=20, scanned=40, keys=2))
+    reader = table.reader
+    assert reader.whole("t", ["k"]) is None
+    assert reader.news("t", [Slice("ts", 0, 20 * ms)], ["k"]) is not None
+    assert reader.news("t", [Slice("ts", 0, 21 * ms)], ["k"]) is None  # 21 rows
+    assert reader.news("t", [Slice("ts", 25 * ms, 35 * ms)], ["k"]) is None  # two files, 60 rows
+    three = {"k": [pa.chunked_array([pa.array([1, 2, 3])])]}
+    assert reader.lookup("t", three, []) is None
+    assert len(read_keys(reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2])])]}, []))) == 24
+
+
+def read_keys(found: LocalRows | None) -> list[int]:
+    assert found is not None
+    return list(found.column("k").to_pylist())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 CANARY = "canary-5e1f0b6c"
 """What must never come back from a hostile text: the content of a file, and of WEFT_CANARY in Spark's environment."""
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# How long an example takes says nothing: the machine may be busy.
+settings.register_profile("weft", deadline=None)
+settings.load_profile("weft")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -44,6 +44,11 @@ class Configuration(BaseSettings):
         validation_alias="WEFT_SPARK_MEMORY",
         pattern=r"^[1-9][0-9]*[kKmMgGtT]$",
         description="the memory of Spark's JVM, a number and its unit: 512m, 2g",
+    )
+    class_archive: Literal["auto", "off"] = Field(
+        default="auto",
+        validation_alias="WEFT_CLASS_ARCHIVE",
+        description="whether a class-data archive is used, and made by itself: auto or off",
     )
     query_seconds: float = Field(
         default=600.0,

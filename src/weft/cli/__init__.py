@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Final, NoReturn
+
+_LASTING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
+"""Commands whose JVM lives long enough for Java's optimizing compiler to pay for itself."""
 
 
 def main() -> NoReturn:
@@ -15,10 +18,21 @@ def main() -> NoReturn:
     arguments = sys.argv[1:]
     code = _through_door(arguments)
     if code is None:
-        from weft.cli.app import run
-
-        code = run(arguments)
+        code = _here(arguments)
     sys.exit(code)
+
+
+def _here(arguments: list[str]) -> int:
+    from weft.cli.app import run
+    from weft.runtime.class_archive import make_in_background
+    from weft.runtime.launch import expect_short_life
+
+    if _LASTING.isdisjoint(arguments[:1]):
+        expect_short_life()
+    code = run(arguments)
+    if code == 0:
+        make_in_background()
+    return code
 
 
 def _through_door(arguments: list[str]) -> int | None:

@@ -1,4 +1,4 @@
-"""init, doctor."""
+"""init, prepare, doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, home_folder
-from weft.cli.printing import say, say_json, screen
+from weft.cli.printing import say, say_json, screen, working
 
 
 class ClockName(str, Enum):
@@ -21,6 +21,7 @@ class ClockName(str, Enum):
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft init --clock replay --home history"))(init)
+    app.command(epilog=example("weft prepare"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
 
 
@@ -44,6 +45,27 @@ def init(
             say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})
         else:
             say(f"{folder} is a home with the {record.clock} clock.")
+
+
+def prepare(json: JsonOption = False) -> None:
+    """Make what commands start Spark from, once after an install: Delta's jars, and an archive of Java's classes."""
+    from weft.demo.rehearsal import rehearse
+    from weft.runtime.archiving import make_archive, wanted_archive
+
+    with working("making the class-data archive (a minute or two; commands work meanwhile)"):
+        outcome = make_archive(rehearse)
+    archive = wanted_archive()
+    file = None if archive is None else str(archive.file)
+    if json:
+        say_json({"outcome": outcome, "archive": file})
+        return
+    told = {
+        "made": f"Made {file}.",
+        "there": f"{file} is there already.",
+        "elsewhere": "Another process is making it.",
+        "cluster": "Spark runs on a cluster here: there is nothing to make.",
+    }
+    say(told[outcome])
 
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from weft.catalog import open_catalog
-from weft.configuration import misspelt
+from weft.configuration import configuration, misspelt
 from weft.errors import WeftError
+from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
@@ -43,6 +44,7 @@ def examine(home: Path | None, at: int) -> Iterator[Check]:
     yield _guarded("java", _java)
     yield _guarded("spark and delta", _pair)
     yield _guarded("jars", _jars)
+    yield _guarded("class archive", _class_archive)
     if home is not None:
         yield from _home(home, at)
 
@@ -83,6 +85,19 @@ def _jars() -> str:
     if jars:
         return f"{len(jars)} in {jar_folder()}"
     return f"not there yet; the first start of Spark fetches them into {jar_folder()}"
+
+
+def _class_archive() -> str:
+    if configuration().class_archive == "off":
+        return "not used: WEFT_CLASS_ARCHIVE is off"
+    archive = wanted_archive()
+    if archive is None:
+        return "none: it goes with Delta's jars and a Spark on this machine"
+    if archive.there():
+        return f"{archive.file.stat().st_size / 1e6:.0f} MB, {archive.file}"
+    if archive.failure.exists():
+        return f"could not be made, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
+    return "not there yet; `weft prepare` makes it, or a process of its own after a first command with Spark"
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:

@@ -169,12 +169,16 @@ def _ivy_module() -> str:
     )
 
 
-def _ivy_jar() -> Path:
+def spark_folder() -> Path:
+    """Where pyspark is installed, which is a whole Spark; nothing of it is imported.  check_pair() comes before."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
-    for folder in folders:
-        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
-            return jar
+    return Path(folders[0]) if folders else Path()
+
+
+def _ivy_jar() -> Path:
+    for jar in sorted((spark_folder() / "jars").glob("ivy-*.jar")):
+        return jar
     raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
 
 

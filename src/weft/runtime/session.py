@@ -25,6 +25,7 @@ from weft.configuration import configuration
 from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.runtime.jars import check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
+from weft.runtime.launch import CONF_FOLDER, start_jvm
 from weft.runtime.settings import local_master, settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
 """Bytes: a longer ``spark.log`` is set aside as ``spark.log.1`` at the next start."""
+
+_PATIENCE_SECONDS: Final = 10.0
+"""A JVM that was asked to end is given this long, and as long again once it was told to."""
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -118,13 +122,19 @@ def running_jvm() -> Jvm:
     return Jvm(_running.session, _running.log, _running.gateway.proc)
 
 
-def stop_session() -> None:
-    """Stops the sessions and waits for its JVM to end; does nothing where there is none."""
+def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
+    """Stops the sessions and waits for its JVM to end, each time ``patience`` seconds before it is made to.
+
+    Its exit code; None, and nothing is done, where there is none.
+    """
     global _running
     with _starting:
-        if _running is not None:
-            _discard(_running)
-            _running = None
+        if _running is None:
+            return None
+        _discard(_running, patience)
+        code: int | None = _running.gateway.proc.returncode
+        _running = None
+        return code
 
 
 def log_path(home: Path | None) -> Path:
@@ -140,18 +150,15 @@ def _start(home: Path | None, master: str) -> _Running:
     _log_python_to(log)
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False)
-    for name, value in settings(master, jars).items():
-        conf.set(name, value)
+    wanted = settings(master, jars)
     gateway = None
     try:
         with _launch_environment(java.home), log.open("ab") as sink:
-            streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
-            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+            gateway = start_jvm(java, jars, wanted, sink)
             with _interrupts_kept():
+                conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
     except (PySparkException, OSError, _jvm_error()) as problem:
@@ -182,7 +189,7 @@ def _launch_environment(java_home: Path) -> Iterator[None]:
         if name.startswith(_FOREIGN_PREFIXES):
             del os.environ[name]
     os.environ["JAVA_HOME"] = str(java_home)
-    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark_conf"))
+    os.environ["SPARK_CONF_DIR"] = str(CONF_FOLDER)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
         yield
@@ -257,17 +264,17 @@ def _alive(running: _Running) -> bool:
     return running.gateway.proc.poll() is None
 
 
-def _discard(running: _Running) -> None:
+def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
     from pyspark.sql import SparkSession
 
     if _alive(running):
         with suppress(_jvm_error(), OSError):  # a JVM that dies meanwhile is stopped, too
             running.session.stop()
     SparkSession._instantiatedSession = None
-    _close(running.gateway)
+    _close(running.gateway, patience)
 
 
-def _close(gateway: Any) -> None:
+def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
     """Ends the JVM behind a gateway and makes pyspark forget it, so that a later start launches a new one."""
     from pyspark import SparkContext
 
@@ -283,7 +290,7 @@ def _close(gateway: Any) -> None:
     for end in (lambda: None, gateway.proc.terminate, gateway.proc.kill):
         end()
         with suppress(TimeoutExpired):
-            gateway.proc.wait(timeout=10)
+            gateway.proc.wait(timeout=patience)
             return
 
 

@@ -46,7 +46,8 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
     return {
         "spark.app.name": "weft",
         "spark.master": master,
-        "spark.jars": ",".join(str(jar) for jar in jars),
+        # Where Spark is one process they are on its class path (runtime/launch.py).
+        **({} if in_one_process(master) else {"spark.jars": ",".join(str(jar) for jar in jars)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Names on this machine need not resolve, and nobody else is to reach the driver.
@@ -76,6 +77,15 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
     }
+
+
+def in_one_process(master: str) -> bool:
+    """Whether Spark runs in one process with this master URL: the driver computes, on cores of this machine.
+
+    >>> in_one_process("local[2]"), in_one_process("local-cluster[2,1,1024]"), in_one_process("spark://host:7077")
+    (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
 
 
 def _local(master: str) -> bool:

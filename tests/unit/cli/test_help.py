@@ -22,7 +22,7 @@ COMMANDS = sorted(_commands(typer.main.get_command(app)))
 
 def test_the_commands_of_the_main_job_are_there() -> None:
     wanted = (
-        "init tables describe try shell explain install tick run results queries show pause resume remove demo doctor"
+        "init tables describe try shell explain install tick run results queries show pause resume remove demo doctor prepare"
     )
     assert {(name,) for name in wanted.split()} <= set(COMMANDS)
     assert {("ingest", "mail"), ("ingest", "file"), ("quarantine", "list"), ("quarantine", "retry")} <= set(COMMANDS)

@@ -1,0 +1,135 @@
+"""Making the class-data archive: a JVM does what commands do, and writes the classes it has loaded as it ends.
+
+One process makes it at a time.  It is written under a name of its own and renamed when Java has ended well: what was
+killed on the way leaves a draft, which nobody reads and the next making removes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from weft.configuration import configuration
+from weft.errors import ExecutionError
+from weft.runtime.class_archive import ClassArchive, class_archive, recording
+from weft.runtime.jars import find_jars, present_jars
+from weft.runtime.java import Java, find_java
+from weft.runtime.launch import class_path, jvm_options
+from weft.runtime.session import stop_session
+from weft.runtime.settings import in_one_process, local_master, settings
+
+_PATIENCE_SECONDS: Final = 600.0
+"""How long Java may take to write an archive: 15 to 30 seconds where it has a core to itself."""
+_UNUSED_SECONDS: Final = 30 * 86_400
+
+Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
+"""Made now; there already; being made by another process; not needed, as Spark runs on a cluster."""
+
+
+def wanted_archive() -> ClassArchive | None:
+    """The archive for commands as they would start Spark now; None on a cluster, or before Delta's jars are there.
+
+    Raises ExecutionError where there is no Java.
+    """
+    jars, master = present_jars(), configuration().spark_master or local_master()
+    if not jars or not in_one_process(master):
+        return None
+    return class_archive(find_java(), class_path(jars), jvm_options(settings(master, jars)))
+
+
+def make_archive(rehearse: Callable[[], None]) -> Outcome:
+    """Makes the archive, of the classes that ``rehearse`` has loaded: it does what commands do, in one session.
+
+    Raises ExecutionError where it could not be made; why is remembered beside the archive's name.
+    """
+    java = find_java()
+    find_jars(java)
+    archive = wanted_archive()
+    if archive is None:
+        return "cluster"
+    archive.file.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(archive.file.parent / "lock") as alone:
+        if not alone:
+            return "elsewhere"
+        if archive.there():
+            return "there"
+        _clear(archive.file.parent)
+        try:
+            _make(java, archive, rehearse)
+        except (ExecutionError, OSError, subprocess.SubprocessError) as problem:
+            archive.failure.write_text(f"{problem}\n")
+            raise
+        return "made"
+
+
+def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> None:
+    if archive.own_base is not None:
+        _make_base(java, archive.own_base)
+    stop_session()
+    try:
+        with recording():
+            rehearse()
+        code = stop_session(patience=_PATIENCE_SECONDS)
+        if code != 0 or not archive.draft.exists():
+            raise ExecutionError(
+                f"Java {java.release} wrote no class-data archive (exit code {code})",
+                where=str(archive.file.parent),
+                hint="Look whether the disk is full. Weft works without it, only its commands start more slowly.",
+            )
+        _put(archive.draft, archive.file)
+        archive.draft.write_text(archive.sizes())
+        _put(archive.draft, archive.manifest)
+    finally:
+        stop_session()
+        archive.draft.unlink(missing_ok=True)
+
+
+def _make_base(java: Java, base: Path) -> None:
+    """The archive of Java's own classes, for a Java that comes without one."""
+    draft = base.with_suffix(f".{os.getpid()}.draft")
+    try:
+        subprocess.run(
+            [str(java.executable), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"],
+            capture_output=True,
+            timeout=_PATIENCE_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
+        _put(draft, base)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _put(draft: Path, place: Path) -> None:
+    """Renames a file that is whole, on the disk too: a name must not outlive what is in it."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(place)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[bool]:
+    """Whether nobody else is in such a block."""
+    with place.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a killed process left, why it failed before, and archives that nobody has used for a month."""
+    files = list(folder.iterdir())
+    used = {file.name.split(".")[0]: file.stat().st_mtime for file in files if file.suffix == ".jsa"}
+    newest = max(used.values(), default=0.0)
+    unused = {name for name, at in used.items() if newest - at > _UNUSED_SECONDS}
+    for file in files:
+        if file.suffix in (".draft", ".failed") or file.name.split(".")[0] in unused:
+            file.unlink(missing_ok=True)

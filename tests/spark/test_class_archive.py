@@ -1,0 +1,157 @@
+"""The class-data archive with a real Java: made by one process, used by the next, never half made, never in the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from weft.runtime.archiving import wanted_archive
+from weft.runtime.class_archive import ClassArchive, archive_options
+from weft.runtime.jars import present_jars
+from weft.runtime.java import find_java
+from weft.runtime.launch import class_path
+
+MAKE = """
+import sys
+from pathlib import Path
+from weft.runtime.archiving import make_archive
+from weft.runtime.launch import expect_short_life
+from weft.runtime.session import running_jvm, spark_session
+expect_short_life()
+def rehearse():
+    spark_session(Path(sys.argv[1]))
+    print(running_jvm().process.pid, flush=True)
+print(make_archive(rehearse))
+"""
+USE = """
+import sys
+from pathlib import Path
+from weft.runtime.session import spark_session, stop_session
+print(spark_session(Path(sys.argv[1])).range(3).count())
+stop_session()
+"""
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache folder of one's own, set in the environment; a small memory is enough."""
+    folder = tmp_path_factory.mktemp("archive")
+    shutil.copytree(present_jars()[0].parent, folder / "jars")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(folder / "cache"))
+        patch.setenv("WEFT_JARS", str(folder / "jars"))
+        patch.setenv("WEFT_SPARK_MEMORY", "512m")
+        patch.delenv("WEFT_CLASS_ARCHIVE", raising=False)
+        yield folder
+
+
+def _python(script: str, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, str(folder / "home")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _archive() -> ClassArchive:
+    archive = wanted_archive()
+    assert archive is not None
+    return archive
+
+
+def _killed_while_writing(maker: subprocess.Popen[str], folder: Path) -> None:
+    """Kills a maker and its JVM as soon as the JVM writes."""
+    assert maker.stdout is not None
+    jvm = int(maker.stdout.readline())
+    until = time.monotonic() + 120
+    while not list(folder.glob("*.draft")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    for process in (jvm, maker.pid):
+        os.killpg(process, signal.SIGKILL)
+    maker.communicate()
+
+
+@pytest.fixture(scope="module")
+def made(environ: Path) -> ClassArchive:
+    """Made by a third process: the first was killed on the way, the second found the first at it."""
+    archive = _archive()
+    first = _python(MAKE, environ)
+    while not (archive.file.parent / "lock").exists() and first.poll() is None:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    second = _python(MAKE, environ)
+    assert second.communicate(timeout=60)[0].split() == ["elsewhere"]
+    _killed_while_writing(first, archive.file.parent)
+    assert not archive.there()
+    assert list(archive.file.parent.glob("*.draft"))
+    third = _python(MAKE, environ)
+    assert third.communicate(timeout=200)[0].split()[1:] == ["made"]
+    assert {file.suffix for file in archive.file.parent.iterdir()} == {".jsa", ".manifest", ""}
+    return archive
+
+
+def test_the_next_jvm_takes_its_classes_from_it(made: ClassArchive, environ: Path) -> None:
+    log = environ / "classes.log"
+    os.environ["JDK_JAVA_OPTIONS"] = f"-Xlog:class+load:file={log}"
+    try:
+        told = _python(USE, environ).communicate(timeout=120)[0]
+    finally:
+        del os.environ["JDK_JAVA_OPTIONS"]
+    assert told.split() == ["3"]
+    loaded = log.read_text().splitlines()
+    session = next(line for line in loaded if " org.apache.spark.SparkContext source" in line)
+    assert "shared objects file" in session
+    assert sum("shared objects file" in line for line in loaded) > 5_000
+
+
+def _from_archive(told: Path, options: Sequence[str]) -> bool:
+    """Whether a JVM with these options takes Spark's classes from an archive; it ends well at once, with its input."""
+    path = os.pathsep.join(map(str, class_path(present_jars())))
+    main = "org.apache.spark.api.python.PythonGatewayServer"
+    done = subprocess.run(
+        [str(find_java().executable), *options, "-Xlog:class+load", "-cp", path, main],
+        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return any(f" {main} source: shared objects file" in line for line in done.stdout.splitlines())
+
+
+def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_path: Path) -> None:
+    options = archive_options(made)
+    told = tmp_path / "connection"
+    assert _from_archive(told, options)
+    whole = made.file.read_bytes()
+    middle = len(whole) // 2
+    for name, damaged in {
+        "changed": whole[:middle] + bytes(4096) + whole[middle + 4096 :],
+        "empty": b"",
+        "text": b"no archive\n",
+    }.items():
+        other = tmp_path / name
+        other.write_bytes(damaged)
+        assert not _from_archive(told, [each.replace(str(made.file), str(other)) for each in options]), name
+    made.file.chmod(0o600)
+    os.truncate(made.file, middle)
+    assert archive_options(made) == ()
+    made.file.write_bytes(whole)
+    assert archive_options(made) == options
+    jar = present_jars()[0]
+    before = jar.stat().st_mtime_ns
+    os.utime(jar, ns=(before - 10**12, before - 10**12))
+    try:
+        assert _archive().file != made.file
+        assert archive_options(_archive()) == ()
+        assert not _from_archive(told, options)
+    finally:
+        os.utime(jar, ns=(before, before))

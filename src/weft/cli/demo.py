@@ -18,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft demo"))(demo)
     bench = typer.Typer(no_args_is_help=True, help="Measurements.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
+    bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -83,3 +84,16 @@ def tapestry(
     from weft.bench.tapestry import compare
 
     compare(messages or [380_000], ticks, warm, folder, out, printing.say)
+
+
+def commands(
+    rounds: Annotated[int, typer.Option(min=1, help="How often each command is run in each way.")] = 5,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the home is made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure what commands take over the demo's home, each in a process of its own, without and with the archive."""
+    from weft.bench.commands import compare
+
+    compare(rounds, folder, out, printing.say)

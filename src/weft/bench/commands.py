@@ -1,0 +1,156 @@
+"""``weft bench commands``: what typed commands take, each in a process of its own, over the demo's home.
+
+    weft bench commands --rounds 5
+
+A command is run over a fresh copy of one home, now without and now with the class-data archive, in turn, and medians
+are reported: its wall time, and the processor time of all that it starts, Java and what outlives it included.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from weft.api.home import Weft
+from weft.demo.netnews import BEGIN
+from weft.demo.play import QUERIES, WEEKS, weeks, write_week
+from weft.demo.rehearsal import rehearse
+from weft.errors import ExecutionError, Refused
+from weft.runtime.archiving import make_archive
+from weft.runtime.session import stop_session
+
+_SUBREAPER: Final = 36
+"""PR_SET_CHILD_SUBREAPER of Linux: processes that lose their parent become this one's, and can be waited for."""
+
+WAYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "cold": {"WEFT_CLASS_ARCHIVE": "off"},
+    "archive": {"WEFT_CLASS_ARCHIVE": "auto"},
+}
+"""How a command is run, by the name of its column: the variables of the environment that it gets."""
+
+_QUESTION: Final = (
+    "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
+)
+
+
+@dataclass
+class Measured:
+    """One command in one way: seconds of the wall's clock and of processors, in the order of the rounds."""
+
+    command: str
+    way: str
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
+def compare(rounds: int, folder: Path | None, out: Path | None, say: Callable[[str], None]) -> None:
+    """Measures each command in each way, says what it finds, and writes the figures to ``out`` as JSON.
+
+    Raises Refused where processes cannot be followed (elsewhere than on Linux) or there is no archive to compare with,
+    ExecutionError where a command fails.
+    """
+    if sys.platform != "linux":
+        raise Refused("weft bench commands counts the processor time of processes as Linux does")
+    if make_archive(rehearse) not in ("made", "there"):
+        raise Refused("there is no class-data archive to compare with", hint="`weft prepare` says why.")
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+        place = Path(text)
+        commands = prepare(place)
+        found = {(name, way): Measured(name, way) for name in commands for way in WAYS}
+        for number in range(rounds):
+            for (name, way), each in found.items():
+                _measure(commands[name], place, WAYS[way], each)
+                say(f"  {number + 1}: {name}, {way}: {each.wall[-1]:.2f} s, processors {each.processor[-1]:.2f} s")
+    say(report(list(found.values())))
+    if out is not None:
+        out.write_text(json.dumps([asdict(each) for each in found.values()], indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
+
+
+def prepare(place: Path) -> dict[str, list[str]]:
+    """Makes the demo's home but for its last week, in ``place/made``, and what the commands need; the commands."""
+    numbers: dict[str, int] = {}
+    last = WEEKS - 1
+    with Weft.open(place / "made", clock="replay") as weft:
+        for number, articles in enumerate(weeks()):
+            week = write_week(place / "news", number, articles, numbers)
+            if number < last:
+                weft.ingest_mail([week], ts_from="date")
+        for name, user, sql, _ in QUERIES:
+            weft.install(name, sql, user=user)
+        weft.tick(now=BEGIN + timedelta(days=7 * last))
+    stop_session()
+    return {
+        "try": ["try", _QUESTION],
+        "ingest": ["ingest", "mail", str(place / "news" / f"week-{WEEKS}"), "--ts-from", "date"],
+        "tick": ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS):%Y-%m-%d}"],
+        "install": ["install", "discussed-too", _QUESTION],
+    }
+
+
+def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], found: Measured) -> None:
+    home = place / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(place / "made", home)
+    wall, processor = run(command, {**os.environ, **environ, "WEFT_HOME": str(home)})
+    found.wall.append(wall)
+    found.processor.append(processor)
+
+
+def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
+    """Runs a weft command to the end of all that it starts: (seconds until it ended, processor seconds of all).
+
+    Raises ExecutionError where it fails.
+    """
+    before = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environ,
+    )
+    wall = processor = 0.0
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:  # none is left
+            break
+        processor += usage.ru_utime + usage.ru_stime
+        if pid == process.pid:
+            wall = time.perf_counter() - before
+            process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise ExecutionError(
+            f"weft {command[0]} ended with exit code {process.returncode}", hint="Type it, to see what it says."
+        )
+    return wall, processor
+
+
+def report(found: Sequence[Measured]) -> str:
+    """A small table: a row a command, for each way the medians of wall and processor seconds.
+
+    >>> print(report([Measured("try", "cold", [2.0, 9.0, 4.0], [5.0, 6.0, 7.0])]))
+    seconds     cold: wall  processors
+    try               4.00        6.00
+    """
+    ways = list(dict.fromkeys(each.way for each in found))
+    lines = ["seconds " + "".join(f"{way + ': wall':>14}{'processors':>12}" for way in ways)]
+    for name in dict.fromkeys(each.command for each in found):
+        cells = [each for way in ways for each in found if (each.command, each.way) == (name, way)]
+        figures = (f"{statistics.median(each.wall):14.2f}{statistics.median(each.processor):12.2f}" for each in cells)
+        lines.append(f"{name:8}" + "".join(figures))
+    return "\n".join(lines)

@@ -22,6 +22,11 @@ class Wish:
         self.uttered = False
         self._ends: list[Callable[[], None]] = []
 
+    @property
+    def ends_something(self) -> bool:
+        """Whether it was uttered, and ended what the command was waiting for."""
+        return self.uttered and bool(self._ends)
+
     def utter(self) -> None:
         """Asks the command to stop, and ends what it waits for, where that can be ended."""
         self.uttered = True

@@ -49,7 +49,7 @@ def home_folder(home: Path | None) -> Path:
         folder = Path(Location.of(folder).path)
     folder = terminal.path(folder)
     Location.of(folder)
-    if remote is not None and not os.path.samefile(remote.weft.home, folder):
+    if remote is not None and not (folder.exists() and os.path.samefile(remote.weft.home, folder)):
         raise terminal.Elsewhere
     remember(home=folder)
     return folder

@@ -1,20 +1,28 @@
-"""Cancelling what Spark computes for one command, while other commands go on."""
+"""Cancelling what Spark computes for one command, while other commands go on.
+
+Spark tells a task that its job was cancelled; a nested-loop join in generated code, a pattern that backtracks, do not
+look.  Such a task would hold a core for ever, so the JVM is ended with it, as beyond a limit (``watchdog``).
+"""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import ExecutionError
 from weft.interruption import Stopped, current_wish
-from weft.runtime.session import spark_errors
+from weft.runtime.session import Jvm, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers: Final = itertools.count(1)
+
+_LEAVE_SECONDS: Final = 3.0
+"""How long cancelled tasks may take to notice."""
 
 
 @contextmanager
@@ -46,3 +54,27 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
     finally:
         with suppress(*spark_errors()):
             context.removeJobTag(tag)
+
+
+def was_cancelled() -> bool:
+    """Whether what this thread computes was cancelled, so that its failure says nothing about the query."""
+    wish = current_wish()
+    return wish is not None and wish.ends_something
+
+
+def end_what_goes_on(jvm: Jvm) -> None:
+    """Ends the JVM if tasks of what was cancelled do not notice; not while it computes something else."""
+    until = time.monotonic() + _LEAVE_SECONDS
+    with suppress(*spark_errors()):
+        while jvm.lives() and _tasks(jvm):
+            if time.monotonic() > until:
+                if not jvm.session.sparkContext.statusTracker().getActiveStageIds():
+                    jvm.end()
+                return
+            time.sleep(0.1)
+
+
+def _tasks(jvm: Jvm) -> int:
+    """How many tasks run, those of jobs that are over among them."""
+    executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    return sum(each.numRunningTasks() for each in executors)

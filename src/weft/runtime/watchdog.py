@@ -15,7 +15,8 @@ from subprocess import TimeoutExpired
 from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
-from weft.interruption import stop_here
+from weft.interruption import Stopped, stop_here
+from weft.runtime.cancelling import end_what_goes_on, was_cancelled
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.settings import jvm_memory
 
@@ -100,6 +101,9 @@ def _limited(seconds: float) -> Iterator[None]:
             hint="Narrow it, or raise WEFT_QUERY_SECONDS.",
         ) from None
     if problem is not None:
+        if was_cancelled():
+            end_what_goes_on(jvm)
+            raise Stopped from None
         if _lives(jvm):
             raise problem
         raise _ended(jvm, written) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -91,33 +92,63 @@ def _through(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[
     return code, *capsys.readouterr()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tables",
-        "tables --json",
-        "describe orders",
-        "describe nothing",
-        "queries",
-        "show q",
-        "results q --json",
-        "explain SELECT-id-FROM-orders",
-        "explain SELECT-nix-FROM-orders",
-        "quarantine list",
-        "pause nobody",
-        "ingest file missing.csv --table t",
-    ],
+LINES = (
+    ["tables"],
+    ["tables", "--json"],
+    ["describe", "orders"],
+    ["describe", "nothing"],
+    ["queries"],
+    ["show", "q"],
+    ["results", "q"],
+    ["explain", "SELECT id FROM orders"],
+    ["explain", "SELECT nix FROM orders"],
+    ["quarantine", "list"],
+    ["pause", "nobody"],
+    ["ingest", "file", "missing.csv", "--table", "t"],
 )
-def test_a_command_says_the_same_with_and_without_a_server(
-    line: str, made: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [word.replace("-", " ") if word.startswith("SELECT") else word for word in line.split()]
-    capsys.readouterr()
-    expected = (run(arguments), *capsys.readouterr())
+
+
+def test_commands_say_the_same_with_and_without_a_server(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = []
+    for line in LINES:
+        capsys.readouterr()
+        expected.append((run(line), *capsys.readouterr()))
     with _serving(made):
-        code, out, err = _through(arguments, capsys)
-    assert (code, out, err.replace(f"{made.parent}/missing", "missing")) == expected
-    assert out or err or "results" in line
+        for line, wanted in zip(LINES, expected, strict=True):
+            code, out, err = _through(line, capsys)
+            assert (code, out, err.replace(f"{made.parent}/missing", "missing")) == wanted, line
+            assert out or err
+
+
+def test_a_terminal_is_drawn_for(made: Path) -> None:
+    with _serving(made):
+        near, far = pty.openpty()
+        client = _typed(
+            "queries", stdout=far, stderr=far, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "60"}
+        )
+        assert client.wait(20) == 0
+        os.close(far)
+        told = os.read(near, 10_000).decode()
+        os.close(near)
+    assert "\x1b[1m" in told, "headings are bold where somebody watches"
+
+
+def test_a_closed_stdin_and_a_folder_that_is_gone_hinder_nobody(made: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with _serving(made):
+        start = "import os, sys; os.rmdir(os.getcwd()); from weft.cli import main; main()"
+        for command in (
+            f"{sys.executable} -m weft tables --home {made} <&-",
+            f"{sys.executable} -c '{start}' tables --home {made}",
+        ):
+            gone.mkdir()
+            done = subprocess.run(
+                command, shell=True, cwd=gone, capture_output=True, text=True, timeout=30, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            assert "orders" in done.stdout
+            if gone.exists():
+                gone.rmdir()
 
 
 def test_what_does_not_go_through_is_left_to_this_process(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,14 +113,16 @@ def state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
 
 
 def _sent(arguments: Sequence[str], path: str, name: str) -> int | None:
-    key = os.urandom(8).hex()
-    request = {"key": key, **_typed(arguments)}
+    try:
+        request = {"key": os.urandom(8).hex(), **_typed(arguments)}
+    except FileNotFoundError:  # the folder in which it was typed is gone
+        return None
     try:
         code = _followed(path, request, name)
         if code == _STDIN:
-            code = _followed(path, {**request, "stdin": sys.stdin.read()}, name)
+            code = _followed(path, {**request, "stdin": sys.stdin.read() if sys.stdin else ""}, name)
         return None if code is None else int(code)
-    except UnicodeDecodeError as error:  # of stdin
+    except (OSError, UnicodeDecodeError) as error:  # of stdin
         return _told(error)
     except _Unprintable as error:
         return _told(error.reason)
@@ -181,8 +183,8 @@ def _typed(arguments: Sequence[str]) -> dict[str, Any]:
         "width": width,
         "height": height,
         "variables": {name: os.environ[name] for name in _TERMINAL_VARIABLES if name in os.environ},
-        "terminals": [stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)],
-        "encodings": [stream.encoding or "utf-8" for stream in (sys.stdout, sys.stderr)],
+        "terminals": [stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)],
+        "encodings": [getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdout, sys.stderr)],
         "stdin": None,
     }
 

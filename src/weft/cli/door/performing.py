@@ -90,6 +90,7 @@ class Command:
     outlet: Outlet
     line: Callable[[Sequence[str]], int]
     wish: Wish = field(default_factory=Wish)
+    _had_spark: bool = field(default=False, init=False)
 
     def tell(self, words: str) -> None:
         """Prints a word of the server's on its terminal, where that is still there."""
@@ -101,7 +102,9 @@ class Command:
 
     def _run(self) -> Mapping[str, object]:
         from weft.cli.troubles import INTERRUPTED, tell_unexpected
+        from weft.runtime.session import session_started
 
+        self._had_spark = session_started()
         arguments = [str(word) for word in self.typed["arguments"]]
         if not place.goes_through(arguments):
             return HERE
@@ -118,6 +121,13 @@ class Command:
                 return {"end": end.code if isinstance(end.code, int) else 1}
             except Exception as error:  # noqa: BLE001 - the server goes on, whatever becomes of a command
                 return {"end": tell_unexpected(error)}
+
+    @property
+    def lost_spark(self) -> bool:
+        """Whether Spark has ended since the command began, with what was cancelled."""
+        from weft.runtime.session import session_started
+
+        return self._had_spark and not session_started()
 
     def _terminal(self) -> terminal.Remote:
         typed = self.typed

@@ -33,7 +33,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from weft.cli.door import place
 from weft.cli.door.client import peer_user
 from weft.cli.door.performing import HERE, Command, Outlet
-from weft.errors import ExecutionError
+from weft.errors import ExecutionError, WeftError
 
 if TYPE_CHECKING:
     from weft.api.home import Weft
@@ -44,6 +44,7 @@ _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
 """A command that was asked to stop and is still at work then says so."""
 _START_SECONDS: Final = 20.0
+_FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
 class _OwnerOnly(H11Protocol):
@@ -137,12 +138,15 @@ class Door:
         self._threads.shutdown()
 
     def warm(self) -> None:
-        """Starts Spark in a thread of its own, so that the first command does not wait for it."""
+        """Starts Spark in a thread of its own, where it does not run, and asks a first question.
+
+        The next command then waits for neither.
+        """
         self._threads.submit(self._warm)
 
     def _warm(self) -> None:
-        with suppress(ExecutionError):  # the command that needs it says why
-            self.weft.session().range(1).count()
+        with suppress(WeftError):  # the command that needs it says why
+            self.weft.try_query(_FIRST_QUESTION, now=0)
 
     async def _greet(self, request: Request) -> JSONResponse:
         theirs = (await request.json())["settings"]
@@ -181,6 +185,8 @@ class Door:
                 words = "note: what is under way is brought to its end first; Ctrl-C again leaves it to the server.\n"
                 command.tell(words)
             time.sleep(_INSIST_SECONDS)
+        if command.lost_spark and not self._closing:
+            self.warm()
 
 
 @contextmanager

@@ -106,6 +106,14 @@ class Location:
         """When a file was last written, in milliseconds since 1970 UTC."""
         return os.stat(self.path).st_mtime_ns // 1_000_000
 
+    def mark(self) -> tuple[int, ...] | None:
+        """What tells a file from another one under the same name; None where there is none."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
     def remove(self) -> None:
         """Takes a file away."""
         os.remove(self.path)

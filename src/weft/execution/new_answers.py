@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.catalog import layout
 from weft.execution import arrow_answers
 from weft.execution.answers import MANY, Candidates, candidates, union
 from weft.execution.groups import Group, Member
 from weft.execution.look_ups import ANSWER
 from weft.execution.reader import Reader
 from weft.execution.views import NotSmall
-from weft.location import Location
 from weft.runtime.session import spark_errors, told_by
 from weft.runtime.settings import rows_only, scanning
 from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile, check_data_file
 from weft.storage.ledger import Added
 
 if TYPE_CHECKING:
@@ -98,16 +96,15 @@ def _collected(spark: SparkSession, found: Sequence[Candidates], most: int | Non
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
     """What the ledger has of these rows, or more."""
-    files = _ledger_files(reader.data, queries)
+    files = _ledger_files(reader, queries)
     keys = rows.select(ANSWER.names)
     if not files or sum(file.rows or 0 for file in files) <= reader.bounds.filtered:
         return read_data_files(files, ANSWER)
     if reader.look_ups is not None:
-        every = delta_snapshot(reader.data / layout.LEDGER, check_files=False).files
-        found = reader.look_ups.answers(every, keys)
+        found = reader.look_ups.answers(reader.ledger, keys)
         if found is not None:
             return found
-    known = _known(reader.spark, reader.data, queries)
+    known = _known(reader, queries)
     if known is None:
         return ANSWER.empty_table()
     from pyspark.sql import functions as F
@@ -147,7 +144,7 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
         F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
     )
     once = reader.keep(once)
-    known = _known(reader.spark, reader.data, known_to)
+    known = _known(reader, known_to)
     if known is None:
         return once
     with scanning(reader.spark):
@@ -157,27 +154,28 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
-def _ledger_files(data: Location, queries: Sequence[int]) -> list[DataFile]:
+def _ledger_files(reader: Reader, queries: Sequence[int]) -> list[DataFile]:
     """The files of the ledger that may have answers of these queries."""
-    ledger = data / layout.LEDGER
-    if not queries or not has_commits(ledger):
+    if not queries:
         return []
     low, high = min(queries), max(queries)
     return [
         file
-        for file in delta_snapshot(ledger, check_files=False).files
+        for file in reader.ledger
         if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
     ]
 
 
-def _known(spark: SparkSession, data: Location, queries: Sequence[int]) -> DataFrame | None:
+def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
     """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
     from pyspark.sql import functions as F
 
-    files = [file.location.spark for file in _ledger_files(data, queries)]
+    files = _ledger_files(reader, queries)
     if not files:
         return None
-    stored = spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*files)
+    for file in files:
+        check_data_file(file)
+    stored = reader.spark.read.schema("query_id BIGINT, row_hash BINARY").parquet(*(f.location.spark for f in files))
     return stored.where(F.col("query_id").between(min(queries), max(queries)))
 
 

@@ -15,6 +15,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
+from weft.catalog import layout
 from weft.execution import driver_reader
 from weft.execution.driver_reader import Bounds, DriverReader
 from weft.execution.look_ups import LookUps
@@ -24,7 +25,7 @@ from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
 from weft.sql.render import name as quoted
-from weft.storage.delta_log import DataFile, DeltaSnapshot, delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile, DeltaSnapshot, check_data_file, delta_snapshot, has_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,15 +84,22 @@ class Reader:
     def files(self, name: str) -> tuple[DataFile, ...]:
         """The files that may have rows of the table; none while nothing was ever written."""
         table = self.tables[name]
-        if table.path not in self.snapshots:
-            place = self.data / table.path
-            self.snapshots[table.path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
-        found = self.snapshots[table.path]
-        if found is None:
-            return ()
+        files = self._stored(table.path)
         if isinstance(table, Results):
-            return tuple(file for file in found.files if may_hold_answers(file, table.query.query_id))
-        return found.files
+            return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
+        return files
+
+    @property
+    def ledger(self) -> tuple[DataFile, ...]:
+        """The files of the ledger."""
+        return self._stored(layout.LEDGER)
+
+    def _stored(self, path: str) -> tuple[DataFile, ...]:
+        if path not in self.snapshots:
+            place = self.data / path
+            self.snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
+        found = self.snapshots[path]
+        return () if found is None else found.files
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
         """The table: some of its columns, and ts."""
@@ -148,6 +156,8 @@ class Reader:
         schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
         if not files:
             return empty(self.spark, schema)
+        for file in files:  # what is damaged is told as that, and is no query's fault
+            check_data_file(file)
         if isinstance(table, Results):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))

@@ -21,7 +21,14 @@ import pyarrow.parquet as pq
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
 from weft.storage.columns import conformed
-from weft.storage.delta_log import added_files, delta_errors, has_commits, open_table, transaction_version
+from weft.storage.delta_log import (
+    added_files,
+    delta_errors,
+    has_commits,
+    keep_open,
+    open_table,
+    transaction_version,
+)
 from weft.storage.fence import find_version, make_durable
 from weft.storage.statistics import columns_with_statistics, statistics
 
@@ -66,6 +73,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             opened.alter.set_table_properties(other)
         for version in range(before + 1, opened.version() + 1):
             make_durable(table, version)
+        keep_open(table, opened)
     except delta_errors() as error:
         raise StorageError(
             f"the table could not be made or changed: {_first_line(error)}",
@@ -94,6 +102,7 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     # What the log says counts: a commit may have come through though a checkpoint after it did not.
     version = find_version(table, app_id, txn_version)
     if version is not None and any(added.location == file for added in added_files(table, version)):
+        keep_open(table, opened)
         return version
     # The file stays, named by no commit: a file that one names must never be taken away by mistake.
     if problem is None or transaction_version(table, app_id) != before:

@@ -2,6 +2,9 @@
 
 delta-rs reads an empty commit as one that changed nothing, so the log's own files are looked at first: what was cut
 short is reported and never read as empty.  Every error is a StorageError that names the file and what to do.
+
+What a process has read of a log it reads once: from then on only the commits that are new (``_Followed``).  All is read
+again where the commit that it had come to is not there as it was (a copy was put back), and after ``forget_log``.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from weft.errors import StorageError
@@ -19,6 +22,10 @@ from weft.location import Location
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
+
+_MOST_KEPT: Final = 64
+"""Tables of which a process keeps what it has read."""
+_Kept = TypeVar("_Kept")
 
 RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
 
@@ -57,8 +64,28 @@ class DeltaSnapshot:
         return total
 
 
+@dataclass(frozen=True)
+class _Followed:
+    """How far this process has read a log: to ``version``, whose commit's file is told apart by ``mark``.
+
+    ``snapshot`` is the table as of then, ``instants`` its columns that hold them; None where nobody asked for it.
+    """
+
+    version: int
+    mark: tuple[int, ...]
+    snapshot: DeltaSnapshot | None = None
+    instants: frozenset[str] = frozenset()
+
+
+_followed: dict[str, _Followed] = {}
+_idle: dict[str, tuple[Any, tuple[int, ...]]] = {}
+"""By table, a handle of delta-rs that nobody uses, and the mark of the commit that it has come to."""
+
+
 def has_commits(table: Location) -> bool:
     """Whether there is a Delta table at all (a writer that died before its first commit leaves none)."""
+    if _still_followed(table) is not None:
+        return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
@@ -72,12 +99,27 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
 
     Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
     """
-    opened = open_table(table)
-    files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
+    _read_on(table)
+    followed = _followed.get(table.path)
+    found = followed.snapshot if followed else None
+    if found is None:
+        opened = open_table(table)
+        files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
+        found = DeltaSnapshot(table, opened.version(), files)
+        mark = commit_file(table, found.version).mark()
+        if mark is not None:
+            _keep(_followed, table, _Followed(found.version, mark, found, _instants(opened)))
+        keep_open(table, opened)
     if check_files:
-        for file in files:
+        for file in found.files:
             check_data_file(file)
-    return DeltaSnapshot(table, opened.version(), files)
+    return found
+
+
+def forget_log(table: Location) -> None:
+    """Has this process read the table's log from its beginning when it is next asked for."""
+    _followed.pop(table.path, None)
+    _idle.pop(table.path, None)
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
@@ -92,6 +134,7 @@ def transaction_version(table: Location, app_id: str) -> int | None:
         found: int | None = opened.transaction_version(app_id)
     except delta_errors() as error:
         raise _unreadable(table, error) from error
+    keep_open(table, opened)
     return found
 
 
@@ -99,7 +142,7 @@ def latest_version(table: Location) -> int | None:
     """The last commit's version, None where there is no table; raises StorageError for a damaged log."""
     if not has_commits(table):
         return None
-    return check_log(table)
+    return _read_on(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
@@ -220,19 +263,106 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """The table as a delta-rs DeltaTable; raises StorageError where its log is missing or damaged."""
-    expected = check_log(table)
+    """The table as a delta-rs DeltaTable as of its last commit, which nobody else has.
+
+    Raises StorageError where its log is missing or damaged.
+    """
+    expected = _read_on(table)
     # Loading delta-rs costs what most commands need not pay.
     from deltalake import DeltaTable
 
     try:
-        opened = DeltaTable(table.uri)
+        opened = _brought_up(table) or DeltaTable(table.uri)
         version = opened.version()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     if version < expected:
         raise StorageError(f"{table} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
     return opened
+
+
+def keep_open(table: Location, opened: Any) -> None:
+    """Leaves a handle to whoever opens the table next; the caller uses it no more."""
+    mark = commit_file(table, opened.version()).mark()
+    if mark is not None:
+        _keep(_idle, table, (opened, mark))
+
+
+def _brought_up(table: Location) -> Any:
+    """The handle that was left, with the commits since; None where there is none, or another log by now."""
+    opened, mark = _idle.pop(table.path, (None, ()))
+    if opened is None or commit_file(table, opened.version()).mark() != mark:
+        return None
+    try:
+        opened.update_incremental()
+    except delta_errors():  # commits that it needs are cleaned up: read the checkpoint
+        return None
+    return opened
+
+
+def _read_on(table: Location) -> int:
+    """Reads the commits that this process has not, of a log that it does not know all of it; the last version.
+
+    Raises StorageError as ``check_log``.
+    """
+    known = _still_followed(table)
+    if known is None:
+        forget_log(table)
+        version = check_log(table)
+        mark = commit_file(table, version).mark()
+        if mark is not None:
+            _keep(_followed, table, _Followed(version, mark))
+        return version
+    before = known
+    while (mark := commit_file(table, known.version + 1).mark()) is not None:
+        version = known.version + 1
+        actions = commit_actions(commit_file(table, version))
+        snapshot = known.snapshot and _advanced(known.snapshot, version, actions, known.instants)
+        known = _Followed(version, mark, snapshot, known.instants)
+    if known is not before:
+        _keep(_followed, table, known)
+    return known.version
+
+
+def _still_followed(table: Location) -> _Followed | None:
+    known = _followed.get(table.path)
+    return known if known and commit_file(table, known.version).mark() == known.mark else None
+
+
+def _keep(kept: dict[str, _Kept], table: Location, what: _Kept) -> None:
+    kept.pop(table.path, None)
+    kept[table.path] = what
+    while len(kept) > _MOST_KEPT:
+        kept.pop(next(iter(kept)), None)
+
+
+def _advanced(
+    before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
+) -> DeltaSnapshot | None:
+    """The table after one more commit; None where that did more than add and remove files."""
+    from weft.storage.statistics import bounds_told
+
+    files = before.files
+    gone = {before.location / unquote(action["remove"]["path"]) for action in actions if "remove" in action}
+    if gone:
+        files = tuple(file for file in files if file.location not in gone)
+    added = []
+    for action in actions:
+        if "metaData" in action or "protocol" in action:
+            return None
+        if "add" in action:
+            add = action["add"]
+            rows, least, greatest = bounds_told(add.get("stats"), instants)
+            added.append(DataFile(before.location / unquote(add["path"]), add["size"], rows, least, greatest))
+    return (
+        DeltaSnapshot(before.location, version, (*files, *added)) if added or gone else replace(before, version=version)
+    )
+
+
+def _instants(opened: Any) -> frozenset[str]:
+    import pyarrow
+
+    return frozenset(f.name for f in pyarrow.schema(opened.schema().to_arrow()) if pyarrow.types.is_timestamp(f.type))
 
 
 def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.instants import FIRST_INSTANT, LAST_INSTANT, to_datetime
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant, to_datetime
 from weft.storage.columns import INSTANT
 
 COLUMNS_PROPERTY: Final = "delta.dataSkippingStatsColumns"
@@ -80,3 +80,27 @@ def bounds_read(actions: pa.Table) -> pa.Table:
                 instants = pc.add(instants, _LOST_MICROSECONDS)
             actions = actions.set_column(number, field.name, instants)
     return actions
+
+
+def bounds_told(told: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
+    """What one commit's JSON tells of a file: its rows (None: it does not), the least and greatest by column.
+
+    ``instants`` are the columns that hold them; theirs are microseconds, as ``bounds_read`` gives them.  Of other
+    columns only whole numbers are taken.
+
+    >>> bounds_told('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
+    (2, {'a': 1}, {'a': 7})
+    """
+    found = json.loads(told or "{}")
+    bounds: list[dict[str, Any]] = []
+    for part, lost in (("minValues", 0), ("maxValues", _LOST_MICROSECONDS)):
+        values: dict[str, Any] = {}
+        for name, value in (found.get(part) or {}).items():
+            if name in instants:
+                instant = read_instant(value) if isinstance(value, str) else None
+                if instant is not None:
+                    values[name] = instant + lost
+            elif isinstance(value, int):
+                values[name] = value
+        bounds.append(values)
+    return found.get("numRecords"), bounds[0], bounds[1]

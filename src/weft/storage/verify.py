@@ -14,6 +14,7 @@ from weft.storage.delta_log import (
     check_data_file,
     commit_file,
     delta_snapshot,
+    forget_log,
     has_commits,
     last_commit,
 )
@@ -31,12 +32,24 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
+_whole: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
+"""By table, the data files that this process has found whole, and the commit as of which, with its mark."""
+
+
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """What is wrong with the Delta tables of a home; empty where all is well.
+    """What is wrong with the Delta tables of a home; empty where all is well.  Everything is looked at.
 
     A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
     settled by the next writer.
     """
+    for path in [*(table.path for table in catalog.tables.all()), layout.LEDGER]:
+        forget_log(catalog.data / path)
+        _whole.pop(str(catalog.data / path), None)
+    return _what_is_new(catalog)
+
+
+def _what_is_new(catalog: CatalogParts) -> list[Finding]:
+    """``verify`` of what this process has not looked at yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
@@ -56,8 +69,12 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_whole(catalog: CatalogParts) -> None:
-    """Raises StorageError with everything that ``verify`` finds; what a writer calls before it begins."""
-    findings = verify(catalog)
+    """Raises StorageError with what is wrong; what a writer calls before it begins.
+
+    A process looks at everything once, then at what is new.  A file that is damaged after that is noticed when it is
+    read, or by ``verify``.
+    """
+    findings = _what_is_new(catalog)
     if findings:
         raise StorageError(
             "the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(catalog.data)
@@ -88,11 +105,20 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
 
 def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
     findings = []
+    commit, mark, whole = _whole.get(str(found.location), (found.location, None, set()))
+    if mark is None or commit.mark() != mark:  # a copy was put back: another log by now
+        whole = set()
+    here = {file.location.path for file in found.files}
     for file in found.files:
+        if file.location.path in whole:
+            continue
         try:
             check_data_file(file)
         except StorageError as error:
             findings.append(_finding(path, error))
+            here.discard(file.location.path)
+    latest = commit_file(found.location, found.version)
+    _whole[str(found.location)] = (latest, latest.mark(), here)
     return findings
 
 

@@ -127,3 +127,36 @@ def test_samples(home: Path) -> None:
             sample_rows(catalog.data, table)
         catalog.tables.create("empty", [("a", BIGINT)])
         assert sample_rows(catalog.data, catalog.tables.named("empty")) == []
+
+
+def test_a_process_looks_at_a_file_once_and_doctor_at_all(home: Path) -> None:
+    with open_catalog(home, at=0) as catalog:
+        require_whole(catalog)
+        writer = catalog.writer("test", "test", 0)
+        old = newest_data_file(home / T)
+        ingest(writer, home, [30, 31])
+        new = newest_data_file(home / T)
+        size = new.stat().st_size
+        os.truncate(new, size - 1)
+        with pytest.raises(StorageError, match=new.name):
+            require_whole(catalog)
+        with pytest.raises(StorageError, match=new.name):
+            require_whole(catalog)  # what is damaged is never taken for looked at
+        assert [each.path for each in verify(catalog)] == [T]
+        os.truncate(old, 3)
+        assert {old.name, new.name} == {
+            name for each in verify(catalog) for name in (old.name, new.name) if name in str(each)
+        }
+
+
+def test_a_copy_that_is_put_back_is_looked_at_anew(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    copy = tmp_path_factory.mktemp("copy") / "home"
+    shutil.copytree(home, copy)
+    with open_catalog(home, at=0) as catalog:
+        require_whole(catalog)
+        damaged = newest_data_file(copy / T)
+        os.truncate(damaged, 3)
+        shutil.rmtree(home / T)
+        shutil.copytree(copy / T, home / T)
+        with pytest.raises(StorageError, match=damaged.name):
+            require_whole(catalog)

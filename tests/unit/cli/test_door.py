@@ -415,3 +415,19 @@ def test_much_output_arrives_whole(made: Path, capsys: pytest.CaptureFixture[str
         code, out, _ = _through(["tables"], capsys)
     assert code == 0
     assert out.splitlines() == [f"{number} {'x' * 50}" for number in range(60_000)]
+
+
+def test_ctrl_c_stops_a_load_between_two_batches_and_nothing_is_lost(made: Path) -> None:
+    rows = 130_000
+    Path("many.jsonl").write_text("".join(f'{{"id": {number}}}\n' for number in range(rows)))
+    load = ("ingest", "file", "many.jsonl", "--table", "many")
+    with _serving(made), Weft.open(made) as weft:
+        with _typed(*load) as client:
+            while not any(each.name == "many" and each.rows for each in weft.tables()):
+                assert client.poll() is None
+            client.send_signal(signal.SIGINT)
+            assert client.wait(60) == 130
+        assert 0 < next(each.rows for each in weft.tables() if each.name == "many") < rows
+        with _typed(*load) as client:
+            assert client.wait(60) == 0, "the load goes on where it was"
+        assert next(each.rows for each in weft.tables() if each.name == "many") == rows

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from weft.delivery.outbox import Delivered
     from weft.execution.ad_hoc import Answer
+    from weft.execution.forecast import Forecast
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
@@ -211,6 +212,15 @@ class Weft:
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed; starts no Spark.  Raises SqlError."""
         return explained(sql, Known(self.schemas(sql), None), from_now=start == "now")
+
+    def explain_tick(self, name: str) -> Forecast:
+        """What the query's next tick would read, and how, as things are now; starts no Spark and writes nothing.
+
+        Raises NotFound, ClockError, PlanMismatch, StorageError.
+        """
+        from weft.execution.forecast import forecast
+
+        return forecast(self.catalog, name, self.clock())
 
     def install(
         self,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.cli import terminal
-from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, query_text
+from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, opened, query_text
+from weft.cli.printing import instant, iso, say, say_json, table
 from weft.cli.printing import lines as safe_lines
-from weft.cli.printing import say_json
 from weft.cli.queries import StartName
+from weft.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +21,21 @@ if TYPE_CHECKING:
     from weft.planning.explain import BranchText, Explanation
 
 
+_WAYS = {
+    "nothing": "Nothing is read, and Spark is not asked",
+    "rows": "Spark runs one job, over rows in the driver's memory.",
+    "files": "Spark reads files: several jobs.",
+}
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
-    app.command(epilog=example('weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"'))(explain)
+    app.command(
+        epilog=example(
+            'weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"',
+            "weft explain --tick unanswered",
+        )
+    )(explain)
 
 
 def explain(
@@ -29,6 +44,9 @@ def explain(
     start: Annotated[StartName, typer.Option("--from", help="Explain it as installed from the start or from now.")] = (
         StartName.start
     ),
+    tick: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Show what the next tick of an installed query would read.")
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,6 +54,11 @@ def explain(
     from weft.api.explaining import explained, known_tables
     from weft.schedule.clock import now_us
 
+    if tick is not None:
+        if sql is not None or file is not None:
+            raise Refused("--tick names an installed query, and another is given", hint="Leave one of them out.")
+        _explain_tick(tick, home, json)
+        return
     text = query_text(sql, file)
     known = known_tables(home_folder(home), now_us(), text)
     try:
@@ -50,6 +73,32 @@ def explain(
     if known.assumed:
         typer.echo(f"({known.assumed})\n", terminal.out())
     typer.echo(safe_lines("\n".join(as_text(found))), terminal.out())
+
+
+def _explain_tick(name: str, home: Path | None, json: bool) -> None:
+    with opened(home) as weft:
+        found = weft.explain_tick(name)
+    read = [*found.relations, found.known]
+    if json:
+        say_json(
+            {
+                "name": found.query.name,
+                "tau": iso(found.tau),
+                "t": iso(found.t),
+                "reads_first": list(found.lower),
+                "relations": [asdict(each) for each in found.relations],
+                "known": {"by": found.known.by, "how": found.known.how},
+                "way": found.way,
+                "quiet": found.quiet,
+            }
+        )
+        return
+    since = f"from {instant(found.tau)} on" if found.tau is not None else "its first, over everything"
+    say(f"The next tick of {found.query.name}: {since}, before {instant(found.t)}")
+    if found.lower:
+        say(f"{', '.join(found.lower)}, which it reads, would be run first; shown are their answers so far.")
+    table(("name", "what", "read by", "how"), [(each.view, each.what, each.by, each.how) for each in read])
+    say(_WAYS[found.way] if found.quiet is None else f"{_WAYS[found.way]}: {found.quiet}.")
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What is small of a tick's tables, read by the driver: no job of Spark's is as short as reading a file or two.
 
-Every question is answered with rows in the driver's memory, or with None: then it is Spark's to answer.  The bounds
-below are the one place where that is chosen.
+Every question is answered with a ``Reading``: rows in the driver's memory, or the reason why it is Spark's to answer.
+The bounds below are the one place where that is chosen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,6 +95,19 @@ def _spelled(schema: pa.Schema, name: str) -> str:
     return next(str(each) for each in schema.names if each.lower() == folded)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How one relation is read: ``by`` what, and in words ``how``.
+
+    ``rows`` None: they are not in the driver's memory.  Then Spark reads them, or, where nothing may be written, an
+    arrangement would have to be caught up first.
+    """
+
+    by: Literal["driver", "arrangement", "Spark"]
+    how: str
+    rows: LocalRows | None = None
+
+
 @dataclass
 class DriverReader:
     """Reads the same files as the tick's ``Reader`` (``files`` by name)."""
@@ -105,9 +118,12 @@ class DriverReader:
     look_ups: LookUps | None = None
     kept: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
-    def whole(self, name: str, columns: Iterable[str]) -> LocalRows | None:
+    def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """The table: some of its columns, and its start."""
-        return None if _rows(self.files(name)) > self.bounds.whole else self._all(name, columns)
+        rows = rows_of(self.files(name))
+        if rows > self.bounds.whole:
+            return Reading("Spark", f"the whole table, {too_many(rows, self.bounds.whole)}")
+        return Reading("driver", f"the whole table, {counted(rows)}", self._all(name, columns))
 
     def _all(self, name: str, columns: Iterable[str]) -> LocalRows:
         relation, files = self.tables[name], self.files(name)
@@ -116,13 +132,14 @@ class DriverReader:
             self.kept[name, asked] = self._read(relation, files, asked, None)
         return LocalRows(relation, self.kept[name, asked])
 
-    def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> LocalRows | None:
+    def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
         """The rows in any of the slices."""
         relation = self.tables[name]
         statistics = LEDGER_COLUMNS if isinstance(relation, Results) else None
         files = [file for file in self.files(name) if any(may_hold(file, part, statistics) for part in slices)]
-        if _rows(files) > self.bounds.scanned:
-            return None
+        held = rows_of(files)
+        if held > self.bounds.scanned:
+            return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
         if isinstance(relation, Results):
             data = self._read(relation, files, (), None)
@@ -130,38 +147,44 @@ class DriverReader:
             data = data.filter(reduce(pc.or_kleene, inside)) if files else data
         else:
             data = self._read(relation, files, names, reduce(or_, map(_inside, slices)))
-        return None if data.num_rows > self.bounds.news else LocalRows(relation, data)
+        if data.num_rows > self.bounds.news:
+            return Reading("Spark", too_many(data.num_rows, self.bounds.news))
+        how = f"{counted(data.num_rows)} of {counted(len(files), 'file')} with {counted(held)}"
+        return Reading("driver", how, LocalRows(relation, data))
 
-    def lookup(
-        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]
-    ) -> LocalRows | None:
+    def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
         """The rows of which one of the columns in ``keys`` is among its keys; others may be among them."""
-        if sum(len(part) for parts in keys.values() for part in parts) > self.bounds.keys:
-            return None
-        wide = {*columns, *keys}
-        if _rows(self.files(name)) > self.bounds.filtered:
-            return self._looked_up(name, keys, wide)
+        given = sum(len(part) for parts in keys.values() for part in parts)
+        if given > self.bounds.keys:
+            return Reading("Spark", too_many(given, self.bounds.keys, "key"))
+        wide, held = {*columns, *keys}, rows_of(self.files(name))
+        asked = f"{counted(given, 'key')} looked up"
+        if held > self.bounds.filtered:
+            return self._looked_up(name, keys, wide, asked)
         found = self._all(name, wide)
-        if isinstance(found.relation, Results):
-            return found
-        met = [_among(found.column(column), parts) for column, parts in keys.items()]
-        return LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
+        if not isinstance(found.relation, Results):
+            met = [_among(found.column(column), parts) for column, parts in keys.items()]
+            found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
+        return Reading("driver", f"{asked} in the whole table, {counted(held)}: {found.data.num_rows:,} met", found)
 
     def _looked_up(
-        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]
-    ) -> LocalRows | None:
+        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], asked: str
+    ) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, Results):
-            return None
-        schema, parts = stored_schema(relation.schema, {*columns, relation.schema.start}), []
+            return Reading("Spark", f"no arrangement, and {too_many(rows_of(self.files(name)), self.bounds.filtered)}")
+        schema, parts, how = stored_schema(relation.schema, {*columns, relation.schema.start}), [], [asked]
         for column, given in keys.items():
             kind = schema.field(_spelled(schema, column)).type
             wanted = pa.table({"key": pa.chunked_array([chunk for part in given for chunk in part.chunks], kind)})
-            rows = self.look_ups.rows(relation.schema, self.files(name), column, schema.names, wanted)
-            if rows is None:
-                return None
-            parts.append(rows.select(schema.names))
-        return LocalRows(relation, pa.concat_tables(parts))
+            found = self.look_ups.rows(relation.schema, self.files(name), column, schema.names, wanted)
+            if found.by == "Spark":
+                return Reading("Spark", f"by {column}: {found.how}")
+            how.append(f"by {column}: {found.how}")
+            if found.rows is not None:
+                parts.append(found.rows.select(schema.names))
+        rows = LocalRows(relation, pa.concat_tables(parts)) if len(parts) == len(keys) else None
+        return Reading("arrangement", "; ".join(how), rows)
 
     def _read(
         self, relation: Relation, files: Sequence[DataFile], columns: Iterable[str], condition: pc.Expression | None
@@ -172,9 +195,25 @@ class DriverReader:
         return read_data_files(files, _LEDGER, own)
 
 
-def _rows(files: Iterable[DataFile]) -> float:
+def rows_of(files: Iterable[DataFile]) -> float:
     """How many rows the files have; without end where the log does not say."""
     return sum(float("inf") if file.rows is None else file.rows for file in files)
+
+
+def counted(count: float, what: str = "row") -> str:
+    """A number of things.
+
+    >>> counted(1), counted(4_000, "file"), counted(float("inf"))
+    ('1 row', '4,000 files', 'an unknown number of rows')
+    """
+    if count == float("inf"):
+        return f"an unknown number of {what}s"
+    return f"{count:,.0f} {what}" + ("" if count == 1 else "s")
+
+
+def too_many(count: float, most: int, what: str = "row") -> str:
+    """A number of things that is beyond its bound."""
+    return f"{counted(count, what)}, more than the {max(most, 0):,} that are read by the driver"
 
 
 def _inside(part: Slice) -> pc.Expression:

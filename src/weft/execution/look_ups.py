@@ -1,24 +1,27 @@
 """Look-ups by key on the driver: through arrangements, each of which is caught up with its table as it is asked.
 
 Only the holder of the home's lease looks up so: catching up writes.  Whatever is wrong with an arrangement costs this
-look-up its speed: None is given, and the caller reads the table.
+look-up its speed: it is told, and the caller reads the table.  Who holds no lease may still ask what would be done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
 from weft.storage.columns import stored_schema
-from weft.storage.data_files import file_batches
+from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
 
 ANSWER: Final = pa.schema([("query_id", pa.int64()), ("row_hash", pa.binary())])
@@ -26,15 +29,33 @@ ANSWER: Final = pa.schema([("query_id", pa.int64()), ("row_hash", pa.binary())])
 
 
 @dataclass(frozen=True)
+class Found:
+    """What a look-up found, ``by`` what, and ``how`` in words.  Where that is Spark, the caller reads the table.
+
+    ``rows`` None though it is not: an arrangement was not to be caught up, and the table is too large to read instead.
+    """
+
+    by: Literal["driver", "arrangement", "Spark"]
+    how: str
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
 class LookUps:
-    """The arrangements of a home, in ``folder``; one that is more than ``most_behind`` rows behind is not used."""
+    """The arrangements of a home, in ``folder``; one that is more than ``most_behind`` rows behind is not used.
+
+    Without ``catching_up`` nothing is written: where an arrangement is behind, a table of at most ``most_read`` rows is
+    read instead.
+    """
 
     folder: Path
     most_behind: int = 50_000_000
+    catching_up: bool = True
+    most_read: int = 2_000_000
 
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
-    ) -> pa.Table | None:
+    ) -> Found:
         """The rows of the table, some of its columns, whose ``column`` is one of the keys (a table of one column)."""
         found = table.column(column)
         assert found is not None
@@ -43,13 +64,13 @@ class LookUps:
         schema = stored_schema(table, {found.name, *columns, *carried_columns(folder)})
         return self._found(folder, (found.name,), schema, files, keys)
 
-    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> pa.Table | None:
+    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> Found:
         """Which of these answers (query id and hash) the ledger has."""
         return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def _found(
         self, folder: Path, key: Sequence[str], schema: pa.Schema, files: Sequence[DataFile], keys: pa.Table
-    ) -> pa.Table | None:
+    ) -> Found:
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
             return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
 
@@ -57,8 +78,25 @@ class LookUps:
             arrangement = Arrangement.open(folder, key, schema)
             behind = arrangement.behind(files)
             if behind is None or behind > self.most_behind:
-                return None
-            arrangement.catch_up(files, read)
-            return arrangement.lookup(keys)
-        except ArrangementError:
+                missing = "an unknown number of" if behind is None else f"{behind:,}"
+                return Found("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
+            how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
+            if self.catching_up:
+                arrangement.catch_up(files, read)
+            elif behind:
+                return Found("arrangement", how, self._scanned(files, schema, key, keys))
+            return Found("arrangement", how, arrangement.lookup(keys))
+        except ArrangementError as error:
+            return Found("Spark", f"its arrangement cannot be used: {error.message}")
+
+    def _scanned(
+        self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
+    ) -> pa.Table | None:
+        """The rows with such keys in each column of the key, read from the files."""
+        if sum(file.rows or 0 for file in files) > self.most_read:
             return None
+        conditions = (
+            pc.field(name).isin(column.cast(schema.field(name).type).combine_chunks())
+            for name, column in zip(key, keys.columns, strict=True)
+        )
+        return read_data_files(files, schema, reduce(and_, conditions))

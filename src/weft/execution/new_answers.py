@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from weft.execution import arrow_answers
 from weft.execution.answers import MANY, Candidates, candidates, union
 from weft.execution.groups import Group, Member
+from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER
 from weft.execution.reader import Reader
 from weft.execution.views import NotSmall
 from weft.runtime.session import spark_errors, told_by
 from weft.runtime.settings import rows_only, scanning
-from weft.storage.data_files import read_data_files
-from weft.storage.delta_log import DataFile, check_data_file
+from weft.storage.delta_log import check_data_file
 from weft.storage.ledger import Added
 
 if TYPE_CHECKING:
@@ -96,14 +96,10 @@ def _collected(spark: SparkSession, found: Sequence[Candidates], most: int | Non
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
     """What the ledger has of these rows, or more."""
-    files = _ledger_files(reader, queries)
     keys = rows.select(ANSWER.names)
-    if not files or sum(file.rows or 0 for file in files) <= reader.bounds.filtered:
-        return read_data_files(files, ANSWER)
-    if reader.look_ups is not None:
-        found = reader.look_ups.answers(reader.ledger, keys)
-        if found is not None:
-            return found
+    found = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
+    if found.rows is not None:
+        return found.rows
     known = _known(reader, queries)
     if known is None:
         return ANSWER.empty_table()
@@ -154,23 +150,11 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
-def _ledger_files(reader: Reader, queries: Sequence[int]) -> list[DataFile]:
-    """The files of the ledger that may have answers of these queries."""
-    if not queries:
-        return []
-    low, high = min(queries), max(queries)
-    return [
-        file
-        for file in reader.ledger
-        if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
-    ]
-
-
 def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
     """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
     from pyspark.sql import functions as F
 
-    files = _ledger_files(reader, queries)
+    files = answer_files(reader.ledger, queries)
     if not files:
         return None
     for file in files:

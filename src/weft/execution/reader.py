@@ -51,6 +51,23 @@ def empty(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
 
 
+def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
+    """The files of a Delta table, at the version that ``snapshots`` (by path) come to have of it; none without one."""
+    if path not in snapshots:
+        place = data / path
+        snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
+    found = snapshots[path]
+    return () if found is None else found.files
+
+
+def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
+    """The same, of those that may have rows of the relation."""
+    files = stored_files(data, table.path, snapshots)
+    if isinstance(table, Results):
+        return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
+    return files
+
+
 @dataclass
 class Reader:
     """Reads tables at the versions that they have when they are first asked for."""
@@ -83,23 +100,12 @@ class Reader:
 
     def files(self, name: str) -> tuple[DataFile, ...]:
         """The files that may have rows of the table; none while nothing was ever written."""
-        table = self.tables[name]
-        files = self._stored(table.path)
-        if isinstance(table, Results):
-            return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
-        return files
+        return files_of(self.data, self.tables[name], self.snapshots)
 
     @property
     def ledger(self) -> tuple[DataFile, ...]:
         """The files of the ledger."""
-        return self._stored(layout.LEDGER)
-
-    def _stored(self, path: str) -> tuple[DataFile, ...]:
-        if path not in self.snapshots:
-            place = self.data / path
-            self.snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
-        found = self.snapshots[path]
-        return () if found is None else found.files
+        return stored_files(self.data, layout.LEDGER, self.snapshots)
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
         """The table: some of its columns, and ts."""

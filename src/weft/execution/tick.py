@@ -119,7 +119,7 @@ def run_tick(
     died = writer.ticks.planned()
     if died is not None:
         reports.append(_run(writer, session, died, at, again=True))
-    planned = writer.ticks.plan(_clock(writer, t, at), choice, at)
+    planned = writer.ticks.plan(tick_instant(writer, t, at), choice, at)
     failpoint("tick.planned")
     reports.append(_run(writer, session, planned, at, again=False))
     return tuple(reports)
@@ -144,7 +144,11 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     return _run(writer, None, died, at, again=True)
 
 
-def _clock(catalog: CatalogParts, t: int | None, at: int) -> int:
+def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
+    """The t of a tick that is asked for ``t`` (None: the home's clock) while the wall's time is ``at``.
+
+    Raises ClockError where there is none.
+    """
     home = catalog.home()
     if t is None:
         if home.clock == "wall":

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.execution.choice import readings
 from weft.execution.driver_reader import LocalRows
 from weft.execution.reader import Reader
 from weft.execution.windows import Slice
@@ -42,53 +41,24 @@ class Views:
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
         """Makes every view that ``paths`` need, news first, then look-ups step by step."""
-        needed = _with_roots(paths)
-        for path in needed:
-            if path.view in self.made or isinstance(path, Lookup):
-                continue
-            columns = self.columns[path.table]
-            if isinstance(path, FullScan):
-                whole = self._small(self.reader.driver.whole(path.table, columns))
-                self._add([path.view], whole or self.reader.whole(path.table, columns))
-            else:
-                news = self._small(self.reader.driver.news(path.table, slices[path.table], columns))
-                self._add([path.view], news or self.reader.news(path.table, slices[path.table], columns))
-        lookups = [path for path in needed if isinstance(path, Lookup)]
-        for step in sorted({path.step for path in lookups}):
-            by_table: dict[str, list[Lookup]] = {}
-            for path in lookups:
-                if path.step == step:
-                    by_table.setdefault(path.table, []).append(path)
-            for table, same in by_table.items():
-                self._look_up(table, same)
+        for same, reading in readings(self.reader.driver, self.columns, paths, slices):
+            if reading.rows is None and self.small_only:
+                raise NotSmall
+            views = dict.fromkeys(path.view for path in same)
+            self._add(views, reading.rows or self._by_spark(same, slices))
 
-    def _look_up(self, table: str, lookups: Sequence[Lookup]) -> None:
-        """One pass over a table serves all its look-ups of one step: each gets what any of them finds.
-
-        More rows than a look-up asks for change nothing: a branch tests its equalities itself.
-        """
-        found = self._small(self._found_locally(table, lookups))
-        self._add([path.view for path in lookups], found or self._found(table, lookups))
-
-    def _small(self, rows: LocalRows | None) -> LocalRows | None:
-        if rows is None and self.small_only:
-            raise NotSmall
-        return rows
-
-    def _found_locally(self, table: str, lookups: Sequence[Lookup]) -> LocalRows | None:
-        keys: dict[str, list[pa.ChunkedArray]] = {}
-        for path in lookups:
-            via = self.local.get(path.via.view)
-            if via is None:
-                return None
-            keys.setdefault(path.column, []).append(via.column(path.via_column))
-        return self.reader.driver.lookup(table, keys, self.columns[table])
-
-    def _found(self, table: str, lookups: Sequence[Lookup]) -> DataFrame:
+    def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
+        first = same[0]
+        columns = self.columns[first.table]
+        if isinstance(first, FullScan):
+            return self.reader.whole(first.table, columns)
+        if isinstance(first, DeltaScan):
+            return self.reader.news(first.table, slices[first.table], columns)
         keys: dict[str, list[DataFrame]] = {}
-        for path in lookups:
-            keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
-        return self.reader.lookup(table, keys, self.columns[table])
+        for path in same:
+            if isinstance(path, Lookup):
+                keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
+        return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
         """Registers the rows under all of these names."""
@@ -100,16 +70,3 @@ class Views:
             if isinstance(data, LocalRows):
                 self.local[view] = data
             frame.createOrReplaceTempView(quoted(view))
-
-
-def _with_roots(paths: Iterable[Access]) -> list[Access]:
-    """The paths and all that they go through, each once."""
-    found: dict[Access, None] = {}
-    for path in paths:
-        step: Access = path
-        while True:
-            found[step] = None
-            if not isinstance(step, Lookup):
-                break
-            step = step.via
-    return list(found)

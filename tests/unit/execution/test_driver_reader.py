@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, TIMESTAMP, Column, TableSchema
 from weft.catalog.records import TableRecord
-from weft.execution.driver_reader import Bounds, DriverReader, LocalRows
+from weft.execution.driver_reader import Bounds, DriverReader, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.windows import Slice
 from weft.location import Location
@@ -61,9 +61,9 @@ def _record(rows: int) -> dict[str, Any]:
     return {name: known.get(name) for name in TableRecord.__dataclass_fields__}
 
 
-def read(found: LocalRows | None) -> list[Row]:
-    assert found is not None
-    columns = [found.column(name) for name in ("k", "X", "d", "ts")]
+def read(found: Reading) -> list[Row]:
+    assert found.rows is not None
+    columns = [found.rows.column(name) for name in ("k", "X", "d", "ts")]
     columns[3] = columns[3].cast(pa.int64())
     return sorted(zip(*(column.to_pylist() for column in columns), strict=True), key=repr)
 
@@ -112,15 +112,21 @@ def test_what_is_not_few_is_left_to_spark(tmp_path: Path) -> None:
     rows = [(n % 5, "a", 1.0, n * ms) for n in range(60)]
     table = Table(tmp_path, [rows[:30], rows[30:]], Bounds(whole=59, news=20, scanned=40, keys=2))
     reader = table.reader
-    assert reader.whole("t", ["k"]) is None
-    assert reader.news("t", [Slice("ts", 0, 20 * ms)], ["k"]) is not None
-    assert reader.news("t", [Slice("ts", 0, 21 * ms)], ["k"]) is None  # 21 rows
-    assert reader.news("t", [Slice("ts", 25 * ms, 35 * ms)], ["k"]) is None  # two files, 60 rows
-    three = {"k": [pa.chunked_array([pa.array([1, 2, 3])])]}
-    assert reader.lookup("t", three, []) is None
+    whole = reader.whole("t", ["k"])
+    assert (whole.rows, whole.how) == (
+        None,
+        "the whole table, 60 rows, more than the 59 that are read by the driver",
+    )
+    assert reader.news("t", [Slice("ts", 0, 20 * ms)], ["k"]).how == "20 rows of 1 file with 30 rows"
+    for low, high, why in ((0, 21, "21 rows, more than the 20"), (25, 35, "of 2 files with 60 rows, more than the 40")):
+        news = reader.news("t", [Slice("ts", low * ms, high * ms)], ["k"])
+        assert (news.rows, news.by) == (None, "Spark")
+        assert news.how.startswith(why)
+    three = reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2, 3])])]}, [])
+    assert (three.rows, three.how) == (None, "3 keys, more than the 2 that are read by the driver")
     assert len(read_keys(reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2])])]}, []))) == 24
 
 
-def read_keys(found: LocalRows | None) -> list[int]:
-    assert found is not None
-    return list(found.column("k").to_pylist())
+def read_keys(found: Reading) -> list[int]:
+    assert found.rows is not None
+    return list(found.rows.column("k").to_pylist())

@@ -1,0 +1,38 @@
+"""Which of a tick's answers the ledger has already, as far as the driver can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from weft.execution.driver_reader import Bounds, counted, rows_of, too_many
+from weft.execution.look_ups import ANSWER, Found, LookUps
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import DataFile
+
+
+def known_answers(
+    ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: Bounds, look_ups: LookUps | None
+) -> Found:
+    """What the ledger (its files) has of the answers ``keys`` (query id, hash) of these queries, or more."""
+    files = answer_files(ledger, queries)
+    rows = rows_of(files)
+    if not files or rows <= bounds.filtered:
+        how = f"the whole ledger, {counted(rows)} in {counted(len(files), 'file')}" if files else "nothing so far"
+        return Found("driver", how, read_data_files(files, ANSWER))
+    if look_ups is None:
+        return Found("Spark", f"no arrangement, and {too_many(rows, bounds.filtered)}")
+    return look_ups.answers(ledger, keys)
+
+
+def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
+    """Those of the ledger's files that may have answers of these queries."""
+    if not queries:
+        return []
+    low, high = min(queries), max(queries)
+    return [
+        file
+        for file in ledger
+        if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
+    ]

@@ -1,0 +1,127 @@
+"""What `explain --tick` says of the next tick: what the driver, an arrangement and Spark read, and why; no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.api.home import Weft
+from weft.catalog import layout
+from weft.cli.app import run
+from weft.errors import NotFound
+from weft.execution import driver_reader
+from weft.execution.driver_reader import Bounds
+from weft.execution.look_ups import LookUps
+from weft.storage.delta_log import delta_snapshot
+
+QUERY = (
+    "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent "
+    "AND NOT EXISTS (SELECT * FROM posts b WHERE b.parent = a.id AND b.ts < a.ts)"
+)
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    """A replay home with a query that was ticked to 1993-04-05, and 8 posts, 7 of them since."""
+    with Weft.open(tmp_path / "home", clock="replay") as opened:
+        _load(opened, tmp_path, range(1), "1993-04-01")
+        opened.install("replies", QUERY)
+        with opened.writing("test") as writer:
+            writer.queries.skip_to("replies", 734_000_000_000_000, *_plan(opened))
+        _load(opened, tmp_path, range(1, 5), "1993-04-21")
+        _load(opened, tmp_path, range(5, 8), "1993-04-22")
+        yield opened
+
+
+def _plan(weft: Weft) -> tuple[str, str]:
+    record = weft.catalog.queries.plan(weft.catalog.queries.named("replies").plan_id)
+    return record.signature, record.body
+
+
+def _load(weft: Weft, folder: Path, ids: range, day: str) -> None:
+    rows = [{"id": n, "parent": n - 1, "word": "w", "at": f"{day}T00:00:0{n}Z"} for n in ids]
+    file = folder / f"{ids.start}.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    weft.ingest_file(file, "posts", ts_from="at")
+
+
+def lines(weft: Weft) -> dict[str, tuple[str, str]]:
+    return {each.view: (each.by, each.how) for each in weft.explain_tick("replies").relations}
+
+
+def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
+    found = weft.explain_tick("replies")
+    assert (found.way, found.quiet) == ("rows", None)
+    read = {each.view: each for each in found.relations}
+    news = read["posts__news"]
+    assert (news.what, news.by, news.how) == ("news of posts by ts", "driver", "7 rows of 2 files with 7 rows")
+    parents = read["posts__by_id"]
+    assert parents.what == "look-up of posts by id"
+    assert parents.how.startswith("14 keys looked up in the whole table, 8 rows: 8 met")
+    assert (found.known.by, found.known.how) == ("driver", "nothing so far")
+
+
+def test_a_table_that_is_larger_is_asked_through_its_arrangement(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(whole=7, filtered=7))
+    by, how = lines(weft)["posts__by_id"]
+    assert by == "arrangement"
+    assert "by id: an arrangement of 0 rows, runs: 0, 8 rows behind" in how
+    assert not layout.arrangements_folder(weft.home).exists()  # nothing is written
+    read = {each.view: each.rows for each in weft.explain_tick("replies").relations}
+    _caught_up(weft)
+    assert "by id: an arrangement of 8 rows, runs: 1, 0 rows behind" in lines(weft)["posts__by_id"][1]
+    assert {each.view: each.rows for each in weft.explain_tick("replies").relations} == read
+
+
+def _caught_up(weft: Weft) -> None:
+    """As a tick does it."""
+    table = weft.catalog.tables.named("posts")
+    files = delta_snapshot(weft.catalog.data / table.path).files
+    keys = driver_reader.pa.table({"key": driver_reader.pa.array([1])})
+    look_ups = LookUps(layout.arrangements_folder(weft.home))
+    for column in ("id", "parent"):
+        assert look_ups.rows(table.schema, files, column, [c.name for c in table.schema.columns], keys).rows is not None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "view", "why"),
+    [
+        (Bounds(news=6), "posts__news", "7 rows, more than the 6 that are read by the driver"),
+        (Bounds(scanned=6), "posts__news", "of 2 files with 7 rows, more than the 6 that are read by the driver"),
+        (Bounds(keys=13), "posts__by_id", "14 keys, more than the 13 that are read by the driver"),
+        (Bounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
+    ],
+)
+def test_what_is_beyond_a_bound_is_sparks(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: Bounds, view: str, why: str
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    found = weft.explain_tick("replies")
+    assert found.way == "files"
+    assert ("Spark", why) in [(each.by, each.how) for each in found.relations if each.view == view]
+
+
+def test_a_tick_with_nothing_to_do_says_why(weft: Weft) -> None:
+    with weft.writing("test") as writer:
+        writer.queries.skip_to("replies", 2_000_000_000_000_000, *_plan(weft))
+    found = weft.explain_tick("replies")
+    assert (found.way, found.quiet) == ("nothing", "the window is empty: it was ticked at this instant already")
+
+
+def test_it_is_printed_and_given_as_json(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
+    home = ["--home", str(weft.home)]
+    assert run(["explain", "--tick", "replies", *home]) == 0
+    told = capsys.readouterr().out
+    assert "posts__news" in told
+    assert "Spark runs one job, over rows in the driver's memory." in told
+    assert run(["explain", "--tick", "replies", "--json", *home]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["way"], found["tau"]) == ("rows", "1993-04-05T08:53:20Z")
+    assert {"view", "what", "by", "how", "rows"} == set(found["relations"][0])
+    assert run(["explain", "SELECT id FROM posts", "--tick", "replies", *home]) == 2
+    assert run(["explain", "--tick", "nobody", *home]) == 2
+    with pytest.raises(NotFound):
+        weft.explain_tick("nobody")

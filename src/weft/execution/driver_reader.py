@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Bounds:
     """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
-    news; files that are read through for news.  ``keys`` bounds how many are looked up."""
+    news; files that are read through for news; a table for the keys of rows that are loaded into it, before an
+    arrangement is asked.  ``keys`` bounds how many are looked up."""
 
     whole: int = 20_000
     filtered: int = 20_000
     news: int = 100_000
     scanned: int = 2_000_000
     keys: int = 50_000
+    loaded: int = 20_000
 
 
 BOUNDS: Final = Bounds()

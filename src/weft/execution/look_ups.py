@@ -68,8 +68,23 @@ class LookUps:
         """Which of these answers (query id and hash) the ledger has."""
         return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
+    def known(self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table) -> Found:
+        """The keys, ``columns`` of them, that rows of the table have already; NULL is NULL there."""
+        ids = [found.id for found in map(table.column, columns) if found is not None]
+        folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
+        carried = stored_schema(table, columns)
+        schema = pa.schema([carried.field(name) for name in columns])
+        return self._found(folder, columns, schema, files, keys, null_safe=True)
+
     def _found(
-        self, folder: Path, key: Sequence[str], schema: pa.Schema, files: Sequence[DataFile], keys: pa.Table
+        self,
+        folder: Path,
+        key: Sequence[str],
+        schema: pa.Schema,
+        files: Sequence[DataFile],
+        keys: pa.Table,
+        *,
+        null_safe: bool = False,
     ) -> Found:
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
             return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
@@ -85,7 +100,7 @@ class LookUps:
                 arrangement.catch_up(files, read)
             elif behind:
                 return Found("arrangement", how, self._scanned(files, schema, key, keys))
-            return Found("arrangement", how, arrangement.lookup(keys))
+            return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe))
         except ArrangementError as error:
             return Found("Spark", f"its arrangement cannot be used: {error.message}")
 

@@ -9,15 +9,19 @@ reservation, which the next one settles by looking at Delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.catalog import Writer
+from weft.catalog import Writer, layout
 from weft.catalog.records import HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, WeftError
+from weft.execution import driver_reader
+from weft.execution.driver_reader import rows_of
+from weft.execution.look_ups import LookUps
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
@@ -25,7 +29,7 @@ from weft.storage.columns import instants, stored_schema
 from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
-from weft.storage.local_sql import first_of_equals, without_known
+from weft.storage.local_sql import first_of_equals, without_equals, without_known
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
@@ -88,7 +92,7 @@ def append(
     """
     settle(writer)
     place = writer.data / table.path
-    fresh = _new_rows(place, batch, distinct_on)
+    fresh = _new_rows(writer, place, table, batch, distinct_on)
     known = batch.num_rows - fresh.num_rows
     if not fresh.num_rows:
         return Appended(0, known)
@@ -156,15 +160,24 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     return Settled(reservation, found.rows)
 
 
-def _new_rows(place: Location, batch: pa.Table, distinct_on: tuple[str, ...] | None) -> pa.Table:
+def _new_rows(
+    writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
+) -> pa.Table:
     """The batch in order of arrival: of rows that are equal in ``distinct_on`` the first, unless the table has one."""
     if not distinct_on:
         return batch.sort_by(SEQ)
     first = first_of_equals(batch, distinct_on, SEQ)
     if not has_commits(place):
         return first
-    files = [file.location for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
-    return without_known(first, files, distinct_on, SEQ)
+    files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
+    bounds = driver_reader.BOUNDS
+    if bounds.loaded < rows_of(files) and first.num_rows <= bounds.keys:
+        look_ups = LookUps(layout.arrangements_folder(writer.path))
+        with suppress(pa.ArrowException, KeyError):  # a key of another type than the table has: compared below
+            found = look_ups.known(table.schema, files, distinct_on, first.select(distinct_on))
+            if found.rows is not None:
+                return without_equals(first, found.rows, distinct_on, SEQ)
+    return without_known(first, [file.location for file in files], distinct_on, SEQ)
 
 
 def _properties(table: TableRecord) -> dict[str, str]:

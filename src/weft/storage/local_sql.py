@@ -60,14 +60,25 @@ def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str]
         return rows
     import duckdb
 
-    same = " AND ".join(f"new.{quoted(key)} IS NOT DISTINCT FROM old.{quoted(key)}" for key in keys)
     try:
         with connect() as connection:
-            connection.register("given", rows.select([*keys, place]))
             connection.read_parquet([file.path for file in files]).create_view("stored")
-            text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
-            known = connection.sql(text).to_arrow_table().column("place").combine_chunks()
+            return _unmet(connection, rows, keys, place)
     except duckdb.Error as error:
         told = str(error).splitlines()[0]
         raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+
+
+def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
+    """The same of rows in memory."""
+    with connect() as connection:
+        connection.register("stored", known.select(list(keys)))
+        return _unmet(connection, rows, keys, place)
+
+
+def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
+    same = " AND ".join(f"new.{quoted(key)} IS NOT DISTINCT FROM old.{quoted(key)}" for key in keys)
+    connection.register("given", rows.select([*keys, place]))
+    text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
+    known = connection.sql(text).to_arrow_table().column("place").combine_chunks()
     return rows.filter(pc.invert(pc.is_in(rows.column(place), value_set=known)))

@@ -54,8 +54,8 @@ def ask(
         try:
             Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})
             texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
-            given = guarded(spark.sql("\nUNION ALL ".join(texts) or _nothing(named)), allowed.rows)
-            found = reader.keep(given.distinct())
+            text = guarded("\nUNION ALL ".join(texts) or _nothing(named), allowed.rows)
+            found = reader.keep(spark.sql(text).distinct())
             count = found.count()
             if count > allowed.rows:
                 raise too_many(count, allowed.rows)

@@ -35,6 +35,9 @@ _REPEATED: Final = 100
 """Rows that a branch may give for each one that its queries may add: the same row may come many times over."""
 
 
+_UNITED: Final = 16
+"""SELECTs that are united in one chain."""
+
 _ROWS_OF_A_TASK: Final = 2**33
 """Spark's monotonically_increasing_id counts a task's rows in its lower 33 bits."""
 
@@ -70,30 +73,21 @@ def _identity(ref: ColumnRef) -> str:
 class Candidates:
     """What the branches of some groups give, in the general form; a row may be there more than once.
 
-    ``branches`` has each branch's rows and the number of queries that they are for.  ``small``: they are made from
-    rows in the driver's memory alone.
+    ``small``: it is made from rows in the driver's memory alone.
     """
 
-    spark: SparkSession
-    branches: tuple[tuple[DataFrame, int], ...]
+    rows: DataFrame
     small: bool
 
-    def rows(self, most: int | None, *, in_all: int | None = None) -> DataFrame:
-        """All of them, where a query may have ``most``, and all queries of a branch ``in_all`` (None: any number).
 
-        A task that gives many more than that fails, and says so (``MANY``), before it fills the disk.
-        """
-        parts = []
-        for rows, queries in self.branches:
-            bounds = [each for each in (None if most is None else most * queries, in_all) if each is not None]
-            parts.append(guarded(rows, min(bounds)) if bounds else rows)
-        return union(self.spark, parts)
-
-
-def candidates(reader: Reader, groups: Sequence[Group], *, small_only: bool = False) -> Candidates:
+def candidates(
+    reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
+) -> Candidates:
     """Makes the views that the groups' branches read, and the branches over them; nothing of them is computed yet.
 
-    With ``small_only`` NotSmall is raised where not every view is of rows in the driver's memory.
+    A task that gives many more rows than its queries may add (``most`` each; None: any number), or, where all is small,
+    many more than ``collected``, fails, and says so (``MANY``), before it fills the disk.  With ``small_only`` NotSmall
+    is raised where not every view is of rows in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -107,18 +101,30 @@ def candidates(reader: Reader, groups: Sequence[Group], *, small_only: bool = Fa
     for group, found in work:
         queries = len(group.members)
         single = group.members[0].query.query_id if queries == 1 else None
-        parts += [(spark.sql(ledger_select(branch, single)), queries) for branch in found]
-    return Candidates(spark, tuple(parts), views.small)
+        bounds = [most * queries] if most is not None else []
+        bounds += [collected] if collected is not None and views.small else []
+        selects = [ledger_select(branch, single) for branch in found]
+        parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
+    # One text: each relation that is made of another is analysed as a whole again.
+    return Candidates(spark.sql(_united(parts)) if parts else union(spark, []), views.small)
 
 
-def guarded(rows: DataFrame, most: int) -> DataFrame:
-    """The rows; a task that gives many times more than ``most`` fails.  Nothing has to be exchanged to know that."""
-    from pyspark.sql import functions as F
+def _united(selects: Sequence[str]) -> str:
+    """UNION ALL of the SELECTs; of many as a tree, since Spark's parser goes down a chain one by one."""
+    if len(selects) > _UNITED:
+        size = -(-len(selects) // _UNITED)
+        selects = [_united(selects[at : at + size]) for at in range(0, len(selects), size)]
+    return "\nUNION ALL\n".join(f"({each})" for each in selects)
 
+
+def guarded(select: str, most: int) -> str:
+    """The SELECT; a task that gives many times more than ``most`` fails.  Nothing has to be exchanged to know that."""
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
-    number = F.monotonically_increasing_id() % _ROWS_OF_A_TASK  # of the row in its task
-    stop = F.raise_error(F.lit(MANY)).cast("boolean")
-    return rows.where(F.when(number < allowed, F.lit(True)).otherwise(stop))
+    return (
+        f"SELECT * FROM (\n{select}\n) AS g\n"
+        f"WHERE CASE WHEN MONOTONICALLY_INCREASING_ID() % {_ROWS_OF_A_TASK} < {allowed} THEN TRUE "
+        f"ELSE CAST(RAISE_ERROR('{MANY}') AS BOOLEAN) END"
+    )
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.execution import arrow_answers
-from weft.execution.answers import MANY, Candidates, candidates, union
+from weft.execution.answers import MANY, candidates, union
 from weft.execution.groups import Group, Member
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER
@@ -64,34 +64,30 @@ def new_answers(
     With ``small_only`` NotSmall is raised where it takes more than rows in the driver's memory.
     """
     groups = [group for window in windows for group in window]
-    found = [
-        candidates(reader, each, small_only=small_only)
-        for each in ([[group] for group in groups] if apart else windows)
-    ]
+    sets = [[group] for group in groups] if apart else windows
+    found = [candidates(reader, each, most, collected=_COLLECTED, small_only=small_only) for each in sets]
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
     if all(each.small for each in found):
-        collected = _collected(reader.spark, found, most, apart=apart)
+        collected = _collected(reader.spark, [each.rows for each in found], apart=apart)
         if collected is not None:
             rows = arrow_answers.each_once(collected)
             rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
             return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
+        found = [candidates(reader, each, most) for each in sets]  # Spark says whether a query has too many
     if small_only:
         raise NotSmall
-    return _by_spark(reader, found, most, known_to, apart=apart)
+    return _by_spark(reader, [each.rows for each in found], known_to, apart=apart)
 
 
-def _collected(spark: SparkSession, found: Sequence[Candidates], most: int | None, *, apart: bool) -> pa.Table | None:
-    """The rows of all branches in the driver's memory; None where they are too many for it."""
-    everything = [branch for each in found for branch in each.branches]
-    sets = [(branch,) for branch in everything] if apart else [tuple(everything)]
+def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
+    """The rows in the driver's memory; None where they are too many for it."""
     try:
         with rows_only(spark):
-            parts = [Candidates(spark, each, small=True).rows(most, in_all=_COLLECTED) for each in sets]
-            return pa.concat_tables([part.toArrow() for part in parts or [union(spark, [])]])
+            return pa.concat_tables([part.toArrow() for part in (parts if apart and parts else [union(spark, parts)])])
     except spark_errors() as error:
         if MANY not in told_by(error):
             raise
-        return None  # Spark itself says whether they are too many for a query
+        return None
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
@@ -110,12 +106,9 @@ def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa
         return known.join(given, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
 
 
-def _by_spark(
-    reader: Reader, found: Sequence[Candidates], most: int | None, known_to: Sequence[int], *, apart: bool
-) -> NewAnswers:
+def _by_spark(reader: Reader, parts: Sequence[DataFrame], known_to: Sequence[int], *, apart: bool) -> NewAnswers:
     from pyspark.sql import functions as F
 
-    parts = [each.rows(most) for each in found]
     if apart:
         for part in parts:
             reader.keep(part).count()

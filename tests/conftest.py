@@ -20,6 +20,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # How long an example takes says nothing: the machine may be busy.
 settings.register_profile("weft", deadline=None)
 settings.load_profile("weft")
+# Making an archive of Java's classes takes a core for two minutes; what is of the archive has a test of its own.
+os.environ.setdefault("WEFT_CLASS_ARCHIVE", "off")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

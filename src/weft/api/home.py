@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
     from weft.execution.ad_hoc import Answer
     from weft.execution.forecast import Forecast
+    from weft.execution.maintenance import Done
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
@@ -321,6 +322,15 @@ class Weft:
             return None
         found = [own, *(self.time_driven(lower) for lower in self.catalog.queries.by_ids(query.reads))]
         return None if None in found else any(found)
+
+    def maintain(self, *, dry_run: bool = False) -> Iterator[Done]:
+        """Builds, merges and deletes arrangements, step by step, the lease held for one at a time.
+
+        Starts no Spark.  Raises LeaseBusy, StorageError.
+        """
+        from weft.execution.maintenance import maintain
+
+        return maintain(self.opened, dry_run=dry_run)
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""

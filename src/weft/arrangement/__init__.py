@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from weft.arrangement.arrangement import Arrangement
 from weft.arrangement.manifest import Compaction
+from weft.arrangement.removal import remove
 from weft.arrangement.run import ArrangementDamaged, ArrangementError
 
-__all__ = ["Arrangement", "ArrangementDamaged", "ArrangementError", "Compaction"]
+__all__ = ["Arrangement", "ArrangementDamaged", "ArrangementError", "Compaction", "remove"]

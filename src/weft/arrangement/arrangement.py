@@ -97,6 +97,11 @@ class Arrangement:
         """How many runs a look-up goes through."""
         return len(self._runs)
 
+    @property
+    def runs_to_merge(self) -> int:
+        """How many runs ``merge`` would make fewer of."""
+        return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
+
     def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
         """How many rows ``catch_up`` would read to cover these files; None where the log has no count of one."""
         self._load()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from arranged import Files, Row, looked_up, matching
-from weft.arrangement import Arrangement, merging
+from weft.arrangement import Arrangement, merging, remove
 
 TESTS = Path(__file__).resolve().parents[2]
 SOURCE = TESTS.parent / "src" / "weft"
@@ -37,6 +37,7 @@ KILLS = (
     "arrangement.committed:4",
     "arrangement.committed:6",
     "arrangement.cleaned:5",
+    "arrangement.forgotten",
 )
 
 
@@ -48,7 +49,8 @@ def table_of(parts: int) -> Files:
 
 
 def work(folder: Path) -> None:
-    """Six catch-ups, the third of which merges; a merge; all again, after a file vanished."""
+    """Six catch-ups, the third of which merges; a merge; all again, after a file vanished; it is deleted, and made
+    once more."""
     merging.FANOUT = 3
     merging.LEAST_TIER_ROWS = 100
     arrangement = Arrangement.open(folder, ("parent",), SCHEMA)
@@ -57,6 +59,8 @@ def work(folder: Path) -> None:
         arrangement.catch_up(table.files, table.read)
     arrangement.merge()
     del table.content["part-0"]
+    arrangement.catch_up(table.files, table.read)
+    remove(folder)
     arrangement.catch_up(table.files, table.read)
 
 

@@ -1,0 +1,98 @@
+"""`weft maintain` over arrangements: built for what plans look up, merged, deleted; no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from weft.api.home import Weft
+from weft.catalog import layout
+from weft.cli.app import run
+from weft.execution import driver_reader, maintenance
+from weft.execution.driver_reader import Bounds
+from weft.execution.look_ups import LookUps
+from weft.execution.maintenance import looked_up
+from weft.storage.delta_log import delta_snapshot
+
+REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
+
+
+@pytest.fixture
+def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
+    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(filtered=4))
+    monkeypatch.setattr(maintenance, "BOUNDS", Bounds(filtered=4))
+    with Weft.open(tmp_path / "home", clock="replay") as opened:
+        load(opened, range(6))
+        yield opened
+
+
+def load(weft: Weft, ids: range) -> None:
+    file = weft.home.parent / "posts.jsonl"
+    rows = [{"id": n, "parent": n - 1, "word": "w", "at": "1993-04-01T00:00:00Z"} for n in ids]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    weft.ingest_file(file, "posts", ts_from="at")
+
+
+def folders(weft: Weft) -> list[str]:
+    place = layout.arrangements_folder(weft.home)
+    return sorted(each.name for each in place.iterdir()) if place.exists() else []
+
+
+def done(weft: Weft, *, dry_run: bool = False) -> list[tuple[str, str]]:
+    found = list(weft.maintain(dry_run=dry_run))
+    assert not [each for each in found if each.problem]
+    return [(each.name, each.action) for each in found]
+
+
+def test_what_plans_look_up_is_built_once_and_deleted_when_no_plan_does(weft: Weft) -> None:
+    assert done(weft) == []
+    weft.install("replies", REPLIES)
+    assert set(looked_up(weft.catalog)) == {("posts", "id"), ("posts", "parent")}
+    assert done(weft, dry_run=True) == [("1-1", "build"), ("1-2", "build")]
+    assert folders(weft) == []
+    assert done(weft) == [("1-1", "build"), ("1-2", "build")]
+    assert folders(weft) == ["1-1", "1-2"]
+    assert done(weft) == []
+    weft.remove("replies")
+    assert done(weft, dry_run=True) == [("1-1", "delete"), ("1-2", "delete")]
+    assert folders(weft) == ["1-1", "1-2"]
+    done(weft)
+    assert folders(weft) == []
+
+
+def test_what_was_built_is_what_a_tick_asks_for(weft: Weft) -> None:
+    weft.install("replies", REPLIES)
+    done(weft)
+    table = weft.catalog.tables.named("posts")
+    files = delta_snapshot(weft.catalog.data / table.path).files
+    look_ups = LookUps(layout.arrangements_folder(weft.home), catching_up=False, most_read=-1)
+    (columns,) = {tuple(sorted(names)) for names in looked_up(weft.catalog).values()}
+    found = look_ups.rows(table.schema, files, "id", [*columns, "ts"], pa.table({"key": pa.array([2, 3])}))
+    assert found.rows is not None
+    assert found.rows.num_rows == 2
+
+
+def test_runs_are_merged_and_hold_the_same_rows(weft: Weft) -> None:
+    weft.install("replies", REPLIES)
+    done(weft)
+    for n in (10, 20):
+        load(weft, range(n, n + 6))
+        done(weft)
+    assert ("1-1", "merge") not in done(weft, dry_run=True)  # done with the last
+    folder = layout.arrangements_folder(weft.home) / "1-1"
+    assert len(list(folder.glob("*.arrow"))) == 1
+
+
+def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
+    home = ["--home", str(weft.home)]
+    assert run(["maintain", *home]) == 0
+    assert "There is nothing to do." in capsys.readouterr().out
+    weft.install("replies", REPLIES)
+    assert run(["maintain", "--dry-run", *home]) == 0
+    assert "1-1: to build: posts by id, 6 rows" in capsys.readouterr().out
+    assert run(["maintain", "--json", *home]) == 0
+    assert [each["action"] for each in json.loads(capsys.readouterr().out)] == ["build", "build"]

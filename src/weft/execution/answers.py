@@ -20,6 +20,7 @@ from weft.execution.reader import Reader
 from weft.execution.views import Views
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded, parameter_table
+from weft.storage.columns import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,7 +148,7 @@ def register_parameters(spark: SparkSession, group: Group) -> None:
     # Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
     values = [[m.query.query_id, m.tau, *(literal.value for literal in m.values)] for m in group.members]
     arrays = {
-        column.name: pa.array([row[number] for row in values], _arrow_type(column.type))
+        column.name: pa.array([row[number] for row in values], _sent(column.type))
         for number, column in enumerate(table.columns)
     }
     data = spark.createDataFrame(pa.table(arrays))
@@ -155,18 +156,15 @@ def register_parameters(spark: SparkSession, group: Group) -> None:
     data.selectExpr(*typed).createOrReplaceTempView(table.name)
 
 
-def _arrow_type(type: DataType) -> pa.DataType:
+def _sent(type: DataType) -> pa.DataType:
+    """What a constant travels as: whole numbers, instants and intervals among them, as the widest ones."""
     match type.name:
         case "ARRAY":
-            return pa.list_(_arrow_type(type.element or type))
-        case "DECIMAL":
-            return pa.decimal128(type.precision or 10, type.scale or 0)
-        case "STRING":
-            return pa.string()
-        case "BINARY":
-            return pa.binary()
+            return pa.list_(_sent(type.element or type))
         case "DOUBLE" | "FLOAT":
             return pa.float64()
+        case "DECIMAL" | "STRING" | "BINARY":
+            return arrow_type(type)
         case _:
             return pa.int64()
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra.scalar import Literal, Scalar
+from weft.algebra.event import Event
+from weft.algebra.scalar import Literal, Scalar, shifted
 from weft.algebra.schema import TIMESTAMP, TableSchema
+from weft.algebra.traverse import mentioned, params
 from weft.catalog.records import PlanRecord, QueryRecord
+from weft.derivation.lift import bind_params
 from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
@@ -84,12 +87,11 @@ class Group:
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
         begun = self.t if self.t0 is None else self.t0
-        if all(member.tau is not None and member.tau > begun for member in self.members):
-            events = tuple(event for event in events if event.driver.kind != "beginning")
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
             # What is constant begins with time itself, though NOW may have reached a threshold of it before.
             window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
+        events = tuple(event for event in events if self._may_fire(event, window))
         if len(self.members) == 1:
             member = self.members[0]
             if member.tau is not None:
@@ -98,6 +100,33 @@ class Group:
             return tuple(for_one(event, member.values, window, self.first, names) for event in events)
         table = parameter_table(self.plan_id, self.shape)
         return tuple(for_many(event, table, window, self.first) for event in events)
+
+    def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
+        """Whether the branch can give a row: not where its instant is a constant outside every member's window.
+
+        Law: a branch demands tau <= s < t of its instant s, whatever else it demands (``derivation.incremental``).  So
+        where s is one constant for all rows, it decides; one that is NULL is never reached.  The closed form's instant
+        is the latest of several and demanded otherwise: it is left alone.
+        """
+        if event.driver.kind == "greatest":
+            return True
+        at = bind_params(event.instant, {"t0": window["t0"]})
+        if mentioned(at):
+            return True
+        begins = window.get("tau")
+        since = begins.value if isinstance(begins, Literal) and isinstance(begins.value, int) else None
+        own = bool(params(at))
+        for member in self.members:
+            known = {f"p{number}": value for number, value in enumerate(member.values, 1)} if own else {}
+            parts = shifted(bind_params(at, known))
+            if parts.intervals or not isinstance(parts.base, Literal):
+                return True
+            low = since if member.tau is None else member.tau
+            if isinstance(parts.base.value, int):
+                s = parts.base.value + parts.micros
+                if (low is None or low <= s) and s < self.t:
+                    return True
+        return False
 
 
 def instant(micros: int) -> Literal:

@@ -44,7 +44,7 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
     return schema
 
 
-def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
     """A relation without rows."""
     from pyspark.sql import functions as F
 
@@ -161,7 +161,7 @@ class Reader:
         table = self.tables[name]
         schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
         if not files:
-            return empty(self.spark, schema)
+            return _empty(self.spark, schema)
         for file in files:  # what is damaged is told as that, and is no query's fault
             check_data_file(file)
         if isinstance(table, Results):

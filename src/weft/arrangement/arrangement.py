@@ -140,12 +140,13 @@ class Arrangement:
                 records = self._merged(records, tier)
             self._commit(sizes(files), records)
 
-    def lookup(self, keys: pa.Table, *, null_safe: bool = False) -> pa.Table:
+    def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
         """All rows (columns of the schema) whose key equals a row of ``keys`` (its columns by position), each once.
 
         NULL in a key equals nothing, with ``null_safe`` NULL.  For a key that is given twice, a row of another
         key may come, too, where their hashes are the same (about rows × keys / 2⁶⁴ of all cases).  Raises
-        ArrangementDamaged for rows that are not what was written, ArrangementError where there is no state.
+        ArrangementDamaged for rows that are not what was written, ArrangementError where there is no state, and where
+        there are more than ``most`` rows, before these are in memory.
         """
         if self._manifest is None:
             raise ArrangementError("an arrangement that has no state was asked", where=str(self.folder), hint=_HINT)
@@ -156,7 +157,11 @@ class Arrangement:
         if wanted is None:
             return self.schema.empty_table()
         hashes, first, times = distinct_hashes(wanted)
-        found = [rows.append_column("which", which) for run in self._runs for rows, which in run.lookup(hashes)]
+        found: list[pa.RecordBatch] = []
+        for rows, which in (each for run in self._runs for each in run.lookup(hashes)):
+            found.append(rows.append_column("which", which))
+            if most is not None and sum(batch.num_rows for batch in found) > most:
+                raise ArrangementError(f"more than {most} rows have one of the keys", where=str(self.folder))
         if not found:
             return self.schema.empty_table()
         checked = []

@@ -74,11 +74,12 @@ def _identity(ref: ColumnRef) -> str:
 class Candidates:
     """What the branches of some groups give, in the general form; a row may be there more than once.
 
-    ``small``: it is made from rows in the driver's memory alone.
+    ``small``: it is made from rows in the driver's memory alone.  ``branches`` is their number.
     """
 
     rows: DataFrame
     small: bool
+    branches: int
 
 
 def candidates(
@@ -107,7 +108,7 @@ def candidates(
         selects = [ledger_select(branch, single) for branch in found]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
     # One text: each relation that is made of another is analysed as a whole again.
-    return Candidates(spark.sql(_united(parts)) if parts else union(spark, []), views.small)
+    return Candidates(spark.sql(_united(parts)) if parts else union(spark, []), views.small, len(parts))
 
 
 def _united(selects: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, answer_columns
 from weft.execution.windows import Slice, may_hold
 from weft.storage.columns import arrow_type, stored_schema
-from weft.storage.data_files import read_data_files
+from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.values import decode
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Bounds:
     """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
     news; files that are read through for news; a table for the keys of rows that are loaded into it, before an
-    arrangement is asked.  ``keys`` bounds how many are looked up."""
+    arrangement is asked.  ``keys`` bounds how many are looked up, ``size`` the bytes of what is found: few rows of long
+    texts would fill the JVM's memory all the same."""
 
     whole: int = 20_000
     filtered: int = 20_000
@@ -40,11 +41,12 @@ class Bounds:
     scanned: int = 2_000_000
     keys: int = 50_000
     loaded: int = 20_000
+    size: int = 64 << 20
 
 
 BOUNDS: Final = Bounds()
 """What is small."""
-NOTHING: Final = Bounds(-1, -1, -1, -1, -1)
+NOTHING: Final = Bounds(-1, -1, -1, -1, -1, -1)
 """Spark reads everything."""
 
 _LEDGER: Final = pa.schema(
@@ -125,13 +127,19 @@ class DriverReader:
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
             return Reading("Spark", f"the whole table, {too_many(rows, self.bounds.whole)}")
-        return Reading("driver", f"the whole table, {counted(rows)}", self._all(name, columns))
+        found = self._all(name, columns)
+        if found is None:
+            return Reading("Spark", self._beyond())
+        return Reading("driver", f"the whole table, {counted(rows)}", found)
 
-    def _all(self, name: str, columns: Iterable[str]) -> LocalRows:
+    def _all(self, name: str, columns: Iterable[str]) -> LocalRows | None:
         relation, files = self.tables[name], self.files(name)
         asked = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
         if (name, asked) not in self.kept:
-            self.kept[name, asked] = self._read(relation, files, asked, None)
+            found = self._read(relation, files, asked, None, None)
+            if found is None:
+                return None
+            self.kept[name, asked] = found
         return LocalRows(relation, self.kept[name, asked])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
@@ -144,13 +152,15 @@ class DriverReader:
             return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
         if isinstance(relation, Results):
-            data = self._read(relation, files, (), None)
+            data = self._read(relation, files, (), None, None)
+            if data is None:
+                return Reading("Spark", self._beyond())
             inside = [_inside_column(LocalRows(relation, data).column(part.column), part) for part in slices]
             data = data.filter(reduce(pc.or_kleene, inside)) if files else data
         else:
-            data = self._read(relation, files, names, reduce(or_, map(_inside, slices)))
-        if data.num_rows > self.bounds.news:
-            return Reading("Spark", too_many(data.num_rows, self.bounds.news))
+            data = self._read(relation, files, names, reduce(or_, map(_inside, slices)), self.bounds.news)
+        if data is None or data.num_rows > self.bounds.news:
+            return Reading("Spark", self._beyond())
         how = f"{counted(data.num_rows)} of {counted(len(files), 'file')} with {counted(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
@@ -164,6 +174,8 @@ class DriverReader:
         if held > self.bounds.filtered:
             return self._looked_up(name, keys, wide, asked)
         found = self._all(name, wide)
+        if found is None:
+            return self._looked_up(name, keys, wide, asked)
         if not isinstance(found.relation, Results):
             met = [_among(found.column(column), parts) for column, parts in keys.items()]
             found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
@@ -184,17 +196,38 @@ class DriverReader:
                 return Reading("Spark", f"by {column}: {found.how}")
             how.append(f"by {column}: {found.how}")
             if found.rows is not None:
+                if found.rows.num_rows > self.bounds.news or found.rows.nbytes > self.bounds.size:
+                    return Reading("Spark", f"by {column}: {self._beyond()}")
                 parts.append(found.rows.select(schema.names))
         rows = LocalRows(relation, pa.concat_tables(parts)) if len(parts) == len(keys) else None
         return Reading("arrangement", "; ".join(how), rows)
 
+    def _beyond(self) -> str:
+        return f"more than {max(self.bounds.news, 0):,} rows, or {max(self.bounds.size, 0) >> 20:,} MB, are asked for"
+
     def _read(
-        self, relation: Relation, files: Sequence[DataFile], columns: Iterable[str], condition: pc.Expression | None
-    ) -> pa.Table:
-        if not isinstance(relation, Results):
-            return read_data_files(files, stored_schema(relation.schema, columns), condition)
-        own = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
-        return read_data_files(files, _LEDGER, own)
+        self,
+        relation: Relation,
+        files: Sequence[DataFile],
+        columns: Iterable[str],
+        condition: pc.Expression | None,
+        most: int | None,
+    ) -> pa.Table | None:
+        """The rows for which the condition holds; None as soon as they are more than ``most``, or too large."""
+        schema = _LEDGER
+        if isinstance(relation, Results):
+            condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
+        else:
+            schema = stored_schema(relation.schema, columns)
+        found: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in (each for file in files for each in file_batches(file, schema, condition)):
+            if batch.num_rows:
+                found.append(batch)
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+            if size > self.bounds.size or (most is not None and rows > most):
+                return None
+        return pa.Table.from_batches(found, schema)
 
 
 def rows_of(files: Iterable[DataFile]) -> float:

@@ -42,7 +42,8 @@ class Found:
 
 @dataclass(frozen=True)
 class LookUps:
-    """The arrangements of a home, in ``folder``; one that is more than ``most_behind`` rows behind is not used.
+    """The arrangements of a home, in ``folder``; one that is more than ``most_behind`` rows behind is not used, nor one
+    in which the keys have more than ``most_found`` rows.
 
     Without ``catching_up`` nothing is written: where an arrangement is behind, a table of at most ``most_read`` rows is
     read instead.
@@ -52,6 +53,7 @@ class LookUps:
     most_behind: int = 50_000_000
     catching_up: bool = True
     most_read: int = 2_000_000
+    most_found: int = 500_000
 
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
@@ -100,7 +102,7 @@ class LookUps:
                 arrangement.catch_up(files, read)
             elif behind:
                 return Found("arrangement", how, self._scanned(files, schema, key, keys))
-            return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe))
+            return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
             return Found("Spark", f"its arrangement cannot be used: {error.message}")
 

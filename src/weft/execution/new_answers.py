@@ -23,11 +23,12 @@ from weft.execution.views import NotSmall
 from weft.runtime.session import spark_errors, told_by
 from weft.runtime.settings import rows_only, scanning
 from weft.storage.delta_log import check_data_file
-from weft.storage.ledger import Added
+from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_NONE: Final = pa.schema([f for f in ledger_schema() if f.name not in ("ordinal", "tick")]).empty_table()
 _COLLECTED: Final = 5_000
 """Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
 
@@ -66,6 +67,8 @@ def new_answers(
     groups = [group for window in windows for group in window]
     sets = [[group] for group in groups] if apart else windows
     found = [candidates(reader, each, most, collected=_COLLECTED, small_only=small_only) for each in sets]
+    if groups and not any(each.branches for each in found):
+        return NewAnswers(reader.spark, _NONE, {}, {})
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
     if all(each.small for each in found):
         collected = _collected(reader.spark, [each.rows for each in found], apart=apart)

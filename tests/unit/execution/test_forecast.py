@@ -89,7 +89,7 @@ def _caught_up(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("bounds", "view", "why"),
     [
-        (Bounds(news=6), "posts__news", "7 rows, more than the 6 that are read by the driver"),
+        (Bounds(news=6), "posts__news", "more than 6 rows, or 64 MB, are asked for"),
         (Bounds(scanned=6), "posts__news", "of 2 files with 7 rows, more than the 6 that are read by the driver"),
         (Bounds(keys=13), "posts__by_id", "14 keys, more than the 13 that are read by the driver"),
         (Bounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),

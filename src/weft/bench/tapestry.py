@@ -14,7 +14,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.lease import this_process
 from weft.catalog.records import Choice, QueryDefinition
 from weft.execution.groups import instant
+from weft.execution.phases import measured
 from weft.execution.reader import Reader
 from weft.execution.tables import append
 from weft.execution.tick import run_tick
@@ -50,10 +51,10 @@ class Size:
     first_tick: float = 0.0
     ticks: list[float] = field(default_factory=list)
     jobs: list[int] = field(default_factory=list)
-    commit: list[float] = field(default_factory=list)
-    """Seconds of the tick in which a job of the ledger's commit ran."""
-    answers: list[float] = field(default_factory=list)
-    """Seconds in which any other job ran: scans, look-ups, branches.  The rest is planning, without a job."""
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each part of the tick (``execution.phases``), and of the rest of it."""
+    references: list[float] = field(default_factory=list)
+    """Seconds of one empty Spark job and one commit of one row by Delta through Spark, together."""
     rows: list[int] = field(default_factory=list)
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
@@ -62,6 +63,11 @@ class Size:
     def tick(self) -> float:
         """The median tick."""
         return statistics.median(self.ticks)
+
+    @property
+    def reference(self) -> float:
+        """The median of the references."""
+        return statistics.median(self.references)
 
     @property
     def full_total(self) -> float:
@@ -92,6 +98,7 @@ class Bench:
 
     def __init__(self, home: Path) -> None:
         shutil.rmtree(home, ignore_errors=True)
+        self.folder = home.parent
         self.catalog: Catalog = open_catalog(home, create=True, clock="replay", at=now_us())
         self.spark: SparkSession = spark_session(home)
         self.writer: Writer = self.catalog.writer("bench", this_process(), now_us(), 24 * _AN_HOUR)
@@ -171,34 +178,16 @@ class Bench:
         seconds = time.perf_counter() - before
         return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
 
-    def busy(self) -> tuple[float, float]:
-        """Seconds during which a job of what was timed last ran: (those that save, all others)."""
-        save: list[tuple[int, int]] = []
-        other: list[tuple[int, int]] = []
-        for job in self._jobs():
-            span = (job.submissionTime().get().getTime(), job.completionTime().get().getTime())
-            (save if "save" in job.name() or "Future" in job.name() else other).append(span)
-        return covered(save), covered(other)
+    def reference(self) -> float:
+        """Seconds of one empty job and one commit of one row by Delta, both by Spark."""
+        place = str(self.folder / "reference")
 
-    def _jobs(self) -> Iterator[Any]:
-        found = self.spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-        for number in range(found.size()):
-            job = found.apply(number)
-            if job.jobGroup().isDefined() and job.jobGroup().get() == self.group:
-                yield job
+        def run() -> int:
+            self.spark.range(0).count()
+            self.spark.range(1).write.format("delta").mode("append").save(place)
+            return 0
 
-
-def covered(spans: Iterable[tuple[int, int]]) -> float:
-    """The length in seconds of the union of spans in milliseconds.
-
-    >>> covered([(0, 1000), (500, 2000), (5000, 6000)])
-    3.0
-    """
-    total, reached = 0, 0
-    for begin, end in sorted(spans):
-        total += max(0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total / 1000
+        return self.timed(run)[0]
 
 
 def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], Any]) -> Size:
@@ -212,14 +201,16 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
     say(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
     for number in range(warm + ticks):
         bench.load(NEW)
-        seconds, jobs, rows = bench.tick()
-        commit, answers = bench.busy()
+        with measured() as parts:
+            seconds, jobs, rows = bench.tick()
+        reference = bench.reference()
         full = bench.full() if number >= warm - 1 else {}
         if number >= warm:
             size.ticks.append(seconds)
             size.jobs.append(jobs)
-            size.commit.append(commit)
-            size.answers.append(answers)
+            size.references.append(reference)
+            for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
+                size.parts.setdefault(name, []).append(part)
             size.rows.append(rows)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
@@ -232,17 +223,25 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
 def report(size: Size) -> str:
     """One size in a few lines."""
     full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
+    parts = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in size.parts.items())
     return (
         f"{size.messages:,} messages, {NEW:,} new a tick, median of {len(size.ticks)}:\n"
         f"  tick of the five queries  {size.tick:6.2f} s  (from {min(size.ticks):.2f} to {max(size.ticks):.2f})\n"
         f"  five queries in full      {size.full_total:6.2f} s  ({full})\n"
         f"  ratio                     {size.tick / size.full_total:6.2f}\n"
-        f"  of the tick: scans, look-ups, branches {statistics.median(size.answers):.2f} s, "
-        f"commit {statistics.median(size.commit):.2f} s, the rest is planning\n"
+        f"  of the tick: {parts}\n"
+        f"  an empty job and a commit of one row by Spark {size.reference:.2f} s, the tick is "
+        f"{size.tick / size.reference:.1f} times that\n"
         f"  jobs a tick {statistics.median(size.jobs):.0f}, new rows a tick {statistics.median(size.rows):.0f}, "
         f"on disk {size.disk / 1e6:.0f} MB"
     )
 
 
 def _json(size: Size) -> dict[str, Any]:
-    return {**asdict(size), "tick": size.tick, "full_total": size.full_total, "ratio": size.tick / size.full_total}
+    return {
+        **asdict(size),
+        "tick": size.tick,
+        "reference": size.reference,
+        "full_total": size.full_total,
+        "ratio": size.tick / size.full_total,
+    }

@@ -16,6 +16,7 @@ import pyarrow as pa
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.execution.groups import Group
+from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.views import Views
 from weft.execution.windows import slices_of
@@ -95,10 +96,11 @@ def candidates(
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, found in work for branch in found]
     views = Views(reader, columns_by_table(branches), small_only)
-    for group, _ in work:
-        register_parameters(spark, group)
-    paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
-    views.register(paths, slices_of(work))
+    with phase(READING):
+        for group, _ in work:
+            register_parameters(spark, group)
+        paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
+        views.register(paths, slices_of(work))
     parts = []
     for group, found in work:
         queries = len(group.members)
@@ -108,7 +110,9 @@ def candidates(
         selects = [ledger_select(branch, single) for branch in found]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
     # One text: each relation that is made of another is analysed as a whole again.
-    return Candidates(spark.sql(_united(parts)) if parts else union(spark, []), views.small, len(parts))
+    with phase(ANALYSIS):
+        rows = spark.sql(_united(parts)) if parts else union(spark, [])
+    return Candidates(rows, views.small, len(parts))
 
 
 def _united(selects: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from weft.execution.answers import MANY, candidates, union
 from weft.execution.groups import Group, Member
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER
+from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.views import NotSmall
 from weft.runtime.session import spark_errors, told_by
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NONE: Final = pa.schema([f for f in ledger_schema() if f.name not in ("ordinal", "tick")]).empty_table()
+_TOO_LARGE: Final = "spark.driver.maxResultSize"
+"""In Spark's error for a result of more bytes than it gives to the driver."""
 _COLLECTED: Final = 5_000
 """Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
 
@@ -73,22 +76,25 @@ def new_answers(
     if all(each.small for each in found):
         collected = _collected(reader.spark, [each.rows for each in found], apart=apart)
         if collected is not None:
-            rows = arrow_answers.each_once(collected)
-            rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
-            return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
+            with phase(SETTLING):
+                rows = arrow_answers.each_once(collected)
+                rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
+                return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
         found = [candidates(reader, each, most) for each in sets]  # Spark says whether a query has too many
     if small_only:
         raise NotSmall
-    return _by_spark(reader, [each.rows for each in found], known_to, apart=apart)
+    with phase(COMPUTING):
+        return _by_spark(reader, [each.rows for each in found], known_to, apart=apart)
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
     """The rows in the driver's memory; None where they are too many for it."""
     try:
-        with rows_only(spark):
+        with phase(COMPUTING), rows_only(spark):
             return pa.concat_tables([part.toArrow() for part in (parts if apart and parts else [union(spark, parts)])])
     except spark_errors() as error:
-        if MANY not in told_by(error):
+        told = told_by(error)
+        if not any(word in told for word in (MANY, _TOO_LARGE)):
             raise
         return None
 

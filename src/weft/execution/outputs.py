@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.catalog import Writer, layout
 from weft.errors import LeaseLost
+from weft.execution.phases import COMMITTING, phase
 from weft.failpoint import failpoint
 from weft.location import Location
 from weft.storage.commit import append_rows
@@ -73,9 +74,11 @@ class Outputs:
         if output.path == layout.LEDGER:
             require_ledger(self.writer.data)
         failpoint("tick.computed")
-        version = self._commit(output, table)
+        with phase(COMMITTING):
+            version = self._commit(output, table)
         failpoint("tick.written")
-        self._record(output.name, output.path, version)
+        with phase(COMMITTING):
+            self._record(output.name, output.path, version)
         failpoint("tick.recorded")
         return version
 

@@ -1,0 +1,45 @@
+"""Where a tick's time goes: the seconds of its named parts, for whoever measures it.
+
+Costs nothing that could be measured itself: two readings of a clock that never goes back, where somebody listens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+READING: Final = "reading news and look-ups"
+ANALYSIS: Final = "Spark's analysis"
+COMPUTING: Final = "Spark's planning and job"
+SETTLING: Final = "what is known, numbers"
+COMMITTING: Final = "commit"
+
+_seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=None)
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """The seconds of each phase within the block, by name; filled as they end."""
+    found: dict[str, float] = {}
+    token = _seconds.set(found)
+    try:
+        yield found
+    finally:
+        _seconds.reset(token)
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Adds the block's seconds to the phase; phases do not lie in one another."""
+    found = _seconds.get()
+    if found is None:
+        yield
+        return
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        found[name] = found.get(name, 0.0) + time.perf_counter() - began

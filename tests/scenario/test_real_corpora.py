@@ -39,7 +39,7 @@ class Delivered:
     answers: Mapping[str, Answers]
 
 
-@pytest.fixture(scope="module", params=[News, Lists], ids=lambda kind: kind.name)
+@pytest.fixture(scope="module", params=[News, pytest.param(Lists, marks=pytest.mark.slow)], ids=["20news", "linux"])
 def seven(
     request: pytest.FixtureRequest, spark: SparkSession, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Delivered:

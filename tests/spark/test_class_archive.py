@@ -19,6 +19,9 @@ from weft.runtime.jars import present_jars
 from weft.runtime.java import find_java
 from weft.runtime.launch import class_path
 
+# Making an archive takes a core for most of a minute.
+pytestmark = pytest.mark.slow
+
 MAKE = """
 import sys
 from pathlib import Path

@@ -132,7 +132,7 @@ def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
     assert {jar.name for jar in (tmp_path / "cache").rglob("*.jar")} == {j.name for j in jar_folder().glob("*.jar")}
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_signal_in_the_middle_of_a_job_leaves_no_jvm(tmp_path: Path, sent: signal.Signals) -> None:
     command = [sys.executable, "-c", LONG_JOB, str(tmp_path)]
     process = subprocess.Popen(

@@ -61,7 +61,7 @@ def numbered(rows: pa.Table, before: Mapping[int, int], tick_id: int) -> pa.Tabl
     places = pa.array(range(ordered.num_rows), pa.int64())
     begins = _begins(ordered, ["query_id"])
     first = pc.cumulative_max(pc.if_else(begins, places, pa.scalar(0, pa.int64())))
-    known = pa.array([before[key] for key in before], pa.int64())
+    known = pa.array(list(before.values()), pa.int64())
     own = known.take(pc.index_in(ordered.column("query_id"), value_set=pa.array(list(before), pa.int64())))
     ordinal = pc.add(pc.add(pc.subtract(places, first), own), pa.scalar(1, pa.int64()))
     columns = {name: ordered.column(name) for name in ordered.column_names}

@@ -22,6 +22,7 @@ from weft.execution.windows import Slice, may_hold
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
+from weft.storage.ledger import ledger_schema
 from weft.storage.values import decode
 
 if TYPE_CHECKING:
@@ -49,14 +50,7 @@ BOUNDS: Final = Bounds()
 NOTHING: Final = Bounds(-1, -1, -1, -1, -1, -1)
 """Spark reads everything."""
 
-_LEDGER: Final = pa.schema(
-    [
-        ("query_id", pa.int64()),
-        ("ordinal", pa.int64()),
-        ("first_at", pa.timestamp("us", "UTC")),
-        ("row", pa.list_(pa.string())),
-    ]
-)
+_LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
 
 @dataclass(frozen=True)
@@ -145,8 +139,7 @@ class DriverReader:
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
         """The rows in any of the slices."""
         relation = self.tables[name]
-        statistics = LEDGER_COLUMNS if isinstance(relation, Results) else None
-        files = [file for file in self.files(name) if any(may_hold(file, part, statistics) for part in slices)]
+        files = news_files(relation, self.files(name), slices)
         held = rows_of(files)
         if held > self.bounds.scanned:
             return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
@@ -228,6 +221,12 @@ class DriverReader:
             if size > self.bounds.size or (most is not None and rows > most):
                 return None
         return pa.Table.from_batches(found, schema)
+
+
+def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
+    """Those of the relation's files that may have rows in any of the slices, by their statistics."""
+    names = LEDGER_COLUMNS if isinstance(relation, Results) else None
+    return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
 def rows_of(files: Iterable[DataFile]) -> float:

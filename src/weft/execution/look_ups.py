@@ -23,8 +23,9 @@ from weft.catalog import layout
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
+from weft.storage.ledger import ledger_schema
 
-ANSWER: Final = pa.schema([("query_id", pa.int64()), ("row_hash", pa.binary())])
+ANSWER: Final = ledger_schema("query_id", "row_hash")
 """By what an answer is known."""
 
 

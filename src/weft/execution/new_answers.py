@@ -29,7 +29,7 @@ from weft.storage.ledger import Added, ledger_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_NONE: Final = pa.schema([f for f in ledger_schema() if f.name not in ("ordinal", "tick")]).empty_table()
+_NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
 """In Spark's error for a result of more bytes than it gives to the driver."""
 _COLLECTED: Final = 5_000

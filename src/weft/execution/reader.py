@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import TableSchema
 from weft.catalog import layout
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds, DriverReader
+from weft.execution.driver_reader import Bounds, DriverReader, news_files
 from weft.execution.look_ups import LookUps
-from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, may_hold_answers, typed_answers
-from weft.execution.windows import Slice, may_hold
+from weft.execution.relations import Relation, Results, may_hold_answers, typed_answers
+from weft.execution.windows import Slice
 from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
@@ -118,8 +118,7 @@ class Reader:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""
         from pyspark.sql import functions as F
 
-        statistics = LEDGER_COLUMNS if isinstance(self.tables[name], Results) else None
-        files = [file for file in self.files(name) if any(may_hold(file, part, statistics) for part in slices)]
+        files = news_files(self.tables[name], self.files(name), slices)
         names = {*columns, *(part.column for part in slices)}
         data = self._frame(name, files, names)
         with small(self.spark):  # the window is in the filter: code made for it would serve this tick only

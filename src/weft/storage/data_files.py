@@ -28,8 +28,10 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
     return pa.Table.from_batches(found, schema)
 
 
-def file_batches(file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
-    """The same of one file, a batch at a time."""
+def file_batches(
+    file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The same of one file, a batch at a time; what ``condition`` names is among the columns of ``schema``."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -43,11 +45,15 @@ def file_batches(file: DataFile, schema: pa.Schema, condition: pc.Expression | N
         # Row groups are skipped by their statistics where the file's kinds are those of the condition.
         plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
         scanner = stored.scanner(
-            columns=wanted, filter=condition if plain else None, batch_size=_BATCH_ROWS, use_threads=False
+            columns=wanted,
+            filter=condition if plain else None,
+            batch_size=batch_rows,
+            batch_readahead=2,
+            use_threads=False,
         )
         for batch in scanner.to_batches():
             table = conformed(pa.Table.from_batches([batch]), schema)
-            yield from (table if condition is None else table.filter(condition)).to_batches()
+            yield from (table if plain or condition is None else table.filter(condition)).to_batches()
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
             f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
 from weft.location import Location
+from weft.storage.data_files import file_batches
 from weft.storage.delta_log import (
     RESTORE_HINT,
     DataFile,
     added_files,
-    check_data_file,
     delta_snapshot,
     has_commits,
 )
@@ -96,11 +96,11 @@ class Added:
     last_first_at: int
 
 
-def ledger_schema() -> pa.Schema:
-    """The ledger's columns as Arrow has them."""
+def ledger_schema(*names: str) -> pa.Schema:
+    """The ledger's columns (only ``names``, where given) as Arrow has them, in its order."""
     import pyarrow
 
-    return pyarrow.schema(
+    every = pyarrow.schema(
         [
             ("query_id", pyarrow.int64()),
             ("ordinal", pyarrow.int64()),
@@ -110,6 +110,7 @@ def ledger_schema() -> pa.Schema:
             ("row", pyarrow.list_(pyarrow.string())),
         ]
     )
+    return pyarrow.schema([field for field in every if not names or field.name in names])
 
 
 def require_ledger(data: Location) -> Location:
@@ -131,19 +132,13 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
     """What one commit of the ledger added, by query id; raises StorageError."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
-    for batch in _batches(added_files(data / layout.LEDGER, version), ["query_id", "first_at"], None):
-        instants = _micros(batch.column(1)).to_pylist()
-        for query_id, first_at in zip(batch.column(0).to_pylist(), instants, strict=True):
+    schema = ledger_schema("query_id", "first_at")
+    for batch in (each for file in added_files(data / layout.LEDGER, version) for each in file_batches(file, schema)):
+        instants = batch.column("first_at").cast("int64").to_pylist()
+        for query_id, first_at in zip(batch.column("query_id").to_pylist(), instants, strict=True):
             rows[query_id] += 1
             last[query_id] = max(first_at, last.get(query_id, first_at))
     return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
-
-
-def _micros(instants: Any) -> Any:
-    """A column of instants as microseconds."""
-    import pyarrow
-
-    return instants.cast(pyarrow.timestamp("us", "UTC")).cast(pyarrow.int64())
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
@@ -168,48 +163,8 @@ def _scan(
     condition = (
         (pc.field("query_id") == query.query_id) & (pc.field("ordinal") >= first) & (pc.field("ordinal") <= last)
     )
-    for batch in _batches(files, list(_COLUMNS), condition):
+    schema = ledger_schema("query_id", *_COLUMNS)
+    for batch in (each for file in files for each in file_batches(file, schema, condition, _BATCH_ROWS)):
         ordinal, first_at, tick, row = (batch.column(name) for name in _COLUMNS)
-        yield from zip(
-            ordinal.to_pylist(), _micros(first_at).to_pylist(), tick.to_pylist(), row.to_pylist(), strict=True
-        )
-
-
-def _batches(files: Sequence[DataFile], columns: list[str], condition: Any) -> Iterator[Any]:
-    """Record batches of the files, one file after the other; raises StorageError for one that cannot be read."""
-    if not files:
-        return
-    import pyarrow
-    import pyarrow.dataset
-
-    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
-    form = pyarrow.dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    for file in files:
-        check_data_file(file)
-        try:
-            stored = pyarrow.dataset.dataset(file.location.uri, format=form)
-            if "_view" in str(stored.schema):
-                yield from _without_views(stored, columns, condition)
-                continue
-            yield from stored.scanner(
-                columns=columns, filter=condition, batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False
-            ).to_batches()
-        except (OSError, pyarrow.ArrowException) as error:
-            raise StorageError(
-                f"a data file cannot be read: {error}", where=str(file.location), hint=RESTORE_HINT
-            ) from error
-
-
-def _without_views(stored: Any, columns: list[str], condition: Any) -> Iterator[Any]:
-    """Batches of a file that a purge has written: Delta without Spark writes kinds of text that cannot be filtered."""
-    import pyarrow
-
-    def plain(kind: Any) -> Any:
-        if pyarrow.types.is_list(kind):
-            return pyarrow.list_(plain(kind.value_type))
-        return {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(kind), kind)
-
-    schema = pyarrow.schema([field.with_type(plain(field.type)) for field in stored.schema])
-    for batch in stored.scanner(batch_size=_BATCH_ROWS, batch_readahead=2, use_threads=False).to_batches():
-        table = pyarrow.Table.from_batches([batch]).cast(schema)
-        yield from (table if condition is None else table.filter(condition)).select(columns).to_batches()
+        instants = first_at.cast("int64").to_pylist()
+        yield from zip(ordinal.to_pylist(), instants, tick.to_pylist(), row.to_pylist(), strict=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.delivery.outbox import Delivered
     from weft.execution.ad_hoc import Answer
     from weft.execution.forecast import Forecast
-    from weft.execution.maintenance import Done
+    from weft.execution.maintenance import Step
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
@@ -323,14 +323,14 @@ class Weft:
         found = [own, *(self.time_driven(lower) for lower in self.catalog.queries.by_ids(query.reads))]
         return None if None in found else any(found)
 
-    def maintain(self, *, dry_run: bool = False) -> Iterator[Done]:
-        """Builds, merges and deletes arrangements, step by step, the lease held for one at a time.
+    def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
+        """Keeps arrangements and data files in order, step by step; what nobody needs any more is kept for ``retain``.
 
-        Starts no Spark.  Raises LeaseBusy, StorageError.
+        Starts no Spark.  Raises LeaseBusy, StorageError, Refused for more than a week.
         """
         from weft.execution.maintenance import maintain
 
-        return maintain(self.opened, dry_run=dry_run)
+        return maintain(self.opened, dry_run=dry_run, keep_us=_length(retain))
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""

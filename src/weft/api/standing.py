@@ -114,7 +114,7 @@ def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
     """See ``Weft.remove``."""
     with home.writing(f"remove {name}") as writer:
         query = writer.queries.remove(name, home.clock(), purge=purge)
-        finish_purges(writer)
+        finish_purges(writer, home.clock())
         return query
 
 

@@ -8,8 +8,7 @@ merged as in O'Neil, Cheng, Gawlick, O'Neil: *The Log-Structured Merge-Tree* (19
 from __future__ import annotations
 
 from weft.arrangement.arrangement import Arrangement
-from weft.arrangement.manifest import Compaction
 from weft.arrangement.removal import remove
 from weft.arrangement.run import ArrangementDamaged, ArrangementError
 
-__all__ = ["Arrangement", "ArrangementDamaged", "ArrangementError", "Compaction", "remove"]
+__all__ = ["Arrangement", "ArrangementDamaged", "ArrangementError", "remove"]

@@ -20,7 +20,6 @@ from weft.arrangement import merging
 from weft.arrangement.hashing import distinct_hashes, hash_version, is_supported, row_checksums
 from weft.arrangement.manifest import (
     UNFINISHED,
-    Compaction,
     Manifest,
     StateRefused,
     columns_of,
@@ -42,6 +41,7 @@ from weft.arrangement.run import (
 )
 from weft.errors import WeftError
 from weft.failpoint import failpoint
+from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
 _HINT: Final = "Nothing is lost: an arrangement is made from its table. Its folder may be deleted at any time."
@@ -101,6 +101,12 @@ class Arrangement:
     def runs_to_merge(self) -> int:
         """How many runs ``merge`` would make fewer of."""
         return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
+
+    def gone(self, files: Sequence[DataFile]) -> list[str]:
+        """The places of covered files that are not among these: compactions explain them, or all is built again."""
+        self._load()
+        there = sizes(files)
+        return [place for place in self._manifest.files if place not in there] if self._manifest else []
 
     def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
         """How many rows ``catch_up`` would read to cover these files; None where the log has no count of one."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from weft.arrangement.run import RunRecord
 from weft.failpoint import failpoint
+from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
 FORMAT: Final = 1
@@ -27,14 +28,6 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 class StateRefused(Exception):
     """State that is not taken: of another format, key, schema or hash, or damaged; the text says which."""
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """A commit that only rearranged rows (``dataChange`` false): the rows of ``removed`` are those of ``added``."""
-
-    removed: Sequence[DataFile]
-    added: Sequence[DataFile]
 
 
 @dataclass(frozen=True)

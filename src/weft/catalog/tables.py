@@ -104,9 +104,11 @@ class Tables:
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Records (path, version, rows) after a change that is neither a load nor a tick, as after a purge."""
+        """Records (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""
+        kept = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
+                connection.execute(update(kept).where(kept.c.path == path).values(version=version))
                 record_version(connection, path, version, rows)
 
 

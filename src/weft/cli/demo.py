@@ -59,7 +59,7 @@ class _Terminal:
             word, rest = f"{word} {second}", more
         printing.say(f"$ weft {word} --home {self._home} {rest}".rstrip(), style="cyan")
 
-    def working(self, text: str) -> AbstractContextManager[None]:
+    def working(self, text: str) -> AbstractContextManager[object]:
         """A sign of life."""
         return printing.working(text)
 

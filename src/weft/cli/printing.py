@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -118,15 +118,30 @@ def table(
     screen().print(grid)
 
 
+def size(count: int) -> str:
+    """A number of bytes, short.
+
+    >>> size(512), size(40_750), size(3_456_789_012)
+    ('512 bytes', '40.8 kB', '3.5 GB')
+    """
+    if count < 1_000:
+        return f"{count} bytes"
+    unit, value = "kB", count / 1e3
+    for larger in ("MB", "GB", "TB"):
+        if value >= 1e3:
+            unit, value = larger, value / 1e3
+    return f"{value:.1f} {unit}"
+
+
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A spinner with text while the block runs; nothing where nobody watches."""
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner with text while the block runs, which is given what changes the text; nothing where nobody watches."""
     err = screen(err=True)
     if not err.is_terminal:
-        yield
+        yield lambda text: None
         return
-    with err.status(text):
-        yield
+    with err.status(text) as status:
+        yield status.update
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class Stage(Protocol):
     def command(self, text: str) -> None:
         """What one would type for what happens next."""
 
-    def working(self, text: str) -> AbstractContextManager[None]:
+    def working(self, text: str) -> AbstractContextManager[object]:
         """A sign of life while something takes long."""
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

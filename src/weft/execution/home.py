@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.naming import queries_mentioned
-from weft.errors import ClockError
+from weft.errors import CatalogError, ClockError, LeaseLost
 from weft.instants import MIN_INSTANT
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LEASE_WAIT_US: Final = 60 * 1_000_000
 """How long an operation waits for another writer, a tick of ``weft run`` for example, in microseconds."""
+_RENEW_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -70,14 +72,14 @@ class Home:
         """Holds the lease to write, what dead writers left behind being settled, a tick among it; raises LeaseBusy."""
         from weft.execution.tick import settle_tick
 
-        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer:
+        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, kept(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open():
                 from weft.execution.tables import settle
 
                 settle(writer)
             settle_tick(writer, self.clock())
-            finish_purges(writer)
+            finish_purges(writer, self.clock())
             yield writer
 
     def close(self) -> None:
@@ -88,14 +90,35 @@ class Home:
         self.catalog.close()
 
 
-def finish_purges(writer: Writer) -> None:
+def finish_purges(writer: Writer, at: int) -> None:
     """Takes the answers of removed queries out of the ledger; what somebody still reads is left for the next time."""
     going = [each.query_id for each in writer.queries.purging()]
     if going:
         from weft.storage.purge import purge as take_out
 
-        done = take_out(writer.data, going)
+        done = take_out(writer.data, going, writer.lease.token, at)
         if done.complete:
             writer.queries.purged(going, done.version)
         elif done.version is not None:
             writer.tables.record_versions([done.version])
+
+
+@contextmanager
+def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
+    """Renews the lease every minute while the block runs: a tick may take longer than a lease lasts, and building an
+    arrangement, too."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(_RENEW_SECONDS):
+            # A lease that was lost is noticed by the next transaction, where something can be done about it.
+            with suppress(LeaseLost, CatalogError):
+                writer.renew(clock())
+
+    thread = threading.Thread(target=renew, name="weft-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -20,13 +20,29 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
+from weft.errors import StorageError
 from weft.storage.columns import stored_schema
+from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
 
 ANSWER: Final = ledger_schema("query_id", "row_hash")
 """By what an answer is known."""
+
+
+def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
+    """The compactions that took files out of the table which the arrangement covers.
+
+    Empty where there are none, and where the log does not tell: then it is built again.
+    """
+    gone = arrangement.gone(files)
+    if not gone or not files:
+        return []
+    try:
+        return compactions(files[0].location.parent, gone)
+    except StorageError:
+        return []
 
 
 @dataclass(frozen=True)
@@ -94,13 +110,14 @@ class LookUps:
 
         try:
             arrangement = Arrangement.open(folder, key, schema)
-            behind = arrangement.behind(files)
+            moved = moved_since(arrangement, files)
+            behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
                 missing = "an unknown number of" if behind is None else f"{behind:,}"
                 return Found("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
-                arrangement.catch_up(files, read)
+                arrangement.catch_up(files, read, moved)
             elif behind:
                 return Found("arrangement", how, self._scanned(files, schema, key, keys))
             return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))

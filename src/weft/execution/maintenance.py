@@ -1,7 +1,8 @@
-"""`weft maintain`: the arrangements of a home are built, merged and deleted, the lease being held for one at a time.
+"""`weft maintain`: what makes reading cheap is kept in order, step by step, the lease being held for one at a time.
 
-What installed plans look up is built where it is missing or far behind, so that no tick has to; runs are merged, so
-that look-ups go through fewer; what no plan looks up any more is deleted.
+Arrangements: what installed plans look up is built where it is missing or far behind, so that no tick has to; runs are
+merged, so that look-ups go through fewer; what no plan looks up any more is deleted.  Data files: small ones are made
+one, and those that nobody needs any more are deleted (``compacting``).
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
-from weft.errors import PlanMismatch
+from weft.errors import PlanMismatch, Refused
+from weft.execution.compacting import KEPT_US, Cleaned, Compacted, Stored, clean, compact, groups, stored, to_compact
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import compiled, instant
 from weft.execution.home import Home
-from weft.execution.look_ups import ANSWER, LookUps
+from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
+from weft.instants import format_interval
 from weft.planning.plan import columns_read, for_many, parameter_table
+from weft.storage.cleaning import LONGEST_KEPT_US
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import delta_snapshot, has_commits
 
@@ -44,14 +48,71 @@ class Done:
     problem: str | None = None
 
 
-def maintain(home: Home, *, dry_run: bool = False) -> Iterator[Done]:
-    """Does what is to be done, or only says so; raises LeaseBusy, StorageError."""
+Step = Done | Compacted | Cleaned
+"""What one step of maintenance did."""
+
+
+def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> Iterator[Step]:
+    """Does what is to be done, or only says so, step by step; ``keep_us`` is how long files are kept that nobody needs.
+
+    Between two steps it may be left.  Raises Refused for a ``keep_us`` that cannot be; its steps raise LeaseBusy,
+    LeaseLost, StorageError.
+    """
+    if not 0 <= keep_us <= LONGEST_KEPT_US:
+        raise Refused(
+            f"files that nobody needs are kept for at most {format_interval(LONGEST_KEPT_US)}, "
+            f"{format_interval(keep_us)} was asked for",
+            hint="The log of a table forgets by then when a file was taken out of it.",
+        )
+    return _steps(home, dry_run, keep_us)
+
+
+def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
     wanted = looked_up(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)
-    folder = layout.arrangements_folder(home.folder)
-    for name in sorted(each.name for each in folder.iterdir()) if folder.is_dir() else ():
+    for each in stored(home.catalog):
+        if dry_run:
+            yield from to_compact(home, each)
+        elif found := groups(home, each):
+            _catch_up(home, each, wanted)
+            for group in found:
+                yield from compact(home, each, group)
+    for name in _folders(home):
         yield from _kept(home, name, wanted, dry_run=dry_run)
+    for each in stored(home.catalog):
+        yield from clean(home, each, keep_us, dry_run=dry_run)
+
+
+def _folders(home: Home) -> list[str]:
+    """The names of the arrangements that there are."""
+    folder = layout.arrangements_folder(home.folder)
+    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+
+
+def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
+    """Has the arrangements of a table cover all its files: those of which it knows only some cannot be told apart from
+    the one that they become, and all would be built again."""
+    look_ups = LookUps(layout.arrangements_folder(home.folder))
+    for name in _folders(home):
+        known = _key(home.catalog, name, wanted)
+        if known is None or stored.path != (layout.LEDGER if known[1] is None else _path(home, known[1])):
+            continue
+        with home.writing("maintain"):
+            files = delta_snapshot(home.catalog.data / stored.path, check_files=False).files
+            key, table = known
+            if table is None:
+                look_ups.answers(files, ANSWER.empty_table())
+                continue
+            keys = stored_schema(table, key).empty_table()
+            if "-key-" in name:
+                look_ups.known(table, files, key, keys.select(key))
+            else:
+                look_ups.rows(table, files, key[0], key, keys)
+
+
+def _path(home: Home, table: TableSchema) -> str:
+    return home.catalog.tables.by_id(table.id).path
 
 
 def looked_up(catalog: CatalogParts) -> LookedUp:
@@ -92,7 +153,8 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
     there = layout.arrangements_folder(home.folder) / folder
     carried = stored_schema(table.schema, {*schema.names, *carried_columns(there)})
     try:
-        behind = Arrangement.open(there, [found.name], carried).behind(files)
+        arrangement = Arrangement.open(there, [found.name], carried)
+        behind = arrangement.behind(files, moved_since(arrangement, files))
     except ArrangementError as error:
         yield Done(folder, "build", f"{name} by {column}", error.message)
         return

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
 
-from weft.catalog import Catalog, Writer
+from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
-from weft.errors import CatalogError, LeaseLost, PlanMismatch
+from weft.errors import PlanMismatch
 from weft.execution.due import are_quiet, is_quiet
 from weft.execution.groups import Member, compiled, tau_of
-from weft.execution.home import Home
+from weft.execution.home import Home, kept
 from weft.execution.relations import relations
 from weft.execution.tick import TickReport, run_tick
 from weft.runtime.session import plain_errors
-
-_RENEW_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,26 +38,6 @@ def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
         plain_errors("ticking"),
     ):
         return Ticked(run_tick(writer, home.session, choice=choice, t=t, at=home.clock()))
-
-
-@contextmanager
-def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renews the lease every minute while the block runs: a tick may take longer than a lease lasts."""
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(_RENEW_SECONDS):
-            # A lease that was lost is noticed by the next transaction, where something can be done about it.
-            with suppress(LeaseLost, CatalogError):
-                writer.renew(clock())
-
-    thread = threading.Thread(target=renew, name="weft-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:

@@ -44,6 +44,9 @@ PROPERTIES: Final = {
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
+_ROW_GROUP: Final = 131_072
+"""Rows that a reader can leave out together, by the statistics within the file."""
+
 
 def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
     """Makes the Delta table, empty, where there is none; else it gets the columns and properties that it lacks.
@@ -61,7 +64,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             return
         opened = open_table(table)
         before = opened.version()
-        there = _schema(opened).names
+        there = schema_of(opened).names
         new = [field for field in schema if field.name not in there]
         if new:
             from deltalake import Schema
@@ -76,7 +79,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
         keep_open(table, opened)
     except delta_errors() as error:
         raise StorageError(
-            f"the table could not be made or changed: {_first_line(error)}",
+            f"the table could not be made or changed: {first_line(error)}",
             where=str(table),
             hint="Nothing was stored; run the command again. `weft doctor` tells what is damaged.",
         ) from error
@@ -93,7 +96,7 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:
         raise _lost(table)
-    file = table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+    file = new_data_file(table)
     problem: Exception | None = None
     try:
         _commit(opened, file, rows, app_id, txn_version)
@@ -108,7 +111,7 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise StorageError(
-        f"rows could not be stored: {_first_line(problem)}",
+        f"rows could not be stored: {first_line(problem)}",
         where=str(table),
         hint="Nothing of them was stored; run the command again.",
     ) from problem
@@ -119,10 +122,9 @@ def _commit(opened: Any, file: Location, rows: pa.Table, app_id: str, txn_versio
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction
 
-    schema = _schema(opened)
-    plain = conformed(rows, schema)
-    _write(plain, file)
-    told = statistics(plain, columns_with_statistics(opened.metadata().configuration, schema))
+    plain = conformed(rows, schema_of(opened))
+    write_data_file(plain, file)
+    told = told_of(plain, opened)
     opened.create_write_transaction(
         [AddAction(file.name, file.size(), {}, file.modified_ms(), True, told)],
         mode="append",
@@ -131,7 +133,18 @@ def _commit(opened: Any, file: Location, rows: pa.Table, app_id: str, txn_versio
     )
 
 
-def _write(rows: pa.Table, file: Location) -> None:
+def new_data_file(table: Location) -> Location:
+    """A name for a data file of the table that no other file has."""
+    return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
+
+
+def told_of(rows: pa.Table, opened: Any) -> str:
+    """What the log is told of a file with these rows, of the table that delta-rs has opened."""
+    return statistics(rows, columns_with_statistics(opened.metadata().configuration, schema_of(opened)))
+
+
+def write_data_file(rows: pa.Table, file: Location) -> None:
+    """Writes the rows, in their order, as one Parquet file; raises what ``delta_errors`` names, the file being gone."""
     try:
         pq.write_table(
             rows,
@@ -139,6 +152,7 @@ def _write(rows: pa.Table, file: Location) -> None:
             compression=_COMPRESSION,
             compression_level=_LEVEL,
             store_schema=False,
+            row_group_size=_ROW_GROUP,
             write_page_index=True,
         )
     except delta_errors():
@@ -147,7 +161,8 @@ def _write(rows: pa.Table, file: Location) -> None:
         raise
 
 
-def _schema(opened: Any) -> pa.Schema:
+def schema_of(opened: Any) -> pa.Schema:
+    """The columns of the table that delta-rs has opened, as Arrow has them."""
     return pa.schema(opened.schema().to_arrow())
 
 
@@ -158,5 +173,6 @@ def _lost(table: Location) -> LeaseLost:
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error of delta-rs says, without what it adds on further lines."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -7,13 +7,15 @@ holds it meanwhile, since it may be reading files that the log has forgotten.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.catalog import layout
 from weft.errors import StorageError
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, open_table
+from weft.storage.cleaning import delete, litter
+from weft.storage.compaction import REMOVING
+from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, keep_open, open_table
 from weft.storage.fence import make_durable
 
 WAIT_FOR_READERS_SECONDS: Final = 2.0
@@ -30,28 +32,32 @@ class Purged:
     complete: bool
 
 
-def purge(data: Location, query_ids: Collection[int]) -> Purged:
+def purge(data: Location, query_ids: Collection[int], token: int, at: int) -> Purged:
     """Takes the queries' answers out, their files' bytes too once nobody reads the ledger any more.
 
-    Run again after a crash it does what is left.  The caller holds the lease: nobody else writes meanwhile.  Raises
+    Run again after a crash it does what is left.  The caller holds the lease with that ``token``: nobody else writes
+    meanwhile, and a compaction that was thought dead cannot bring anything back.  ``at`` is the wall's instant.  Raises
     StorageError where the ledger cannot be read or changed.
     """
     ledger = data / layout.LEDGER
     if not query_ids or not has_commits(ledger):
         return Purged(None, complete=True)
     wanted = ", ".join(str(int(query_id)) for query_id in sorted(query_ids))
+    from deltalake import CommitProperties, Transaction
+
     try:
         opened = open_table(ledger)
-        if opened.delete(f"query_id IN ({wanted})").get("num_deleted_rows"):
+        fenced = CommitProperties(app_transactions=[Transaction(REMOVING, token)])
+        if opened.delete(f"query_id IN ({wanted})", commit_properties=fenced).get("num_deleted_rows"):
             make_durable(ledger, opened.version())
-        with ledger.alone(WAIT_FOR_READERS_SECONDS) as alone:
-            if alone:
-                opened.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        keep_open(ledger, opened)
     except delta_errors() as error:
         raise StorageError(
             f"the answers could not be taken out of the ledger: {error}",
             where=str(ledger),
             hint="Nothing else was changed; remove --purge can be run again.",
         ) from error
+    left = replace(litter(ledger, 0, at), log=())  # the log has no answers
+    complete = delete(ledger, left, token, WAIT_FOR_READERS_SECONDS)
     now = delta_snapshot(ledger, check_files=False)
-    return Purged((layout.LEDGER, now.version, now.rows or 0), complete=alone)
+    return Purged((layout.LEDGER, now.version, now.rows or 0), complete=complete)

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arranged import KINDS, Files, Row, as_table, looked_up, matching
-from weft.arrangement import Arrangement, ArrangementError, Compaction, hashing, manifest, merging
+from weft.arrangement import Arrangement, ArrangementError, hashing, manifest, merging
+from weft.storage.compaction import Compaction
 
 SCHEMA = pa.schema([("id", pa.int64()), ("parent", pa.string()), ("score", pa.float64())])
 ROWS: list[Row] = [

@@ -76,14 +76,14 @@ def test_a_number_that_was_spent_cannot_be_used(table: Location) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """``act`` happens once, between the opening of the handle and the commit through it."""
-    write = commit._write
+    write = commit.write_data_file
 
     def late(data: pa.Table, file: Location) -> None:
-        monkeypatch.setattr(commit, "_write", write)
+        monkeypatch.setattr(commit, "write_data_file", write)
         act()
         write(data, file)
 
-    monkeypatch.setattr(commit, "_write", late)
+    monkeypatch.setattr(commit, "write_data_file", late)
 
 
 BETWEEN: dict[str, Callable[[Location], object]] = {
@@ -140,12 +140,12 @@ import sys
 from weft.location import Location
 from weft.storage import commit
 import pyarrow as pa
-write = commit._write
+write = commit.write_data_file
 def late(rows, file):
     write(rows, file)
     print("written", flush=True)
     sys.stdin.readline()
-commit._write = late
+commit.write_data_file = late
 rows = pa.table({"a": pa.array([2], pa.int64())})
 try:
     print("version", commit.append_rows(Location.of(sys.argv[1]), rows, "weft-table-1", 5))

@@ -1,0 +1,277 @@
+"""Compaction: runs of small data files of a Delta table become one file each, with the same rows.
+
+Each load and each tick adds a file, and whoever reads a table pays for their number.  The new file is written first,
+which needs no lease: nothing names it.  Then one commit, behind the fence, removes the old files from the log and adds
+the new one; it says that no data changed (``dataChange`` false), so that it is no news to anybody.  The old files stay
+on the disk until they are cleaned up (``storage/cleaning.py``), for those who are reading them.
+
+delta-rs takes a commit that removes files which are not there any more without a word.  So every commit that takes
+files out of the log carries the number of its writer's lease for one application, and is refused, as in
+``storage/commit.py``, where another writer's came between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from weft.errors import LeaseLost, StorageError
+from weft.location import Location
+from weft.storage.data_files import file_batches
+from weft.storage.delta_log import (
+    RESTORE_HINT,
+    DataFile,
+    added_files,
+    check_data_file,
+    commit_actions,
+    commit_file,
+    delta_errors,
+    delta_snapshot,
+    keep_open,
+    latest_version,
+    open_table,
+    transaction_version,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REMOVING: Final = "weft-compaction"
+"""The ``txnAppId`` of commits that take files out of a table's log; its numbers are those of the writers' leases."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a new file may be: rows, bytes (as Parquet: of the files that go into it), and bytes in memory.
+
+    ``fewest`` files make it worth a commit.  A file of more than half of these rows or bytes is left as it is.
+    """
+
+    rows: int = 1_000_000
+    size: int = 32 << 20
+    held: int = 128 << 20
+    fewest: int = 16
+
+
+BOUNDS: Final = Bounds()
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """``neighbours``: the column by which files follow each other; ``within``: those by which a file's rows do."""
+
+    neighbours: str
+    within: tuple[str, ...]
+
+
+LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
+"""A compacted file of the ledger has the answers of some ticks; within it a query's answers lie together, in order."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A commit that only rearranged rows: those of ``removed`` are those of ``added``."""
+
+    removed: Sequence[DataFile]
+    added: Sequence[DataFile]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The rows of ``removed`` in the file ``added``, which no commit names yet; ``told`` is for the log to say."""
+
+    removed: tuple[DataFile, ...]
+    added: DataFile
+    told: str
+
+
+def compactable(files: Sequence[DataFile], neighbours: str, bounds: Bounds = BOUNDS) -> list[tuple[DataFile, ...]]:
+    """The files that are to become one each: small ones that follow each other in the column ``neighbours``.
+
+    None of a group is larger than the others together: so a file is written again only when the rows around it have
+    doubled, however often this is asked.
+    """
+    found: list[tuple[DataFile, ...]] = []
+    group: list[DataFile] = []
+    lowest = -(2**63)
+    for file in sorted(files, key=lambda each: (each.least.get(neighbours, lowest), each.location)):
+        small = file.rows is not None and 2 * file.rows <= bounds.rows and 2 * file.size <= bounds.size
+        full = sum(each.rows or 0 for each in group) + (file.rows or 0) > bounds.rows
+        if group and (not small or full or sum(each.size for each in group) + file.size > bounds.size):
+            found += _of_about_one_size(group, bounds.fewest)
+            group = []
+        if small:
+            group.append(file)
+    return found + _of_about_one_size(group, bounds.fewest)
+
+
+def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[DataFile, ...]]:
+    if len(group) < fewest:
+        return []
+    place, largest = max(enumerate(group), key=lambda each: each[1].size)
+    if 2 * largest.size <= sum(each.size for each in group):
+        return [tuple(group)]
+    return _of_about_one_size(group[:place], fewest) + _of_about_one_size(group[place + 1 :], fewest)
+
+
+def rewrite(
+    table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: Bounds = BOUNDS
+) -> Rewritten | None:
+    """Writes the rows of the first files of the group, as many as fit into memory, as one file, and forces it to disk.
+
+    None where fewer than two fit.  Needs no lease.  Raises StorageError where a file is damaged or has another number
+    of rows than its log says, and where the new one cannot be written.
+    """
+    from weft.storage.commit import first_line, new_data_file, schema_of, told_of, write_data_file
+
+    opened = open_table(table)
+    taken, batches = _read(group, schema_of(opened), bounds.held)
+    if len(taken) < 2:
+        keep_open(table, opened)
+        return None
+    import pyarrow as pa
+
+    rows = pa.Table.from_batches(batches, schema_of(opened))
+    rows = rows.sort_by([(name, "ascending") for name in within])  # stable: equal instants stay as they were
+    file = new_data_file(table)
+    try:
+        write_data_file(rows, file)
+        file.force()
+        told = told_of(rows, opened)
+        keep_open(table, opened)
+        return Rewritten(tuple(taken), DataFile(file, file.size(), rows.num_rows, {}, {}), told)
+    except delta_errors() as error:
+        raise StorageError(
+            f"small files could not be written as one: {first_line(error)}",
+            where=str(table),
+            hint="Nothing was changed; run the command again.",
+        ) from error
+
+
+def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
+    """The first files of the group whose rows take at most ``held`` bytes in memory, and these rows."""
+    taken: list[DataFile] = []
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for file in group:
+        own = []
+        for batch in file_batches(file, schema):
+            own.append(batch)
+            size += batch.nbytes
+            if size > held:
+                return taken, batches
+        count = sum(batch.num_rows for batch in own)
+        if count != file.rows:
+            problem = f"a data file has {count} rows, its table's log says {file.rows}"
+            raise StorageError(problem, where=str(file.location), hint=RESTORE_HINT)
+        taken.append(file)
+        batches += own
+    return taken, batches
+
+
+def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
+    """Has the new file stand for the old ones, in one commit; its version, None where one of them is gone by now.
+
+    ``token`` is that of the caller's lease, ``at`` the wall's instant in microseconds.  The commit is not on the disk
+    yet (``make_durable``).  Raises LeaseLost where the holder of a later lease has taken files out of the log,
+    StorageError where the commit cannot be written; in both cases, and for None, nothing is changed.
+    """
+    opened = open_table(table)
+    before = opened.transaction_version(REMOVING)
+    if before is not None and before > token:
+        raise _lost(table)
+    # Read after the handle was opened: what changes between the two makes the commit fail.
+    there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
+    if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
+        with suppress(OSError):
+            rewritten.added.location.remove()
+        return None
+    since = opened.version()
+    problem: Exception | None = None
+    try:
+        _commit(opened, rewritten, token, at)
+    except delta_errors() as error:
+        problem = error
+    # What the log says counts: a commit may have come through though a checkpoint after it did not.
+    version = _find(table, rewritten.added.location, since)
+    if version is not None:
+        keep_open(table, opened)
+        return version
+    # The file stays, named by no commit: a file that one names must never be taken away by mistake.
+    if problem is None or transaction_version(table, REMOVING) != before:
+        raise _lost(table) from problem
+    raise StorageError(f"small files could not be made one: {problem}", where=str(table), hint="Nothing was changed.")
+
+
+def _commit(opened: Any, rewritten: Rewritten, token: int, at: int) -> None:
+    from deltalake import CommitProperties, Transaction
+    from deltalake.transaction import AddAction, RemoveAction
+
+    file = rewritten.added.location
+    removed = [RemoveAction(each.location.name, False, at // 1_000, each.size, {}) for each in rewritten.removed]
+    added = AddAction(file.name, rewritten.added.size, {}, file.modified_ms(), False, rewritten.told)
+    opened.create_write_transaction(
+        [*removed, added],
+        mode="append",
+        schema=opened.schema(),
+        commit_properties=CommitProperties(app_transactions=[Transaction(REMOVING, token)]),
+    )
+
+
+def _is_whole(file: DataFile) -> bool:
+    """Whether the new file is still there: another process may have taken it for what a dead writer left."""
+    try:
+        check_data_file(file)
+    except StorageError:
+        return False
+    return True
+
+
+def _find(table: Location, file: Location, since: int) -> int | None:
+    """The version after ``since`` whose commit added the file."""
+    for version in range(latest_version(table) or 0, since, -1):
+        if any(added.location == file for added in added_files(table, version)):
+            return version
+    return None
+
+
+def _lost(table: Location) -> LeaseLost:
+    return LeaseLost(
+        f"another writer took this home over while small files of {table} were being made one",
+        hint="Nothing was changed; run the command again.",
+    )
+
+
+def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
+    """The compactions since files, by place, went out of the table, in the order of the log.
+
+    Reads the log back to where the first of them went.  Empty where that is not there any more, or where one of them
+    went in a commit that changed rows.
+    """
+    wanted, found = set(gone), []
+    for version in range(latest_version(table) or 0, -1, -1):
+        if not wanted:
+            break
+        commit = commit_file(table, version)
+        if not commit.exists():  # cleaned up behind a checkpoint
+            return []
+        actions = commit_actions(commit)
+        removed = list(_files(table, actions, "remove"))
+        places = {str(file.location) for file in removed}
+        if any(action["remove"]["dataChange"] for action in actions if "remove" in action):
+            if wanted & places:
+                return []
+        elif removed:
+            found.append(Compaction(removed, list(_files(table, actions, "add"))))
+        wanted -= places
+    return [] if wanted else found[::-1]
+
+
+def _files(table: Location, actions: Sequence[dict[str, Any]], kind: str) -> Iterator[DataFile]:
+    for action in actions:
+        if kind in action:
+            told = action[kind]
+            yield DataFile(table / unquote(told["path"]), told.get("size") or 0, None, {}, {})

@@ -1,0 +1,123 @@
+"""What is deleted, and when: old enough, of no snapshot, while nobody reads; the log from a checkpoint on stays."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from weft.location import Location
+from weft.schedule.clock import now_us
+from weft.storage.cleaning import HOUR_US, delete, litter
+from weft.storage.columns import INSTANT
+from weft.storage.commit import append_rows, require_table
+from weft.storage.compaction import REMOVING, commit_rewritten, rewrite
+from weft.storage.delta_log import check_log, delta_snapshot, forget_log, transaction_version
+
+SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Location:
+    """Three rows, whose files became one."""
+    place = Location.of(tmp_path / "t")
+    require_table(place, SCHEMA, {"delta.appendOnly": "true"})
+    add(place, 1, 2, 3)
+    found = rewrite(place, delta_snapshot(place).files, ["ts"])
+    assert found is not None
+    commit_rewritten(place, found, 1, now_us())
+    return place
+
+
+def add(table: Location, *values: int) -> None:
+    for value in values:
+        rows = pa.table({"a": [value], "ts": pa.array([value], INSTANT)}, schema=SCHEMA)
+        append_rows(table, rows, "weft-table-1", value)
+
+
+def stored(table: Location) -> list[int]:
+    found: list[int] = DeltaTable(table.uri).to_pyarrow_table().column("a").to_pylist()
+    return sorted(found)
+
+
+def files(table: Location) -> list[str]:
+    return [name for name in table.names() if name.endswith(".parquet")]
+
+
+def long_ago(place: Location, hours: float = 24 * 30) -> None:
+    for name in place.names():
+        then = time.time() - hours * 3600
+        os.utime(f"{place}/{name}", (then, then))
+
+
+def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) -> None:
+    long_ago(table)  # when they were written does not count
+    assert litter(table, HOUR_US, now_us()).data == ()
+    found = litter(table, 0, now_us())
+    assert len(found.data) == 3
+    assert found.size == sum(place.size() for place in found.data)
+    assert delete(table, found, 2, 0.0)
+    assert len(files(table)) == 1
+    assert stored(table) == [1, 2, 3]
+    assert litter(table, 0, now_us()).data == ()
+    assert transaction_version(table, REMOVING) == 2
+
+
+def test_nothing_goes_while_somebody_reads(table: Location) -> None:
+    found = litter(table, 0, now_us())
+    with table.shared():
+        assert not delete(table, found, 2, 0.0)
+        assert len(files(table)) == 4
+    assert transaction_version(table, REMOVING) == 1
+    assert delete(table, found, 2, 0.0)
+
+
+def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
+    orphan = table / "part-00000-dead-c000.zstd.parquet"
+    Path(orphan.path).write_bytes(b"PAR1 half")
+    Path(table.path, ".part-00000-dead-c000.zstd.parquet.crc").write_bytes(b"crc")
+    assert orphan not in litter(table, HOUR_US, now_us()).data
+    long_ago(table, hours=2)
+    found = litter(table, HOUR_US, now_us())
+    assert found.data == (orphan,)
+    assert delete(table, found, 2, 0.0)
+    assert not any("dead" in name for name in table.names())
+    assert stored(table) == [1, 2, 3]
+
+
+def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
+    for name in (".00000000000000000005.json.1234.tmp", "_commit_0f3c.json.tmp"):
+        Path(table.path, "_delta_log", name).write_text('{"add":{"path":"x.pa')
+    forget_log(table)
+    assert stored(table) == [1, 2, 3]
+    assert delete(table, litter(table, 0, now_us()), 2, 0.0)
+    add(table, 4)
+    forget_log(table)
+    assert len(delta_snapshot(table).files) == 2
+    assert stored(table) == [1, 2, 3, 4]
+
+
+def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> None:
+    log = table / "_delta_log"
+    DeltaTable(table.uri).create_checkpoint()
+    add(table, 5)
+    assert litter(table, HOUR_US, now_us()).log == ()
+    long_ago(log, hours=2)
+    add(table, 6)
+    DeltaTable(table.uri).create_checkpoint()  # of which somebody may not know yet
+    found = litter(table, HOUR_US, now_us())
+    assert [place.name for place in found.log] == [f"{number:020}.json" for number in range(4)]
+    assert delete(table, found, 2, 0.0)
+    forget_log(table)
+    assert check_log(table) == 7
+    assert stored(table) == [1, 2, 3, 5, 6]
+    assert sorted(file.rows or 0 for file in delta_snapshot(table).files) == [1, 1, 3]
+    add(table, 7)
+
+
+def test_there_is_nothing_where_there_is_no_table(tmp_path: Path) -> None:
+    assert litter(Location.of(tmp_path / "none"), 0, now_us()).data == ()

@@ -12,7 +12,7 @@ from weft.algebra.schema import DataType
 from weft.execution.answers import columns_by_table, guarded
 from weft.execution.attempts import few_enough, limits, too_many
 from weft.execution.groups import instant
-from weft.execution.reader import Reader
+from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
 from weft.execution.views import Views
 from weft.location import Location
@@ -50,7 +50,12 @@ def ask(
     names = ", ".join(f"q.{ref.column}" for ref in refs)
     reader = Reader(spark, data, tables)
     allowed = limits()
-    with plain_errors("asking the query"), limited(allowed.seconds), few_enough(allowed.rows):
+    with (
+        held(data, (table.path for table in tables.values())),
+        plain_errors("asking the query"),
+        limited(allowed.seconds),
+        few_enough(allowed.rows),
+    ):
         try:
             Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})
             texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]

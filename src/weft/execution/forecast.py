@@ -19,7 +19,7 @@ from weft.execution.driver_reader import DriverReader
 from weft.execution.groups import Member, compiled, grouped, tau_of
 from weft.execution.known import known_answers
 from weft.execution.look_ups import ANSWER, LookUps
-from weft.execution.reader import files_of, stored_files
+from weft.execution.reader import files_of, held, stored_files
 from weft.execution.relations import relations
 from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
@@ -79,10 +79,11 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     driver = DriverReader(
         tables, lambda name: files_of(catalog.data, tables[name], snapshots), driver_reader.BOUNDS, look_ups
     )
-    read, small = _relations(driver, member, shape, catalog.home().t0)
     asked = [query.query_id] if query.rows else []
-    ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
-    found = known_answers(ledger, asked, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
+    with held(catalog.data, [layout.LEDGER, *(table.path for table in tables.values())]):
+        read, small = _relations(driver, member, shape, catalog.home().t0)
+        ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
+        found = known_answers(ledger, asked, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
     known = RelationRead("ledger", "what is known", found.by, found.how, None)
     quiet = None
     if due.is_quiet(member, shape, tables, catalog.home().t0):

@@ -7,8 +7,8 @@ deletion vectors, no column mapping, no partitions; a file from before a column 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -66,6 +66,16 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
     if isinstance(table, Results):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
     return files
+
+
+@contextmanager
+def held(data: Location, paths: Iterable[str]) -> Iterator[None]:
+    """While the block runs no file of these Delta tables is deleted; for whoever reads them without the lease."""
+    with ExitStack() as stack:
+        for place in dict.fromkeys(data / path for path in paths):
+            if has_commits(place):
+                stack.enter_context(place.shared())
+        yield
 
 
 @dataclass

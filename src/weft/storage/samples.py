@@ -18,13 +18,14 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
     place = data / table.path
     if table.version < 0 or not has_commits(place):
         return []
-    files = delta_snapshot(place, check_files=False).files
     names = [column.name for column in table.schema.columns]
-    for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
-        check_data_file(file)
-        rows = _head(file.location, names, limit)
-        if rows:
-            return rows
+    with place.shared():
+        files = delta_snapshot(place, check_files=False).files
+        for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
+            check_data_file(file)
+            rows = _head(file.location, names, limit)
+            if rows:
+                return rows
     return []
 
 

@@ -88,13 +88,14 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             return []
         return [Finding(path, f"the table is gone: {stored.rows} rows were recorded", RESTORE_HINT)]
     try:
-        found = delta_snapshot(table, check_files=False)
+        with table.shared():  # nobody deletes them meanwhile
+            found = delta_snapshot(table, check_files=False)
+            findings = _of_files(path, found)
     except StorageError as error:
         return [_of_log(path, error, table, stored)]
     if found.version < stored.version:
         problem = f"the table ends at version {found.version}, version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
-    findings = _of_files(path, found)
     expected_here = found.version == stored.version or not unsettled
     if expected_here and found.rows is not None and found.rows != stored.rows:
         problem = f"the table has {found.rows} rows at version {found.version}, {stored.rows} were recorded"

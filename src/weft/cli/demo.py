@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
     bench = typer.Typer(no_args_is_help=True, help="Measurements.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
+    bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -97,3 +98,21 @@ def commands(
     from weft.bench.commands import compare
 
     compare(rounds, folder, out, printing.say)
+
+
+def load(
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the file.")] = 10_000_000,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="parquet|csv", help="Its format; may be given several times (default: both)."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often it is loaded in each way.")] = 3,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure loading a large file, by Weft and by plain Spark side by side."""
+    from weft.bench.load import FORMATS, compare
+
+    compare(rows, formats or FORMATS, rounds, folder, out, printing.say)

@@ -21,7 +21,8 @@ DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 _BUFFER: Final = 1 << 18
 _BLANK: Final = b"\r\n \t"
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
+"""What some programs put before UTF-8."""
 _SUFFIXES: Final = re.compile(r"\.(gz|bz2|xz|tgz|tar|txt|mbox|mbx|mail|eml|msg|news)$", re.IGNORECASE)
 
 Kind = Literal["empty", "mbox", "tar", "article"]
@@ -46,6 +47,49 @@ class _Bytes(io.RawIOBase):
             return 0
         buffer[: len(chunk)] = chunk
         return len(chunk)
+
+
+class PushBack:
+    """A stream from which bytes may be read and put back, any number of them."""
+
+    def __init__(self, of: io.BufferedReader) -> None:
+        self.of = of
+        self._back: list[io.BytesIO] = []
+        self.position = 0
+        """How many bytes were read, less those that were put back."""
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer than ``size`` only at the end."""
+        found = b""
+        while self._back and len(found) < size:
+            found += self._back[-1].read(size - len(found))
+            self._drop_empty()
+        if len(found) < size:
+            found += self.of.read(size - len(found))
+        self.position += len(found)
+        return found
+
+    def readline(self, limit: int) -> bytes:
+        """The next line, cut after ``limit`` bytes; b"" at the end."""
+        line = b""
+        while self._back and not line.endswith(b"\n") and len(line) < limit:
+            line += self._back[-1].readline(limit - len(line))
+            self._drop_empty()
+        if not line.endswith(b"\n") and len(line) < limit:
+            line += self.of.readline(limit - len(line))
+        self.position += len(line)
+        return line
+
+    def put_back(self, data: bytes) -> None:
+        """Makes these bytes the next ones."""
+        if data:
+            self._back.append(io.BytesIO(data))
+            self.position -= len(data)
+
+    def _drop_empty(self) -> None:
+        last = self._back[-1]
+        if last.tell() == len(last.getbuffer()):
+            self._back.pop()
 
 
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
@@ -85,7 +129,7 @@ def kind_of(stream: io.BufferedReader) -> Kind:
         return "empty" if damage(stream) is None else "article"
     if len(head) == 512 and _is_tar_header(head):
         return "tar"
-    return "mbox" if head.removeprefix(_BOM).lstrip(_BLANK).startswith(b"From ") else "article"
+    return "mbox" if head.removeprefix(BOM).lstrip(_BLANK).startswith(b"From ") else "article"
 
 
 def _is_tar_header(block: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from weft.errors import NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
-from weft.extraction.files.text_records import Dialect, csv_records, json_records
+from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.storing import beginning, registered, store_batches
@@ -103,7 +103,7 @@ def _read(to: Home, raw: bytes, record: QuarantineRecord, table: TableRecord, ti
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
     own_times = OwnTimes(options["own_time"], timing.order == "arrival", latest, timing.too_far)
     stream: Any = io.BufferedReader(io.BytesIO(raw))
-    records = csv_records(stream, layout.dialect, len(names)) if is_csv else json_records(stream)
+    records: Iterable[TextRecord] = CsvRecords(stream, layout.dialect, len(names)) if is_csv else json_records(stream)
     with connect() as connection:
         batches = Caster(layout, own_times, columns, record.source).text_batches(records, connection)
         return next(batches, Batch(arrow_schema(columns).empty_table(), (), 0))

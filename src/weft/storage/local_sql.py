@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own: in memory, UTC, two threads, no network (no extension is fetched)."""
+def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
+    """A DuckDB of its own: in memory, UTC, no network (no extension is fetched)."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -25,7 +25,7 @@ def connect() -> duckdb.DuckDBPyConnection:
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",
         "SET TimeZone = 'UTC'",
-        "SET threads = 2",
+        f"SET threads = {threads}",
         "SET preserve_insertion_order = true",
     ):
         connection.execute(setting)

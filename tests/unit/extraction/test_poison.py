@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from letters import AT, letter, read
-from weft.extraction.files.text_records import Dialect, csv_records, json_records
+from weft.extraction.files.text_records import CsvRecords, Dialect, json_records
 from weft.extraction.mail.mbox import split_mbox
 
 PIECES = st.lists(
@@ -66,7 +66,7 @@ LINES = st.lists(
 @given(LINES)
 def test_csv_and_json_lines_give_back_their_bytes(raw: bytes) -> None:
     for records in (
-        csv_records(io.BufferedReader(io.BytesIO(raw)), Dialect()),
+        CsvRecords(io.BufferedReader(io.BytesIO(raw)), Dialect()),
         json_records(io.BufferedReader(io.BytesIO(raw))),
     ):
         found = list(records)

@@ -16,7 +16,8 @@ from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.files.casting import Inference
 from weft.extraction.files.columns import check_names, narrowed
-from weft.extraction.files.text_records import Dialect, TextRecord, csv_records
+from weft.extraction.files.rows import text_table
+from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
@@ -34,7 +35,7 @@ def csv_layout(
         sample = stream.read(_SAMPLE)
     dialect = _dialect(sample[: sample.rfind(b"\n") + 1] or sample, connection)
     with opened() as stream:
-        first = next((record for record in csv_records(stream, dialect) if record.problem is None), None)
+        first, _ = CsvRecords(stream, dialect).names()
     if first is None or not isinstance(first.cells, list):
         hint = "CSV needs the names of its columns in the first line."
         raise Refused("the file has no line of names", hint=hint, where=where)
@@ -59,15 +60,14 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
 
 
 def infer_csv(
-    records: Iterable[TextRecord], names: Sequence[str], connection: duckdb.DuckDBPyConnection
+    records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection
 ) -> Mapping[str, DataType]:
-    """The type of each column, by every record after the line of names."""
+    """The type of each column, by every record after the line of names that can be read."""
     inference = Inference(names)
-    good = (record.cells for record in records if isinstance(record.cells, list))
-    next(good, None)
+    records.names()
+    good = (record for record in records if record.problem is None)
     for piece in _pieces(good):
-        columns = zip(*piece, strict=True)
-        inference.observe(connection, pa.table([pa.array(cells, pa.string()) for cells in columns], names=list(names)))
+        inference.observe(connection, text_table(piece, names))
     return inference.types()
 
 

@@ -49,6 +49,17 @@ class OwnTimes:
     too_far: str = ""
 
 
+@dataclass(frozen=True)
+class Converted:
+    """A piece of a file, ``count`` rows, as the table's values: ``rows`` those that it may have, and of the others
+    their places in the piece and the reasons."""
+
+    rows: pa.Table
+    places: Sequence[int]
+    reasons: Sequence[str]
+    count: int
+
+
 class Caster:
     """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
 
@@ -64,7 +75,7 @@ class Caster:
         *,
         origins: bool = False,
     ) -> None:
-        self._layout = layout
+        self.names = layout.names
         self._schema = arrow_schema(columns)
         self._source = source
         self._own_times = own_times
@@ -94,36 +105,57 @@ class Caster:
     def _text_batch(
         self, held: list[TextRecord], rejected: list[Rejected], connection: duckdb.DuckDBPyConnection
     ) -> Batch:
-        batch = self.cast(text_table(held, self._layout.names), held, connection)
+        batch = self.cast(text_table(held, self.names), held, connection)
         return Batch(batch.rows, (*rejected, *batch.rejected), batch.read + len(rejected), batch.origins)
 
     def cast(
         self, cells: pa.Table, records: Sequence[TextRecord] | None, connection: duckdb.DuckDBPyConnection
     ) -> Batch:
         """One batch; ``records`` are the bytes of its rows, or None where a row is kept as its JSON."""
+        done = self.converted(cells, connection)
+        rejected = tuple(
+            replace(origin, reason=reason)
+            for reason, origin in zip(
+                done.reasons, self._records_at(done.places, cells, records, connection), strict=True
+            )
+        )
+        origins: tuple[Rejected, ...] = ()
+        if self._origins:
+            bad = set(done.places)
+            good = [place for place in range(cells.num_rows) if place not in bad]
+            origins = self._records_at(good, cells, records, connection)
+        return self.batch([done], rejected, origins)
+
+    def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
+        """The cells as the table's values.  It changes nothing here: threads may do so at once."""
         connection.register("cells", cells)
         try:
             found = connection.sql(self._sql).to_arrow_table()
         finally:
             connection.unregister("cells")
         reasons = self._reasons(found)
+        found = found.drop_columns([_BAD])
+        if reasons.null_count == len(reasons):
+            return Converted(found, (), (), cells.num_rows)
         good = pc.is_null(reasons)
-        places = pc.indices_nonzero(pc.invert(good)).to_pylist()
-        rejected = tuple(
-            replace(origin, reason=reasons[place].as_py())
-            for place, origin in zip(places, self._records_at(places, cells, records, connection), strict=True)
-        )
-        origins: tuple[Rejected, ...] = ()
-        if self._origins:
-            origins = self._records_at(pc.indices_nonzero(good).to_pylist(), cells, records, connection)
-        rows = found.filter(good)
+        places = pc.indices_nonzero(pc.invert(good))
+        return Converted(found.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
+
+    def batch(
+        self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
+    ) -> Batch:
+        """The pieces as one batch, the next ones in the order of the file: its rows are numbered on."""
+        read = sum(piece.count for piece in pieces)
+        self._read += read
+        if not pieces:
+            return Batch(self._schema.empty_table(), rejected, read, origins)
+        rows = pa.concat_tables([piece.rows for piece in pieces])
         own = self._running_maximum(rows[_OWN]) if self._own_times.arrival else rows[_OWN].cast(pa.int64())
-        seq = pa.array(range(self._rows, self._rows + rows.num_rows), pa.int64())
+        seq = _counting(self._rows, rows.num_rows)
         self._rows += rows.num_rows
-        self._read += cells.num_rows
         arrays = [rows[i].cast(self._schema.field(i).type) for i in range(len(self._schema) - 2)]
         table = pa.Table.from_arrays([*arrays, own, seq], schema=self._schema)
-        return Batch(table, rejected, cells.num_rows, origins)
+        return Batch(table, rejected, read, origins)
 
     def _reasons(self, found: pa.Table) -> pa.ChunkedArray:
         """Why each row is rejected, NULL where it is not."""
@@ -152,16 +184,9 @@ class Caster:
         if records is not None:
             lines = ((f"line {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
-        if not places:
-            return ()
-        connection.register("cells", cells.take(pa.array(places, pa.int64())))
-        try:
-            kept = connection.execute("SELECT CAST(to_json(cells) AS VARCHAR) FROM cells").fetchall()
-        finally:
-            connection.unregister("cells")
         return tuple(
-            Rejected(self._source, f"row {self._read + place + 1}", "", str(json).encode())
-            for place, (json,) in zip(places, kept, strict=True)
+            Rejected(self._source, f"row {self._read + place + 1}", "", raw)
+            for place, raw in zip(places, rows_as_json(cells, places, connection), strict=True)
         )
 
     def _running_maximum(self, own: pa.ChunkedArray) -> pa.Array:
@@ -172,6 +197,23 @@ class Caster:
         latest = pc.fill_null_forward(pc.cumulative_max(carried, skip_nulls=True)).slice(1)
         self._latest = latest[-1].as_py()
         return latest
+
+
+def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
+    """Those rows, each as a JSON object."""
+    if not places:
+        return []
+    connection.register("cells", cells.take(pa.array(places, pa.int64())))
+    try:
+        kept = connection.execute("SELECT CAST(to_json(cells) AS VARCHAR) FROM cells").fetchall()
+    finally:
+        connection.unregister("cells")
+    return [str(json).encode() for (json,) in kept]
+
+
+def _counting(first: int, count: int) -> pa.Array:
+    """That many numbers from ``first`` on."""
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str]) -> pa.Table:
@@ -189,26 +231,26 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str]) -> pa.Table:
 def _casting(layout: Layout, own_time: str | None, columns: Sequence[tuple[str, DataType]]) -> str:
     """SQL from the table ``cells``: the columns by position, the own time in µs, the columns at fault."""
     found = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
-    values: list[str] = []
-    faults: list[str] = []
     pairs = [(name, kind) for name, kind in columns if name.lower() in found]
     if own_time is not None and own_time.lower() not in {name.lower() for name, _ in pairs}:
         pairs.append((own_time, DataType("TIMESTAMP")))
+    inner: list[str] = []
+    faults: list[str] = []
     casts: dict[str, str] = {}
-    for name, kind in pairs:
+    for number, (name, kind) in enumerate(pairs):
         written, type_found = found[name.lower()]
         source = quoted(written)
-        casts[name.lower()] = (
-            from_text(source, kind) if layout.format != "parquet" else from_typed(source, type_found, kind)
-        )
+        cast = from_text(source, kind) if layout.format != "parquet" else from_typed(source, type_found, kind)
+        inner.append(f"{source} AS s{number}, {cast} AS v{number}")
         fault = "'" + name.replace("'", "''") + "'"
-        faults.append(f"CASE WHEN {source} IS NOT NULL AND ({casts[name.lower()]}) IS NULL THEN {fault} END")
-    for index, (name, kind) in enumerate(columns):
-        values.append(f"{casts.get(name.lower(), _null(kind))} AS c{index}")
-    own = "NULL" if own_time is None else f"epoch_us(CAST(({casts[own_time.lower()]}) AS TIMESTAMPTZ))"
+        faults.append(f"CASE WHEN s{number} IS NOT NULL AND v{number} IS NULL THEN {fault} END")
+        casts[name.lower()] = f"v{number}"
+    values = [f"{casts.get(name.lower(), _null(kind))} AS c{index}" for index, (name, kind) in enumerate(columns)]
+    own = "NULL" if own_time is None else f"epoch_us(CAST({casts[own_time.lower()]} AS TIMESTAMPTZ))"
     bad = f"concat_ws(', ', {', '.join(faults)})" if faults else "''"
     listed = "".join(f"{value}, " for value in values)
-    return f"SELECT {listed}CAST({own} AS BIGINT) AS {_OWN}, {bad} AS {_BAD} FROM cells"
+    cells = f"(SELECT {', '.join(inner)} FROM cells)" if inner else "cells"
+    return f"SELECT {listed}CAST({own} AS BIGINT) AS {_OWN}, {bad} AS {_BAD} FROM {cells}"
 
 
 def _null(kind: DataType) -> str:

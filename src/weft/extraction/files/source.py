@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +26,12 @@ from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, WeftError
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, printable
 from weft.extraction.byte_streams import DAMAGE, plain
+from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import FileColumns, check_names, match_columns
 from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
 from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
-from weft.extraction.files.text_records import TextRecord, csv_records, json_records
+from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
 
@@ -81,16 +83,23 @@ class FileSource:
         """
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far)
         caster = Caster(self.layout, own_times, self.columns, self.name, origins=origins)
-        with connect() as connection:
-            if self.layout.format == "parquet":
-                yield from _parquet_batches(self.path, caster, connection)
+        large = not origins and bulk.is_large(self.path)
+        if self.layout.format == "parquet":
+            yield from _parquet_batches(self.path, caster, self.name, large)
+            return
+        with _opened(self.path) as stream:
+            if self.layout.format == "csv" and large:
+                yield from bulk.csv_batches(stream, self.layout.dialect, caster, self.name)
                 return
-            with _opened(self.path) as stream:
-                records: Iterator[TextRecord] = json_records(stream)
-                if self.layout.format == "csv":
-                    records = csv_records(stream, self.layout.dialect)
-                    next((record for record in records if record.problem is None), None)
-                yield from caster.text_batches(records, connection)
+            with connect() as connection:
+                yield from caster.text_batches(self._records(stream), connection)
+
+    def _records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
+        if self.layout.format == "json":
+            return json_records(stream)
+        records = CsvRecords(stream, self.layout.dialect)
+        _, unread = records.names()
+        return chain(unread, records)
 
 
 def digest(path: str | os.PathLike[str]) -> str:
@@ -170,7 +179,10 @@ def _look(path: Path, infer: bool) -> tuple[Layout, list[tuple[str, DataType]]]:
             return layout, [(name, DataType("STRING")) for name in names]
         check_names(names, printable(str(path)))
         with _opened(path) as stream:
-            types_of = infer_csv(csv_records(stream, dialect), names, connection)
+            if bulk.is_large(path):
+                types_of = bulk.infer_types(stream, dialect, names)
+            else:
+                types_of = infer_csv(CsvRecords(stream, dialect), names, connection)
         return layout, [(name, types_of[name]) for name in names]
 
 
@@ -183,11 +195,16 @@ def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[
     return tuple(str(row[1]) for row in rows)
 
 
-def _parquet_batches(path: Path, caster: Caster, connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
+def _parquet_batches(path: Path, caster: Caster, name: str, large: bool) -> Iterator[Batch]:
     try:
         with pq.ParquetFile(path) as file:
-            for piece in file.iter_batches(_rows_at_once(file.metadata)):
-                yield caster.cast(pa.Table.from_batches([piece]), None, connection)
+            pieces = (pa.Table.from_batches([each]) for each in file.iter_batches(_rows_at_once(file.metadata)))
+            if large:
+                yield from bulk.parquet_batches(pieces, caster, name)
+                return
+            with connect() as connection:
+                for piece in pieces:
+                    yield caster.cast(piece, None, connection)
     except (OSError, pa.ArrowException, duckdb.Error) as error:
         raise _unreadable(path, error) from None
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
-from weft.extraction.byte_streams import damage, long_line
+from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
 
 Cells = list[str | None]
 
@@ -48,22 +48,35 @@ DEFAULT_DIALECT: Final = Dialect()
 
 
 class _Lines:
-    """Numbered lines of bytes, none longer than MAX_LINE + 1; lines can be put back.  As an iterator: decoded lines."""
+    """Numbered lines of bytes, none longer than MAX_LINE + 1; lines can be put back.  As an iterator: decoded lines.
 
-    def __init__(self, stream: io.BufferedReader) -> None:
+    ``number`` is how many ended before the stream's first byte.
+    """
+
+    def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
         self._stream = stream
         self._back: deque[bytes] = deque()
-        self.number = 0
+        self.held_size = 0
+        self.number = number
         self.taken: list[bytes] = []
 
     @property
     def damage(self) -> str | None:
         """Why the lines ended before their time, once they have."""
-        return damage(self._stream)
+        return damage(self._stream.of if isinstance(self._stream, PushBack) else self._stream)
+
+    @property
+    def held(self) -> bytes:
+        """What was read of the stream, and put back."""
+        return b"".join(self._back)
 
     def take(self) -> bytes:
         """The next line (b"" at the end), noted in ``taken``."""
-        line = self._back.popleft() if self._back else self._read()
+        if self._back:
+            line = self._back.popleft()
+            self.held_size -= len(line)
+        else:
+            line = self._read()
         if line:
             self.taken.append(line)
             self.number += line.endswith(b"\n")
@@ -71,11 +84,12 @@ class _Lines:
 
     def _read(self) -> bytes:
         line = self._stream.readline(MAX_LINE + 1)
-        return line.removeprefix(b"\xef\xbb\xbf") if self.number == 0 and not self.taken else line
+        return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:
         """Makes them the next ones again."""
         self._back.extendleft(reversed(lines))
+        self.held_size += sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
 
     def __iter__(self) -> Iterator[str]:
@@ -107,34 +121,67 @@ def _next_line(lines: _Lines) -> bytes | list[TextRecord]:
     return rejected
 
 
-def csv_records(stream: io.BufferedReader, dialect: Dialect, width: int | None = None) -> Iterator[TextRecord]:
+class CsvRecords:
     """The records of a CSV, the line of names among them; ``width`` is how many cells one has (None: as the first).
 
-    An empty cell is None.  Blank lines are no records.
+    An empty cell is None.  Blank lines are no records.  Between two records another may read the stream on: ``held``
+    is what was read of it and belongs to none yet, ``line`` how many lines have ended so far.
     """
-    lines = _Lines(stream)
-    csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(
-        lines,
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote,
-        escapechar=dialect.escape,
-        doublequote=dialect.escape is None,
-        strict=True,
-    )
-    while line := _next_line(lines):
-        if isinstance(line, list):
-            yield from line
-            continue
-        lines.put_back(lines.taken)
-        lines.taken = []
-        record = _csv_record(reader, lines, width)
-        if record is None:
-            continue
-        if width is None and isinstance(record.cells, list):
-            width = len(record.cells)
-        yield record
-    yield from _broken_off(lines)
+
+    def __init__(
+        self, stream: io.BufferedReader | PushBack, dialect: Dialect, width: int | None = None, line: int = 0
+    ) -> None:
+        self.width = width
+        self._lines = _Lines(stream, line)
+        csv.field_size_limit(MAX_LINE)
+        self._reader = csv.reader(
+            self._lines,
+            delimiter=dialect.delimiter,
+            quotechar=dialect.quote,
+            escapechar=dialect.escape,
+            doublequote=dialect.escape is None,
+            strict=True,
+        )
+
+    @property
+    def line(self) -> int:
+        """How many lines have ended before the next record."""
+        return self._lines.number
+
+    @property
+    def held(self) -> bytes:
+        """What was read of the stream beyond the last record."""
+        return self._lines.held
+
+    @property
+    def held_size(self) -> int:
+        """Its bytes, counted."""
+        return self._lines.held_size
+
+    def __iter__(self) -> Iterator[TextRecord]:
+        lines = self._lines
+        while line := _next_line(lines):
+            if isinstance(line, list):
+                yield from line
+                continue
+            lines.put_back(lines.taken)
+            lines.taken = []
+            record = _csv_record(self._reader, lines, self.width)
+            if record is None:
+                continue
+            if self.width is None and isinstance(record.cells, list):
+                self.width = len(record.cells)
+            yield record
+        yield from _broken_off(lines)
+
+    def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
+        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before."""
+        before: list[TextRecord] = []
+        for record in self:
+            if record.problem is None:
+                return record, before
+            before.append(record)
+        return None, before
 
 
 def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | None:

@@ -1,0 +1,138 @@
+"""``weft bench load``: loading a large file by Weft and by plain Spark, side by side.
+
+    weft bench load --rows 10000000 --rounds 3
+
+The same file becomes a table of a fresh home (``weft ingest file``), and a Delta table that plain Spark writes as it
+reads: with a schema that it is given, and of a CSV also with one that it infers, as Weft does.  The ways take turns in
+one process, with Spark's session started and warm, and medians are reported.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from weft.api.home import Weft
+from weft.errors import ExecutionError, Refused
+from weft.runtime.session import spark_session, stop_session
+from weft.storage.local_sql import connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS: Final = ("parquet", "csv")
+WEFT: Final = "Weft"
+GIVEN: Final = "Spark, schema given"
+INFERRED: Final = "Spark, schema inferred"
+_WARM_ROWS: Final = 200_000
+_SCHEMA: Final = "id BIGINT, at TIMESTAMP, name STRING, amount DOUBLE, count INT"
+_ROWS: Final = """SELECT i AS id, make_timestamp(1577836800000000 + i * 1000000 + (hash(i) % 900000)::BIGINT) AS "at",
+    'name of ' || (hash(i) % 1000000) || ' x' AS name, (hash(i + 7) % 100000000) / 100.0 AS amount,
+    (hash(i + 3) % 1000)::INTEGER AS count FROM range({rows}) AS numbers(i)"""
+
+
+@dataclass
+class Measured:
+    """One way to load one file: seconds of the wall's clock, in the order of the rounds."""
+
+    rows: int
+    format: str
+    bytes: int
+    way: str
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.seconds)
+
+
+def compare(
+    rows: int, formats: Sequence[str], rounds: int, folder: Path | None, out: Path | None, say: Callable[[str], None]
+) -> None:
+    """Measures each way for each format, says what it finds, and writes the figures to ``out`` as JSON.
+
+    Raises Refused for another format than those of FORMATS, ExecutionError where a way did not store every row.
+    """
+    other = next((kind for kind in formats if kind not in FORMATS), None)
+    if other is not None:
+        raise Refused(f"{other!r} is no format that is measured", hint=f"It is one of {', '.join(FORMATS)}.")
+    found: list[Measured] = []
+    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+        place = Path(text)
+        spark = spark_session(place / "session")
+        for kind in formats:
+            small = write_file(place, _WARM_ROWS, kind)
+            for way in ways(kind):
+                load(place, small, _WARM_ROWS, kind, way, spark)
+            file = write_file(place, rows, kind)
+            measured = [Measured(rows, kind, file.stat().st_size, way) for way in ways(kind)]
+            for number in range(rounds):
+                for each in measured:
+                    each.seconds.append(load(place, file, rows, kind, each.way, spark))
+                    say(f"  {number + 1}: {kind}, {each.way}: {each.seconds[-1]:.1f} s")
+            file.unlink()
+            found += measured
+        stop_session()
+    say(report(found))
+    if out is not None:
+        figures = [{**asdict(each), "median": each.median, "rows_a_second": each.rows / each.median} for each in found]
+        out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
+
+
+def ways(kind: str) -> list[str]:
+    """The ways to load a file of that format."""
+    return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
+
+
+def write_file(place: Path, rows: int, kind: str) -> Path:
+    """A file of so many rows: a number, an instant, a text, a sum, a small number."""
+    file = place / f"{rows}.{kind}"
+    options = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet, COMPRESSION snappy"
+    with connect() as connection:
+        connection.execute(f"COPY ({_ROWS.format(rows=rows)}) TO '{file}' ({options})")
+    return file
+
+
+def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
+    """Loads the file in one way, into a folder that is deleted afterwards; seconds."""
+    with TemporaryDirectory(prefix="loaded-", dir=place) as text:
+        target = Path(text) / "target"
+        before = time.perf_counter()
+        if way == WEFT:
+            with Weft.open(target, clock="wall") as weft:
+                stored = weft.ingest_file(file, "loaded").stored
+            seconds = time.perf_counter() - before
+        else:
+            reading = spark.read.option("header", True)
+            reading = reading.option("inferSchema", True) if way == INFERRED else reading.schema(_SCHEMA)
+            read = reading.csv(str(file)) if kind == "csv" else reading.parquet(str(file))
+            read.write.format("delta").save(str(target))
+            seconds = time.perf_counter() - before
+            stored = spark.read.format("delta").load(str(target)).where("at IS NOT NULL").count()
+    if stored != rows:
+        raise ExecutionError(f"{way} stored {stored:,} of {rows:,} rows")
+    return seconds
+
+
+def report(found: Sequence[Measured]) -> str:
+    """A small table: a row a way, Weft's time beside it.
+
+    >>> print(report([Measured(4000000, "csv", 1, WEFT, [3.0, 4.0, 9.0]), Measured(4000000, "csv", 1, GIVEN, [5.0])]))
+    file      way                       seconds  rows a second  Weft / it
+    csv       Weft                          4.0      1,000,000
+    csv       Spark, schema given           5.0        800,000       0.80
+    """
+    lines = [f"{'file':<10}{'way':<24}{'seconds':>9}{'rows a second':>15}{'Weft / it':>11}"]
+    own = {each.format: each.median for each in found if each.way == WEFT}
+    for each in found:
+        line = f"{each.format:<10}{each.way:<24}{each.median:9.1f}{each.rows / each.median:15,.0f}"
+        lines.append(line if each.way == WEFT else f"{line}{own[each.format] / each.median:11.2f}")
+    return "\n".join(lines)

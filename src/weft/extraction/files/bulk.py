@@ -1,0 +1,136 @@
+"""Large files: read and cast by several threads, ahead of what is being stored, in batches of a million rows.
+
+What comes out is what reading record by record gives: the same rows in the same order, the same rejected records.  Only
+where batches end is another matter.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+from weft.extraction.batches import Batch, Rejected
+from weft.extraction.byte_streams import PushBack
+from weft.extraction.files.casting import Inference, Seen
+from weft.extraction.files.csv_pieces import CsvPieces, RecordsAt
+from weft.extraction.files.rows import Caster, Converted, rows_as_json
+from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
+from weft.extraction.files.workers import Workers
+
+LARGE: Final = 16 << 20
+"""From how many bytes on a CSV or Parquet file is read so."""
+ROWS: Final = 1_000_000
+BYTES: Final = 256 << 20
+"""About how many rows, and how many bytes, a batch has at most."""
+
+
+def is_large(path: Path) -> bool:
+    """Whether the file is read so."""
+    return path.stat().st_size >= LARGE
+
+
+def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, source: str) -> Iterator[Batch]:
+    """The batches of a CSV, whose line of names comes first."""
+
+    def cast(
+        cells: pa.Table, records_at: RecordsAt, connection: duckdb.DuckDBPyConnection
+    ) -> tuple[Converted, list[tuple[int, bytes]]]:
+        done = caster.converted(cells, connection)
+        return done, records_at(done.places) if done.places else []
+
+    given = PushBack(stream)
+    records = CsvRecords(given, dialect)
+    _, before = records.names()
+    given.put_back(records.held)
+    building = _Building(caster)
+    building.add([], _unreadable(before, source), len(before))
+    with Workers() as workers:
+        for piece in CsvPieces(given, records.line, dialect, caster.names, workers, cast):
+            done, bad = piece.result
+            rejected = _unreadable(piece.problems, source)
+            for reason, (line, raw) in zip(done.reasons, bad, strict=True):
+                rejected.append(Rejected(source, f"line {piece.before + line}", reason, raw))
+            building.add([done], rejected, len(piece.problems))
+            yield from building.full()
+        yield from building.rest()
+
+
+def _unreadable(records: Iterable[TextRecord], source: str) -> list[Rejected]:
+    return [Rejected(source, f"line {record.line}", record.problem or "", record.raw) for record in records]
+
+
+def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> Iterator[Batch]:
+    """The batches of a Parquet file, which is given in pieces."""
+
+    def cast(cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> tuple[Converted, list[bytes]]:
+        done = caster.converted(cells, connection)
+        return done, rows_as_json(cells, done.places, connection)
+
+    building = _Building(caster)
+    before = 0
+    with Workers() as workers:
+        for done, kept in workers.in_order(pieces, cast):
+            bad = zip(done.places, done.reasons, kept, strict=True)
+            building.add([done], [Rejected(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad])
+            before += done.count
+            yield from building.full()
+        yield from building.rest()
+
+
+def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str]) -> Mapping[str, DataType]:
+    """The type of each column of a CSV, by every record after the line of names."""
+    inference = Inference(names)
+
+    def look(cells: pa.Table, _records_at: RecordsAt, connection: duckdb.DuckDBPyConnection) -> Seen:
+        return inference.seen(connection, cells)
+
+    given = PushBack(stream)
+    records = CsvRecords(given, dialect)
+    records.names()
+    given.put_back(records.held)
+    with Workers() as workers:
+        for piece in CsvPieces(given, records.line, dialect, names, workers, look):
+            inference.take(piece.result)
+    return inference.types()
+
+
+class _Building:
+    """Pieces that become batches."""
+
+    def __init__(self, caster: Caster) -> None:
+        self._caster = caster
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pieces: list[Converted] = []
+        self._rejected: list[Rejected] = []
+        self._unread = 0
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, pieces: Sequence[Converted], rejected: Sequence[Rejected], unread: int = 0) -> None:
+        """Adds what comes next; of the records rejected so many are not among the pieces' rows."""
+        self._pieces += pieces
+        self._rejected += rejected
+        self._unread += unread
+        self._rows += sum(piece.count for piece in pieces) + unread
+        self._bytes += sum(piece.rows.nbytes for piece in pieces) + sum(len(record.raw) for record in rejected)
+
+    def full(self) -> Iterator[Batch]:
+        """A batch, once there is enough for one."""
+        if self._rows >= ROWS or self._bytes >= BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Batch]:
+        """A batch of what there is."""
+        if self._rows:
+            batch = self._caster.batch(self._pieces, tuple(self._rejected))
+            yield replace(batch, read=batch.read + self._unread)
+        self._begin()

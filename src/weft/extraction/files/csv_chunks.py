@@ -1,0 +1,143 @@
+"""Pieces of a CSV that Arrow reads at once, and the test whether it reads them as the careful reader would.
+
+A *chunk* begins with a record and ends with one.  It is *plain* where every quote is where RFC 4180 has it, and nothing
+is in it that the careful reader (:mod:`weft.extraction.files.text_records`) refuses or treats in a way of its own.  Of
+a plain chunk Arrow gives the same cells, or an error; every line of it that ends outside of quotes ends a record.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from weft.extraction.batches import MAX_LINE
+from weft.extraction.byte_streams import BOM, PushBack
+from weft.extraction.files.text_records import Dialect
+
+_HALF: Final = MAX_LINE // 2
+_NEWLINE: Final = b"\n"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Bytes that begin and end with a record, if they are plain; ``last`` where nothing comes after them."""
+
+    raw: bytes
+    dialect: Dialect
+    last: bool = False
+
+    @property
+    def lines(self) -> int:
+        """How many lines end in it."""
+        return self.raw.count(_NEWLINE)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it may be given to Arrow."""
+        raw, dialect = self.raw, self.dialect
+        signs = {dialect.delimiter, dialect.quote, *filter(None, [dialect.escape])}
+        if not all(sign.isascii() and sign not in "\r\n\0" for sign in signs) or dialect.delimiter == dialect.quote:
+            return False
+        if b"\0" in raw or raw.startswith(BOM) or not (self.last or raw.endswith(_NEWLINE)):
+            return False
+        if raw.count(b"\r") != raw.count(b"\r\n") or (dialect.escape is not None and dialect.escape.encode() in raw):
+            return False
+        # No line is longer than two halves where each half has a line's end.
+        if any(raw.find(_NEWLINE, at, at + _HALF) < 0 for at in range(0, len(raw) - _HALF, _HALF)):
+            return False
+        return dialect.quote.encode() not in raw or _are_quotes_plain(raw, dialect)
+
+    def cells(self, names: Sequence[str]) -> pa.Table:
+        """The cells as VARCHAR columns of those names, an empty one NULL.
+
+        Raises pyarrow.ArrowInvalid for a record with another number of cells, for what is not UTF-8, and where there
+        are only blank lines.
+        """
+        return arrow_csv.read_csv(
+            pa.BufferReader(self.raw),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=len(self.raw) + 1, column_names=list(names)
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.dialect.delimiter,
+                quote_char=self.dialect.quote,
+                double_quote=self.dialect.escape is None,
+                newlines_in_values=True,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+
+    def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
+        """Where in a plain chunk those records lie: the number of their first line, from 1, and their bytes."""
+        wanted, quote = set(places), self.dialect.quote.encode()
+        found: list[tuple[int, bytes]] = []
+        held: list[bytes] = []
+        place = quotes = 0
+        for number, line in enumerate(io.BytesIO(self.raw), 1):
+            held.append(line)
+            quotes += line.count(quote)
+            if quotes % 2:
+                continue
+            record = b"".join(held)
+            if record.strip(b"\r\n"):
+                if place in wanted:
+                    found.append((number - len(held) + 1, record))
+                place += 1
+            held = []
+        return found
+
+
+def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
+    """The next records of the stream, of about ``size`` bytes, None at its end; the stream is behind them then."""
+    raw = stream.read(size)
+    if not raw:
+        return None
+    if len(raw) < size:
+        return Chunk(raw, dialect, last=True)
+    quote = dialect.quote.encode()
+    end = raw.rfind(_NEWLINE) + 1
+    odd = raw.count(quote, 0, end) % 2
+    while end and odd:
+        before = raw.rfind(_NEWLINE, 0, end - 1) + 1
+        odd = (odd + raw.count(quote, before, end)) % 2
+        end = before
+    if end == 0:  # no record ends in it, or none does in a plain way
+        return Chunk(raw, dialect)
+    stream.put_back(raw[end:])
+    return Chunk(raw[:end], dialect)
+
+
+def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
+    """Whether each quote opens a cell, closes it, or (where there is no escape) is one of two side by side within it;
+    and no cell in quotes is too long."""
+    framed = _NEWLINE + raw + _NEWLINE
+    signs = pa.Array.from_buffers(pa.uint8(), len(framed), [None, pa.py_buffer(framed)])
+    at = pc.indices_nonzero(pc.equal(signs, pa.scalar(ord(dialect.quote), pa.uint8()))).cast(pa.int64())
+    if len(at) % 2:
+        return False
+    pairs = pa.FixedSizeListArray.from_arrays(at, 2)
+    opening, closing = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
+    # Two quotes side by side within a cell: the cell was not closed by the first, nor opened by the second.
+    goes_on = pc.equal(pc.add(closing.slice(0, len(closing) - 1), 1), opening.slice(1))
+    if dialect.escape is not None and pc.any(goes_on).as_py():
+        return False
+    no = pa.array([False])
+    again, further = pa.concat_arrays([no, goes_on]), pa.concat_arrays([goes_on, no])
+    ends = pa.array([ord(dialect.delimiter), ord("\n"), ord("\r")], pa.uint8())
+    opens = pc.or_(again, pc.is_in(signs.take(pc.subtract(opening, 1)), value_set=ends[:2]))
+    closes = pc.or_(further, pc.is_in(signs.take(pc.add(closing, 1)), value_set=ends))
+    if not (pc.all(opens).as_py() and pc.all(closes).as_py()):
+        return False
+    lengths = pc.subtract(closing.filter(pc.invert(further)), opening.filter(pc.invert(again)))
+    return bool(pc.max(lengths).as_py() <= MAX_LINE)

@@ -1,0 +1,348 @@
+"""Large files are read by several threads: the same rows in the same order, rejected records and types."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from letters import AT
+from weft.algebra.schema import Column, DataType, TableSchema
+from weft.api.home import Weft
+from weft.catalog import open_catalog
+from weft.errors import WeftError
+from weft.execution.home import Home
+from weft.extraction.batches import Rejected
+from weft.extraction.byte_streams import PushBack
+from weft.extraction.files import bulk, csv_chunks, csv_pieces, text_records, workers
+from weft.extraction.files.source import FileSource, open_file
+from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
+from weft.extraction.ingest import ingest_file
+from weft.extraction.quarantine import quarantined_bytes
+from weft.extraction.storing import Summary
+from weft.extraction.timing import DEFAULT_TIMING, Timing
+from weft.storage.columns import stored_schema
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import delta_snapshot, has_commits
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a file, its chunks and batches are for a test; ``line`` is the longest line."""
+
+    chunk: int = 120
+    smallest: int = 25
+    rows: int = 7
+    line: int = 1 << 20
+
+
+CAREFUL = None
+
+
+class Unused:
+    """A DuckDB of a thread that needs none."""
+
+    def close(self) -> None:
+        pass
+
+
+TOGETHER = workers.Workers()
+
+
+def reading(patch: pytest.MonkeyPatch, sizes: Sizes | None) -> None:
+    """From now on every file is large, or (None) none is."""
+    patch.setattr(bulk, "LARGE", 1 << 60 if sizes is None else 0)
+    longest = (sizes or Sizes()).line
+    patch.setattr(text_records, "MAX_LINE", longest)
+    patch.setattr(csv_chunks, "MAX_LINE", longest)
+    patch.setattr(csv_chunks, "_HALF", longest // 2)
+    if sizes is not None:
+        patch.setattr(csv_pieces, "CHUNK", sizes.chunk)
+        patch.setattr(csv_pieces, "SMALLEST", sizes.smallest)
+        patch.setattr(bulk, "ROWS", sizes.rows)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a file gave: rows with their own time and place, rejected records by position, how many records."""
+
+    rows: list[dict[str, Any]]
+    rejected: list[Rejected]
+    read: int
+
+
+def read(source: FileSource, timing: Timing = DEFAULT_TIMING, latest: int | None = None) -> Read:
+    batches = list(source.batches(timing, latest))
+    rejected = [each for batch in batches for each in batch.rejected]
+    return Read(
+        [row for batch in batches for row in batch.rows.to_pylist()],
+        sorted(rejected, key=lambda each: (int(each.position.split()[1]), each.raw)),
+        sum(batch.read for batch in batches),
+    )
+
+
+def schema(**types: str) -> TableSchema:
+    names = [*types.items(), ("ts", "TIMESTAMP")]
+    columns = tuple(Column(n, name, DataType.parse(kind)) for n, (name, kind) in enumerate(names))
+    return TableSchema(1, "t", columns)
+
+
+def told(error: WeftError) -> str:
+    return f"{type(error).__name__}: {error.message}"
+
+
+def looked_at(path: Path, known: TableSchema | None, ts_from: str | None = None) -> FileSource | str:
+    try:
+        return open_file(path, known, ts_from=ts_from)
+    except WeftError as error:
+        return told(error)
+
+
+CELLS = st.sampled_from(["", "0", "1", "-7", "007", "1.5", "1" * 17, "2020-01-01", "2020-01-02 03:04:05", "true"]) | (
+    st.sampled_from([" ", "é", "𝔘", '"a,b"', '"two\nlines"', '"two\r\nlines"', '""', '""""', '"q""q"', '" "', 'a"b'])
+) | st.sampled_from(["NULL", "NA", "\ufeff", "\u2028"])  # fmt: skip
+DIRT = st.sampled_from(
+    [b'"', b'"open', b"\0", b"caf\xe9", b"a\rb", b"\r", b'x"y"', b'"x"y', b"\\", b'"\n', b"y" * 90, b"\xef\xbb\xbf"]
+)
+
+
+@st.composite
+def csvs(draw: st.DrawFn) -> bytes:
+    """A CSV of three columns, mostly in order; the first is a whole number in most records."""
+    line_end = draw(st.sampled_from([b"\n", b"\r\n"]))
+    lines = [b"a,b,at"]
+    for number in range(draw(st.integers(0, 40))):
+        kind = draw(st.integers(0, 19))
+        cells = [draw(CELLS).encode(), draw(CELLS).encode()]
+        first = str(number).encode() if kind else draw(CELLS).encode()
+        width = {1: 1, 2: 2}.get(kind, 2)
+        line = b",".join([first, *cells][: width + 1]) + (b"," if kind == 3 else b"")
+        if kind in (4, 5):
+            dirt = draw(DIRT)
+            at = draw(st.integers(0, len(line)))
+            line = line[:at] + dirt + line[at:]
+        lines.append(b"" if kind == 6 else line)
+    end = draw(st.sampled_from([line_end, b"", line_end * 3]))
+    return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + line_end.join(lines) + end
+
+
+SOUP = st.lists(
+    st.sampled_from([b'"', b'"', b",", b",", b"\n", b"\n", b"\r\n", b"a", b"1", b'""', b'","', b"\xff", b"\0", b"\r"]),
+    max_size=60,
+).map(lambda parts: b"a,b\n" + b"".join(parts))
+SIZES = st.builds(
+    Sizes, st.integers(20, 300), st.integers(10, 60), st.integers(1, 30), st.sampled_from([1 << 20, 1 << 20, 64])
+)
+
+
+DIALECTS = st.sampled_from([Dialect()] * 4 + [Dialect(escape="\\"), Dialect(";", "'"), Dialect("é"), Dialect('"')])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(csvs(), csvs(), SOUP), SIZES, DIALECTS)
+def test_the_records_of_a_csv_are_the_same_either_way(raw: bytes, sizes: Sizes, dialect: Dialect) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        reading(patch, sizes)
+        patch.setattr(workers, "connect", lambda threads: Unused())
+        records = CsvRecords(io.BufferedReader(io.BytesIO(raw)), dialect)
+        named, _ = records.names()
+        if named is None:
+            return
+        names = [str(number) for number in range(records.width or 0)]
+        expected = list(records)
+        found: list[TextRecord] = []
+
+        def look(
+            cells: pa.Table, records_at: csv_pieces.RecordsAt, _connection: object
+        ) -> list[tuple[int, bytes, list[str | None]]]:
+            rows = [list(row.values()) for row in cells.to_pylist()]
+            places = records_at(range(len(rows)))
+            return [(line, raw, row) for (line, raw), row in zip(places, rows, strict=True)]
+
+        given_stream = PushBack(io.BufferedReader(io.BytesIO(raw)))
+        records = CsvRecords(given_stream, dialect)
+        records.names()
+        given_stream.put_back(records.held)
+        pieces = csv_pieces.CsvPieces(given_stream, records.line, dialect, names, TOGETHER, look)
+        for piece in pieces:
+            good = [TextRecord(piece.before + line, raw, cells) for line, raw, cells in piece.result]
+            found += sorted([*good, *piece.problems], key=lambda record: record.line)
+    told = [(record.line, record.raw, record.problem or record.cells) for record in expected]
+    assert [(record.line, record.raw, record.problem or record.cells) for record in found] == told
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.one_of(csvs(), csvs(), SOUP), SIZES, st.booleans())
+def test_a_csv_reads_the_same_either_way(
+    tmp_path_factory: pytest.TempPathFactory, raw: bytes, sizes: Sizes, typed: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "random.csv"
+    path.write_bytes(raw)
+    known = (
+        (schema(a="BIGINT", b="STRING", at="TIMESTAMP") if b"at" in raw[:9] else schema(a="STRING", b="INT"))
+        if typed
+        else None
+    )
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for way in (replace(sizes), CAREFUL):
+            reading(patch, Sizes(line=sizes.line))
+            reading(patch, way)
+            if way is CAREFUL:
+                patch.setattr(text_records, "MAX_LINE", sizes.line)
+            source = looked_at(path, known)
+            found.append(source if isinstance(source, str) else (source.columns, source.layout, read(source)))
+    assert found[0] == found[1]
+
+
+def test_a_line_that_cannot_be_read_before_the_names_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"caf\xe9,b\na,b\n1,2\n")
+    for sizes in (CAREFUL, Sizes()):
+        with pytest.MonkeyPatch.context() as patch:
+            reading(patch, sizes)
+            [rejected] = read(open_file(tmp_path / "x.csv", None)).rejected
+        assert (rejected.position, rejected.raw) == ("line 1", b"caf\xe9,b\n")
+
+
+def test_types_are_inferred_though_a_record_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"a,b\n1,x\n2,caf\xe9\n\0,y\n")
+    for sizes in (CAREFUL, Sizes()):
+        with pytest.MonkeyPatch.context() as patch:
+            reading(patch, sizes)
+            source = open_file(tmp_path / "x.csv", None)
+            assert [str(kind) for _, kind in source.columns] == ["BIGINT", "STRING"]
+            assert [each.position for each in read(source).rejected] == ["line 3", "line 4"]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv.gz", "cut.csv.gz", "x.csv"])
+@pytest.mark.parametrize("timing", [Timing(), Timing("at"), Timing("at", "arrival")])
+def test_other_files_read_the_same_either_way(tmp_path: Path, name: str, timing: Timing) -> None:
+    instants = [None if n % 11 == 0 else 1_577_836_800_000_000 + n * 97 % 50 for n in range(400)]
+    rows = [(str(n) if n % 7 else "x", at) for n, at in enumerate(instants)]
+    if name.endswith("parquet"):
+        at = pa.array(instants, pa.timestamp("us", tz="UTC"))
+        pq.write_table(pa.table({"a": [a for a, _ in rows], "at": at}), tmp_path / name, row_group_size=90)
+    else:
+        lines = [f"{a},{'' if at is None else f'2020-01-01 00:00:00.{at % 100:06}'}\n" for a, at in rows]
+        raw = "".join(["a,at\n", *lines]).encode()
+        packed = gzip.compress(raw) if name.endswith("gz") else raw
+        (tmp_path / name).write_bytes(packed[:-30] if name.startswith("cut") else packed)
+    found = []
+    for sizes in (CAREFUL, Sizes(chunk=300, rows=90)):
+        with pytest.MonkeyPatch.context() as patch:
+            reading(patch, sizes)
+            patch.setattr("weft.extraction.files.source.MAX_ROWS", 35)
+            source = open_file(tmp_path / name, schema(a="INT", at="TIMESTAMP"), ts_from=timing.ts_from)
+            found.append(read(source, timing, 1_577_836_800_000_030))
+    assert found[0] == found[1]
+    assert len(found[0].rows) > 100
+    assert len(found[0].rejected) > 10
+
+
+KEYS = st.sampled_from([None, ["a"], ["b", "a"]])
+
+
+def home_at(folder: Path) -> Home:
+    return Home(folder, open_catalog(folder, create=True, clock="wall", at=AT), lambda: AT)
+
+
+def stored(home: Home, table: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, bytes]]]:
+    """A table's rows in the order in which its files have them, and what of its loads is in quarantine."""
+    record = home.catalog.tables.named(table)
+    place, rows = home.catalog.data / record.path, []
+    if has_commits(place):
+        files = sorted(delta_snapshot(place).files, key=lambda file: file.location.modified_ms())
+        rows = read_data_files(files, stored_schema(record.schema)).to_pylist()
+    kept = [
+        (each.position, each.reason, quarantined_bytes(home.catalog.data, each))
+        for each in home.catalog.quarantine.all()
+        if each.table_id == record.table_id
+    ]
+    return rows, sorted(kept)
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Home]]:
+    pair = home_at(tmp_path_factory.mktemp("careful")), home_at(tmp_path_factory.mktemp("large"))
+    yield pair
+    for home in pair:
+        home.close()
+
+
+@settings(max_examples=8, deadline=None)
+@given(csvs(), SIZES, st.sampled_from([Timing(), Timing("at", "arrival"), Timing("at", late="quarantine")]), KEYS)
+def test_a_load_stores_the_same_either_way(
+    homes: tuple[Home, Home], raw: bytes, sizes: Sizes, timing: Timing, keys: list[str] | None
+) -> None:
+    found = []
+    for home, way in zip(homes, (CAREFUL, sizes), strict=True):
+        name = f"t{len(home.catalog.tables.all())}"
+        columns = [("a", DataType("BIGINT")), ("b", DataType("STRING")), ("at", DataType("TIMESTAMP"))]
+        home.catalog.tables.create(name, columns, keys)
+        path = home.folder / "x.csv"
+        path.write_bytes(raw)
+        with pytest.MonkeyPatch.context() as patch:
+            reading(patch, Sizes(line=sizes.line))
+            reading(patch, way)
+            patch.setattr(text_records, "MAX_LINE", sizes.line)
+            try:
+                done: Summary | str = ingest_file(home, path, name, timing=timing)
+            except WeftError as error:
+                done = told(error).replace(str(home.folder), "")
+        found.append((done, stored(home, name)))
+    assert found[0] == found[1]
+
+
+ROWS = 40
+SCRIPT = """
+import sys
+from weft.api.home import Weft
+from weft.extraction.files import bulk, csv_pieces
+bulk.LARGE, bulk.ROWS, csv_pieces.CHUNK, csv_pieces.SMALLEST = 0, 9, 150, 40
+with Weft.open(sys.argv[1], clock="replay") as weft:
+    print(weft.ingest_file(sys.argv[2], "t", ts_from="at", keys=sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "keys"),
+    [
+        ("ingest.quarantined:2", []),
+        ("ingest.reserved:2", []),
+        ("ingest.written:2", []),
+        ("ingest.committed:2", []),
+        ("ingest.written:2", ["a"]),
+    ],
+)
+def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point: str, keys: list[str]) -> None:
+    lines = [f"{n},{'x' if n % 9 else 'torn,'},1993-04-{1 + n % 28:02}" for n in range(ROWS)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,b,at", *lines]) + "\n")
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "home"), str(tmp_path / "x.csv"), *keys]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, check=False, capture_output=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        reading(patch, Sizes(chunk=150, smallest=40, rows=9))
+        with Weft.open(tmp_path / "home", clock="replay") as weft:
+            done = weft.ingest_file(tmp_path / "x.csv", "t", ts_from="at", keys=keys or None)
+            record = weft.catalog.tables.named("t")
+            files = delta_snapshot(weft.catalog.data / record.path).files
+            numbers = read_data_files(files, stored_schema(record.schema, ["a"])).column("a").to_pylist()
+            assert sorted(numbers) == [n for n in range(ROWS) if n % 9]
+            assert record.rows == len(numbers)
+            kept = sorted(int(each.position.split()[1]) for each in weft.quarantined())
+            assert kept == [n + 2 for n in range(ROWS) if n % 9 == 0]
+            assert done.stored + done.known >= len(numbers)
+            assert weft.catalog.reservations.still_open() == ()

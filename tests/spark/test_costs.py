@@ -18,6 +18,7 @@ import pytest
 
 from replayed import DAY, START, Row, commits, first_instants, load, replay_home
 from weft.api import Weft
+from weft.api.standing import NewQuery
 from weft.schedule.ticking import Ticked
 
 if TYPE_CHECKING:
@@ -160,6 +161,38 @@ def test_a_query_among_a_thousand_gets_what_it_gets_alone(stored: Path, tmp_path
         weft.tick(now=START + 3 * DAY)
     assert first_instants(together, "q7") == first_instants(alone, "q0") != {}
     assert first_instants(together, f"q{GROUPS}") == {}
+
+
+def test_two_thousand_queries_of_one_shape_each_get_their_own(
+    stored: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Replies from group g to group h; here they are of one group always, and half of the groups are none."""
+    shutil.copytree(stored, tmp_path / "home")
+    weft = replay_home(tmp_path / "home")
+    pairs = list(product(range(GROUPS), range(GROUPS + 10)))
+    weft.install_all(
+        NewQuery(
+            f"from{g}to{h}",
+            "SELECT r.msgid FROM msgs m, msgs r WHERE r.inreplyto = m.msgid "
+            f"AND r.newsgroup = 'group{g}' AND m.newsgroup = 'group{h}'",
+        )
+        for g, h in pairs
+    )
+    assert len(weft.catalog.queries.plans()) == 1
+    load(weft, spark, "msgs", messages(3, 1))
+    weft.tick(now=START + 4 * DAY)
+    load(weft, spark, "msgs", messages(4, 1))
+    weft.pause("from3to3")
+    done = weft.tick(now=START + 5 * DAY)
+    assert len(done.reports[-1].outcomes) == len(pairs) - 1
+    replies = [(msgid, group, at) for msgid, group, parent, at in messages(0, 5) if parent is not None]
+    for g, h in [*((n, n) for n in range(GROUPS)), (0, 1), (7, GROUPS + 3)]:
+        until = START + (4 if g == h == 3 else 5) * DAY
+        wanted = {(msgid,): at for msgid, group, at in replies if g == h and group == f"group{g}" and at < until}
+        assert first_instants(weft, f"from{g}to{h}") == wanted
+    assert sum(query.rows for query in weft.queries()) == sum(
+        at < START + (4 if group == "group3" else 5) * DAY for _, group, at in replies
+    )
 
 
 def test_an_idle_tick_costs_no_job_and_no_commit(stored: Path, spark: SparkSession, tmp_path: Path) -> None:

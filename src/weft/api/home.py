@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.api import standing
+from weft.api.arguments import AnyInstant, length, micros, timing
 from weft.api.explaining import Known, explained
-from weft.api.standing import Shown
+from weft.api.standing import NewQuery, Shown
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
-from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, PlanMismatch, Refused, WeftError
+from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
-from weft.instants import format_instant, from_datetime, parse_instant, parse_interval
+from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.explain import Explanation
 from weft.planning.plan import plan
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
-    from weft.extraction.timing import Late, Timing, TsOrder
+    from weft.extraction.timing import Late, TsOrder
     from weft.runtime.doctor import Check
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
@@ -45,8 +45,6 @@ _DELIVERY_WAIT_US = 10 * 1_000_000
 """How long a tick waits for another one's deliveries before it leaves its own to the next."""
 
 AnyPath = str | os.PathLike[str]
-AnyInstant = int | str | dt.datetime
-"""Microseconds since 1970-01-01 UTC, ISO 8601 text (UTC where it has no offset), or a datetime with a zone."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +117,9 @@ class Weft:
         """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
         return self.opened.session()
 
-    def schemas(self, sql: str = "") -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name, and the results that the query ``sql`` may name."""
-        return self.opened.schemas(sql)
+    def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
+        """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""
+        return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
         """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
@@ -148,8 +146,8 @@ class Weft:
         from weft.extraction.ingest import ingest_mail
 
         given = [paths] if isinstance(paths, str | os.PathLike) else paths
-        timing = _timing(ts_from, ts_order, late, future, hold)
-        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=timing, progress=progress)
+        times = timing(ts_from, ts_order, late, future, hold)
+        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=times, progress=progress)
 
     def ingest_file(
         self,
@@ -168,8 +166,8 @@ class Weft:
         """Loads a CSV, JSON lines or Parquet file; see ``extraction.ingest.ingest_file``, and ``ingest_mail``."""
         from weft.extraction.ingest import ingest_file
 
-        timing = _timing(ts_from, ts_order, late, future, hold)
-        return ingest_file(self.opened, path, table, keys=keys, evolve=evolve, timing=timing, progress=progress)
+        times = timing(ts_from, ts_order, late, future, hold)
+        return ingest_file(self.opened, path, table, keys=keys, evolve=evolve, timing=times, progress=progress)
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
@@ -195,7 +193,7 @@ class Weft:
         """
         from weft.extraction.retrying import retry
 
-        return retry(self.opened, ids, late=late, future_us=None if future is None else _length(future))
+        return retry(self.opened, ids, late=late, future_us=None if future is None else length(future))
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
@@ -238,7 +236,14 @@ class Weft:
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        return standing.install(self.opened, name, sql, user=user, every=every, start=start, to=to)
+        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to)))
+
+    def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
+        """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.
+
+        Raises as ``install``, the query's name being in the error's ``where``; the thousands before it then stand.
+        """
+        return standing.install_all(self.opened, queries)
 
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
         """The installed queries in the order of their ids, those with an id above ``after``, at most ``limit``."""
@@ -310,18 +315,10 @@ class Weft:
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
         return self._deliver(LEASE_WAIT_US)
 
-    def time_driven(self, query: QueryRecord) -> bool | None:
-        """Whether time alone can add rows to the query or to one that it reads; None: one fits its tables no more."""
-        from weft.execution.groups import compiled
-        from weft.execution.relations import relations
-
-        schemas = {name: table.schema for name, table in relations(self.catalog, query.reads).items()}
-        try:
-            own = compiled(self.catalog.queries.plan(query.plan_id), schemas).time_driven
-        except PlanMismatch:
-            return None
-        found = [own, *(self.time_driven(lower) for lower in self.catalog.queries.by_ids(query.reads))]
-        return None if None in found else any(found)
+    def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
+        """By id, whether time alone can add rows to the query or to one that it reads; None: one fits its tables no
+        more."""
+        return standing.time_driven(self.opened, queries)
 
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
         """Keeps arrangements and data files in order, step by step; what nobody needs any more is kept for ``retain``.
@@ -330,7 +327,7 @@ class Weft:
         """
         from weft.execution.maintenance import maintain
 
-        return maintain(self.opened, dry_run=dry_run, keep_us=_length(retain))
+        return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""
@@ -375,24 +372,3 @@ class Weft:
                 f"{format_instant(t)} is in the future, and this home's clock is the wall's",
                 hint="Only a home made with `weft init --clock replay` is ticked at an instant of your choice.",
             )
-
-
-def micros(instant: AnyInstant) -> int:
-    """An instant as microseconds UTC; raises Refused for text that is none and a datetime without a zone."""
-    if isinstance(instant, str):
-        return parse_instant(instant)
-    if isinstance(instant, dt.datetime):
-        if instant.tzinfo is None:
-            raise Refused(f"{instant} has no zone", hint="Give it one: datetime(…, tzinfo=timezone.utc).")
-        return from_datetime(instant)
-    return instant
-
-
-def _timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, hold: bool) -> Timing:
-    from weft.extraction.timing import Timing
-
-    return Timing(ts_from, order, late, _length(future), hold)
-
-
-def _length(text: str | int) -> int:
-    return parse_interval(text) if isinstance(text, str) else text

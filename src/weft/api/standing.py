@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar
 
+from weft.algebra.schema import TableSchema
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
-from weft.errors import Conflict
+from weft.errors import Conflict, PlanMismatch, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, plan
+
+Made = TypeVar("Made")
+
+_AT_ONCE: Final = 1_000
+"""Queries that are installed in one transaction, while nobody else writes."""
 
 
 @dataclass(frozen=True)
@@ -29,41 +38,75 @@ class Shown:
     read_by: tuple[str, ...]
 
 
-def install(
-    home: Home,
-    name: str,
-    sql: str,
-    *,
-    user: str | None,
-    every: str | int | None,
-    start: FromMode,
-    to: Sequence[str],
-) -> QueryRecord:
+@dataclass(frozen=True)
+class NewQuery:
+    """A query that is to be installed; what the fields may be is told by ``Weft.install``."""
+
+    name: str
+    sql: str
+    user: str | None = None
+    every: str | int | None = None
+    start: FromMode = "start"
+    to: tuple[str, ...] = ()
+
+
+def install(home: Home, query: NewQuery) -> QueryRecord:
     """See ``Weft.install``."""
+    query = _canonical(home, query)
+    with home.writing(f"install {query.name}") as writer:
+        return writer.queries.install(_definition(home, query, home.schemas(query.sql)), home.clock())
+
+
+def install_all(home: Home, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
+    """See ``Weft.install_all``."""
+    left, installed = iter(queries), list[QueryRecord]()
+    while some := [_named(each, partial(_canonical, home, each)) for each in islice(left, _AT_ONCE)]:
+        with home.writing("install queries") as writer:
+            schemas = home.schemas(*(each.sql for each in some))
+            found = [_named(each, partial(_definition, home, each, schemas)) for each in some]
+            installed += writer.queries.install_all(found, home.clock())
+    return tuple(installed)
+
+
+def _named(query: NewQuery, made: Callable[[], Made]) -> Made:
+    """What ``made`` gives; its error says which of many queries it is about."""
+    try:
+        return made()
+    except WeftError as error:
+        error.where = f"the query {query.name}" + (f", {error.where}" if error.where else "")
+        raise
+
+
+def _canonical(home: Home, query: NewQuery) -> NewQuery:
+    """The query with its timeliness in microseconds, and its channels as they are kept; raises Refused."""
     from weft.delivery.registry import canonical
+
+    every = parse_interval(query.every) if isinstance(query.every, str) else query.every
+    channels = (canonical(channel, home.folder) for channel in query.to)
+    return replace(query, every=every, to=tuple(channel for channel in channels if channel != "cursor"))
+
+
+def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+    """What the catalog keeps of a query in its canonical form; raises SqlError."""
     from weft.planning.form import stored_form
 
-    every_us = parse_interval(every) if isinstance(every, str) else every
-    channels = [canonical(channel, home.folder) for channel in to]
-    with home.writing(f"install {name}") as writer:
-        schemas = home.schemas(sql)
-        compiled = plan(sql, schemas, from_now=start == "now")  # refusals name places in the text as it was given
-        form = stored_form(compiled)
-        definition = QueryDefinition(
-            name=name,
-            user=user or _user(),
-            sql=sql.strip(),
-            signature=form.signature,
-            plan_body=form.body,
-            parameters=form.parameters,
-            names=form.names,
-            columns=columns_of(compiled.query),
-            every_us=every_us,
-            from_instant=home.open_instant() if start == "now" else None,
-            channels=tuple(channel for channel in channels if channel != "cursor"),
-            reads=compiled.reads,
-        )
-        return writer.queries.install(definition, home.clock())
+    # Refusals name places in the text as it was given.
+    compiled = plan(query.sql, schemas, from_now=query.start == "now")
+    form = stored_form(compiled)
+    return QueryDefinition(
+        name=query.name,
+        user=query.user or _user(),
+        sql=query.sql.strip(),
+        signature=form.signature,
+        plan_body=form.body,
+        parameters=form.parameters,
+        names=form.names,
+        columns=columns_of(compiled.query),
+        every_us=None if query.every is None else int(query.every),
+        from_instant=home.open_instant() if query.start == "now" else None,
+        channels=query.to,
+        reads=compiled.reads,
+    )
 
 
 def show(home: Home, name: str, ticks: int) -> Shown:
@@ -116,6 +159,29 @@ def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
         query = writer.queries.remove(name, home.clock(), purge=purge)
         finish_purges(writer, home.clock())
         return query
+
+
+def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:
+    """See ``Weft.time_driven``."""
+    from weft.execution.groups import compiled
+    from weft.execution.relations import relations
+
+    known = {query.query_id: query for query in queries}
+    while below := {key for query in known.values() for key in query.reads} - known.keys():
+        known |= {query.query_id: query for query in home.catalog.queries.by_ids(below)}
+    read = {key for query in known.values() for key in query.reads}
+    schemas = {name: table.schema for name, table in relations(home.catalog, read).items()}
+    own: dict[int, bool | None] = {}
+    for record in home.catalog.queries.plans({query.plan_id for query in known.values()}):
+        try:
+            own[record.plan_id] = compiled(record, schemas).time_driven
+        except PlanMismatch:
+            own[record.plan_id] = None
+    found: dict[int, bool | None] = {}
+    for query in sorted(known.values(), key=lambda each: each.stratum):  # what is read comes before who reads it
+        parts = [own[query.plan_id], *(found[key] for key in query.reads)]
+        found[query.query_id] = None if None in parts else any(parts)
+    return found
 
 
 def _user() -> str:

@@ -3,7 +3,9 @@
     weft bench commands --rounds 5
 
 A command is run over a fresh copy of one home, now without and now with the class-data archive, in turn, and medians
-are reported: its wall time, and the processor time of all that it starts, Java and what outlives it included.
+are reported: its wall time, and the processor time of all that it starts, Java and what outlives it included.  Then
+each round starts a server over a fresh copy, has it warm up, and the four commands are typed beside it one after
+another: their own processor time is reported, and that of the server meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from weft.api.home import Weft
+from weft.bench.served import Cost, cost, serving
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, WEEKS, weeks, write_week
 from weft.demo.rehearsal import rehearse
@@ -40,6 +43,7 @@ WAYS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """How a command is run, by the name of its column: the variables of the environment that it gets."""
 
+_WARM_UPS: Final = 3
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
 )
@@ -53,6 +57,8 @@ class Measured:
     way: str
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
+    server: list[float] = field(default_factory=list)
+    """Of processors in the server, where there is one."""
 
 
 def compare(rounds: int, folder: Path | None, out: Path | None, say: Callable[[str], None]) -> None:
@@ -74,6 +80,13 @@ def compare(rounds: int, folder: Path | None, out: Path | None, say: Callable[[s
             for (name, way), each in found.items():
                 _measure(commands[name], place, WAYS[way], each)
                 say(f"  {number + 1}: {name}, {way}: {each.wall[-1]:.2f} s, processors {each.processor[-1]:.2f} s")
+        for number in range(rounds):
+            for name, took in _beside_a_server(place, commands).items():
+                served = found.setdefault((name, "serve"), Measured(name, "serve"))
+                served.wall.append(took.wall)
+                served.processor.append(took.client)
+                served.server.append(took.server)
+                say(f"  {number + 1}: {name}, serve: {took.wall:.2f} s, server's processors {took.server:.2f} s")
     say(report(list(found.values())))
     if out is not None:
         out.write_text(json.dumps([asdict(each) for each in found.values()], indent=2) + "\n", encoding="utf-8")
@@ -101,11 +114,35 @@ def prepare(place: Path) -> dict[str, list[str]]:
     }
 
 
-def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], found: Measured) -> None:
+def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
+    """The four commands beside one server, each after others of its kind that warm it up."""
+    home = _fresh_home(place)
+    environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
+    days = (BEGIN + timedelta(days=7 * (WEEKS - 1) + day) for day in range(1, 1 + _WARM_UPS))
+    warm_ups: Mapping[str, Sequence[Sequence[str]]] = {
+        "try": [commands["try"]] * _WARM_UPS,
+        "ingest": [],
+        "install": [["install", "warm-up", _QUESTION.replace("comp", "sci")]],
+        "tick": [["tick", "--now", f"{day:%Y-%m-%d}"] for day in days],
+    }
+    found = {}
+    with serving(home, environ) as server:
+        for name, before in warm_ups.items():
+            for command in before:
+                cost(command, environ, server)
+            found[name] = cost(commands[name], environ, server)
+    return found
+
+
+def _fresh_home(place: Path) -> Path:
     home = place / "home"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(place / "made", home)
-    wall, processor = run(command, {**os.environ, **environ, "WEFT_HOME": str(home)})
+    return home
+
+
+def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], found: Measured) -> None:
+    wall, processor = run(command, {**os.environ, **environ, "WEFT_HOME": str(_fresh_home(place))})
     found.wall.append(wall)
     found.processor.append(processor)
 
@@ -141,16 +178,25 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, floa
 
 
 def report(found: Sequence[Measured]) -> str:
-    """A small table: a row a command, for each way the medians of wall and processor seconds.
+    """A small table: a row a command, for each way the medians of wall and processor seconds, and of the server's.
 
     >>> print(report([Measured("try", "cold", [2.0, 9.0, 4.0], [5.0, 6.0, 7.0])]))
     seconds     cold: wall  processors
     try               4.00        6.00
+    >>> print(report([Measured("try", "serve", [0.2], [0.1], [0.3])]))
+    seconds    serve: wall  processors    server
+    try               0.20        0.10      0.30
     """
     ways = list(dict.fromkeys(each.way for each in found))
-    lines = ["seconds " + "".join(f"{way + ': wall':>14}{'processors':>12}" for way in ways)]
+    served = {each.way for each in found if each.server}
+    heads = (f"{way + ': wall':>14}{'processors':>12}" + (f"{'server':>10}" if way in served else "") for way in ways)
+    lines = ["seconds " + "".join(heads)]
     for name in dict.fromkeys(each.command for each in found):
         cells = [each for way in ways for each in found if (each.command, each.way) == (name, way)]
-        figures = (f"{statistics.median(each.wall):14.2f}{statistics.median(each.processor):12.2f}" for each in cells)
+        figures = (
+            f"{statistics.median(each.wall):14.2f}{statistics.median(each.processor):12.2f}"
+            + (f"{statistics.median(each.server):10.2f}" if each.server else "")
+            for each in cells
+        )
         lines.append(f"{name:8}" + "".join(figures))
     return "\n".join(lines)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import statistics
 import tempfile
 import time
@@ -20,26 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.bench.netnews import COLUMNS, QUERIES, arrival, messages
-from weft.catalog import Catalog, Writer, open_catalog
-from weft.catalog.lease import this_process
-from weft.catalog.records import Choice, QueryDefinition
+from weft.bench.home import NEW, BenchHome
+from weft.bench.netnews import COLUMNS, QUERIES, arrival
 from weft.execution.groups import instant
 from weft.execution.phases import measured
 from weft.execution.reader import Reader
-from weft.execution.tables import append
-from weft.execution.tick import run_tick
-from weft.planning.form import stored_form
-from weft.planning.plan import at_instant, columns_of, plan
-from weft.runtime.session import spark_session, stop_session
-from weft.schedule.clock import now_us
+from weft.planning.plan import at_instant, plan
+from weft.runtime.session import stop_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-NEW = 3_800
-_BATCH = 200_000
-_AN_HOUR = 3_600_000_000
+    pass
 
 
 @dataclass
@@ -93,62 +82,8 @@ def compare(
     stop_session()
 
 
-class Bench:
+class Bench(BenchHome):
     """A home with the table and the five queries."""
-
-    def __init__(self, home: Path) -> None:
-        shutil.rmtree(home, ignore_errors=True)
-        self.folder = home.parent
-        self.catalog: Catalog = open_catalog(home, create=True, clock="replay", at=now_us())
-        self.spark: SparkSession = spark_session(home)
-        self.writer: Writer = self.catalog.writer("bench", this_process(), now_us(), 24 * _AN_HOUR)
-        self.catalog.tables.create("msgs", list(COLUMNS), None, "date")
-        self.count = 0
-        self.group = ""
-
-    def load(self, count: int) -> None:
-        """Appends ``count`` messages through the door that ingest uses."""
-        table = self.catalog.tables.named("msgs")
-        load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
-        end = self.count + count
-        while self.count < end:
-            size = min(_BATCH, end - self.count)
-            batch = messages(self.count, size)
-            append(self.writer, table, load, batch, now_us(), None)
-            self.count += size
-
-    def install(self) -> None:
-        """Installs the five queries."""
-        schemas = {table.name: table.schema for table in self.catalog.tables.all()}
-        for name, text in QUERIES.items():
-            shape = plan(text, schemas)
-            form = stored_form(shape)
-            definition = QueryDefinition(
-                name=name,
-                user="bench",
-                sql=text,
-                signature=form.signature,
-                plan_body=form.body,
-                parameters=form.parameters,
-                names=form.names,
-                columns=columns_of(shape.query),
-            )
-            self.writer.queries.install(definition, now_us())
-
-    def tick(self) -> tuple[float, int, int]:
-        """One tick up to the last message: (seconds, Spark jobs, new rows)."""
-
-        def run() -> int:
-            reports = run_tick(
-                self.writer,
-                lambda: self.spark,
-                choice=Choice(),
-                t=arrival(self.count),
-                at=now_us(),
-            )
-            return sum(outcome.rows for outcome in reports[-1].outcomes)
-
-        return self.timed(run)
 
     def full(self) -> dict[str, float]:
         """Each query in full at this instant, as Spark runs it over the same files; seconds."""
@@ -166,17 +101,6 @@ class Bench:
     def _drain(self, sql: str) -> int:
         self.spark.sql(sql).write.format("noop").mode("overwrite").save()
         return 0
-
-    def timed(self, work: Callable[[], int]) -> tuple[float, int, int]:
-        """(seconds, jobs, what ``work`` returned)."""
-        context = self.spark.sparkContext
-        group = f"bench-{time.monotonic_ns()}"
-        context.setJobGroup(group, group)
-        self.group = group
-        before = time.perf_counter()
-        result = work()
-        seconds = time.perf_counter() - before
-        return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
 
     def reference(self) -> float:
         """Seconds of one empty job and one commit of one row by Delta, both by Spark."""
@@ -196,7 +120,7 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
     before = time.perf_counter()
     bench.load(count)
     size.load = time.perf_counter() - before
-    bench.install()
+    bench.install(QUERIES)
     size.first_tick = bench.tick()[0]
     say(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
     for number in range(warm + ticks):
@@ -216,7 +140,7 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
                 size.full.setdefault(name, []).append(each)
             say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows; in full {sum(full.values()):.2f} s")
     size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
-    bench.writer.release()
+    bench.close()
     return size
 
 

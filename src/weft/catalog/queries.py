@@ -8,12 +8,13 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, or_, select, text, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
-from weft.catalog.database import Database, inserted_id
-from weft.catalog.naming import folded, not_found, query_name
+from weft.catalog.database import Database
+from weft.catalog.installing import insert_queries, parts, plan_of
+from weft.catalog.naming import folded, not_found
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import go_forward
 from weft.catalog.tables import record_version
@@ -21,8 +22,6 @@ from weft.errors import ClockError, Conflict, NotFound
 from weft.instants import MIN_INSTANT
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
-_AT_ONCE: Final = 500
-"""Names or ids in one statement: databases limit the number of its parameters."""
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
 
@@ -46,33 +45,14 @@ class Queries:
         Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``, NotFound
         where a query that it reads is gone.
         """
+        return self.install_all([query], at)[0]
+
+    def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
+        """As ``install``, all of them in one transaction or none; in their order."""
         with self._database.changing_under_lease() as connection:
-            if query.from_instant is not None:
-                go_forward(connection, query.from_instant)
-            _refuse_taken(connection, query_name(query.name), query.channels)
-            key = inserted_id(
-                connection,
-                insert(ddl.queries).values(
-                    name=query.name,
-                    folded=folded(query.name),
-                    user=query.user,
-                    sql=query.sql,
-                    plan_id=_plan_of(connection, query.signature, query.plan_body),
-                    parameters=json.dumps([list(each) for each in query.parameters]),
-                    columns=json.dumps([[column, str(type_)] for column, type_ in query.columns]),
-                    names=json.dumps(query.names),
-                    every_us=query.every_us,
-                    from_mode="start" if query.from_instant is None else "now",
-                    from_instant=query.from_instant,
-                    next_ordinal=1,
-                    state="active",
-                    installed_at=at,
-                    reads=json.dumps(sorted(set(query.reads))),
-                    stratum=_stratum(connection, query.reads),
-                ),
-            )
-            _subscribe(connection, key, query.channels)
-            return read_query(connection, key)
+            keys = insert_queries(connection, queries, at)
+            found = {query.query_id: query for query in _by_ids(connection, keys)}
+            return tuple(found[key] for key in keys)
 
     def all(
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
@@ -140,9 +120,8 @@ class Queries:
         wanted = sorted({folded(name) for name in names})
         found: list[QueryRecord] = []
         with self._database.reading() as connection:
-            for at in range(0, len(wanted), _AT_ONCE):
-                few = kept.folded.in_(wanted[at : at + _AT_ONCE])
-                rows = connection.execute(select(*QUERY).where(few, kept.state != "removed"))
+            for some in parts(wanted):
+                rows = connection.execute(select(*QUERY).where(kept.folded.in_(some), kept.state != "removed"))
                 found += [query_record(row) for row in rows]
         return tuple(sorted(found, key=lambda query: query.query_id))
 
@@ -177,12 +156,13 @@ class Queries:
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
         """The plans with those ids (None: those that a live query has), in the order of their ids."""
         plan, kept = ddl.plans.c, ddl.queries.c
-        asked: ColumnElement[bool] = exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")
+        asked: list[ColumnElement[bool]]
+        asked = [exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")]
         if plan_ids is not None:
-            asked = plan.plan_id.in_(list(plan_ids))
+            asked = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
         with self._database.reading() as connection:
-            rows = connection.execute(select(ddl.plans).where(asked).order_by(plan.plan_id))
-            return tuple(PlanRecord(row.plan_id, row.signature, row.body) for row in rows)
+            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in asked)
+            return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
@@ -228,7 +208,7 @@ class Queries:
             go_forward(connection, instant)
             if query.tau is not None and instant < query.tau:
                 raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
-            plan_id = _plan_of(connection, signature, plan_body)
+            plan_id = plan_of(connection, signature, plan_body)
             run = None if query.every_us is None else instant + query.every_us
             return _change(connection, query.query_id, plan_id=plan_id, tau=instant, next_due=None, next_run=run)
 
@@ -266,32 +246,6 @@ def _named(connection: Connection, name: str) -> QueryRecord:
     return query_record(row)
 
 
-def _refuse_taken(connection: Connection, name: str, channels: Sequence[str]) -> None:
-    kept = ddl.queries.c
-    live = kept.state != "removed"
-    if connection.execute(select(kept.query_id).where(kept.folded == folded(name), live)).first() is not None:
-        raise Conflict(f"there is a query {name!r} already", hint="Choose another name, or remove that one.")
-    subscribed = ddl.subscriptions.c
-    files = [channel for channel in channels if channel.startswith("file:")]
-    owner = connection.execute(
-        select(kept.name, subscribed.channel)
-        .join_from(ddl.subscriptions, ddl.queries)
-        .where(subscribed.channel.in_(files), live)
-    ).first()
-    if owner is not None:
-        # A file is cut back to where a message began when its delivery died: it must be one query's alone.
-        raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
-
-
-def _stratum(connection: Connection, reads: Iterable[int]) -> int:
-    """One more than the greatest of those read."""
-    lower = [read_query(connection, query_id) for query_id in reads]
-    for query in lower:
-        if query.state == "removed":
-            raise NotFound(f"the query {query.name} was removed", hint="Its results can no longer be read.")
-    return max((query.stratum + 1 for query in lower), default=0)
-
-
 def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
     return tuple(query for query in _live_readers(connection).values() if query_id in query.reads)
 
@@ -321,8 +275,7 @@ def _live_readers(connection: Connection) -> dict[int, QueryRecord]:
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
     kept = ddl.queries.c
     wanted = sorted(set(ids))
-    parts = (wanted[at : at + _AT_ONCE] for at in range(0, len(wanted), _AT_ONCE))
-    few = (select(*QUERY).where(kept.query_id.in_(part)).order_by(kept.query_id) for part in parts)
+    few = (select(*QUERY).where(kept.query_id.in_(some)).order_by(kept.query_id) for some in parts(wanted))
     return tuple(query_record(row) for each in few for row in connection.execute(each))
 
 
@@ -331,24 +284,6 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
     if readers:
         names = ", ".join(reader.name for reader in readers)
         raise Conflict(f"{query.name} is read by {names}", hint="Remove what reads it first.")
-
-
-def _subscribe(connection: Connection, query_id: int, channels: Sequence[str]) -> None:
-    for channel in dict.fromkeys(channels):
-        connection.execute(
-            insert(ddl.subscriptions).values(
-                query_id=query_id, channel=channel, delivered=0, state="active", attempts=0
-            )
-        )
-
-
-def _plan_of(connection: Connection, signature: str, body: str) -> int:
-    found = connection.execute(
-        select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
-    ).scalar_one_or_none()
-    if found is not None:
-        return int(found)
-    return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
 
 
 def query_record(row: Sequence[Any]) -> QueryRecord:

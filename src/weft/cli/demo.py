@@ -18,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft demo"))(demo)
     bench = typer.Typer(no_args_is_help=True, help="Measurements.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
+    bench.command("many", epilog=example("weft bench many --queries 1 --queries 100000"))(many)
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
@@ -85,6 +86,25 @@ def tapestry(
     from weft.bench.tapestry import compare
 
     compare(messages or [380_000], ticks, warm, folder, out, printing.say)
+
+
+def many(
+    queries: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=200_000, help="Queries of one shape; may be given several times (1 to 100000)."),
+    ] = None,
+    messages: Annotated[int, typer.Option(min=10_000, help="Size of the table.")] = 380_000,
+    ticks: Annotated[int, typer.Option(min=1, help="Ticks measured in each case.")] = 5,
+    warm: Annotated[int, typer.Option(min=0, help="Ticks run before, not counted.")] = 5,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure a tick of one query beside ticks of many queries of its shape, and of many shapes."""
+    from weft.bench.many import compare
+
+    compare(queries or [1, 100, 10_000, 100_000], messages, ticks, warm, folder, out, printing.say)
 
 
 def commands(

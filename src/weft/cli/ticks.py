@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,7 +12,7 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from weft.execution.tick import QueryOutcome, TickReport
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
+
+
+_LINES: Final = 40
+"""Queries that a tick tells of one by one."""
+_REASONS: Final = 5
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,6 +57,7 @@ def tick(
 
 def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str, Any]:
     """A tick as JSON has it."""
+    timely = weft.time_driven(each.query for report in done.reports for each in report.outcomes)
     return {
         "ticks": [
             {
@@ -65,7 +72,7 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
                         "reason": each.reason,
                         "failed": _set_aside(each),
                         "next_by_time": iso(_next(each)),
-                        "time_alone": weft.time_driven(each.query),
+                        "time_alone": timely[each.query.query_id],
                     }
                     for each in report.outcomes
                 ],
@@ -86,26 +93,56 @@ def _delivered_json(found: Sequence[Delivered] | None) -> list[dict[str, Any]] |
 
 
 def tell_tick(weft: Weft, report: TickReport) -> None:
-    """Prints a tick: for each query its window, its new rows, and why there are none."""
+    """Prints a tick: for each query its window, its new rows, and why there are none.
+
+    Of many queries a few lines: those that were set aside and those with most news; the others are counted.
+    """
     title = f"tick {report.tick_id}, up to {instant(report.t)}"
     if not report.outcomes:
         say(f"{title}: no query is active.")
         return
+    timely = weft.time_driven(each.query for each in report.outcomes)
+    shown: Sequence[QueryOutcome] = report.outcomes
+    counted: Sequence[QueryOutcome] = ()
+    if len(report.outcomes) > _LINES:
+        ordered = sorted(report.outcomes, key=lambda each: (not _set_aside(each), -each.rows))
+        told = min(_LINES, sum(1 for each in ordered if _set_aside(each) or each.rows))
+        shown, counted = ordered[:told], ordered[told:]
     rows = [
-        (each.query.name, instant(each.tau, "the beginning"), f"{each.rows:,}", _remark(weft, each))
-        for each in report.outcomes
+        (each.query.name, instant(each.tau, "the beginning"), f"{each.rows:,}", _remark(each, timely)) for each in shown
     ]
-    table(("query", "window from", "new", ""), rows, title=title, right=(2,))
+    if rows or not counted:
+        table(("query", "window from", "new", ""), rows, title=title, right=(2,))
+    else:
+        say(title, style="bold")
+    _tell_counted(counted, timely)
 
 
-def _remark(weft: Weft, each: QueryOutcome) -> str:
+def _tell_counted(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
+    """A line for the queries with news among these, and one for each reason why others have none."""
+    news = [each for each in outcomes if each.rows]
+    if news:
+        rows = sum(each.rows for each in news)
+        say(f"{_queries(len(news), more=True)} with {rows:,} new answer{'s' * (rows != 1)}")
+    reasons = Counter(_remark(each, timely) for each in outcomes if not each.rows)
+    for reason, count in reasons.most_common(_REASONS):
+        say(f"{_queries(count)}: {reason}" if reason else f"{_queries(count)} without a new answer")
+    if left := reasons.total() - sum(count for _, count in reasons.most_common(_REASONS)):
+        say(f"{_queries(left, more=True)} without a new answer; `weft tick --json` and `weft show NAME` say why")
+
+
+def _queries(count: int, *, more: bool = False) -> str:
+    return f"{count:,} {'more ' * more}quer{'y' if count == 1 else 'ies'}"
+
+
+def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
     if each.rows:
         return ""
     why = plain(each.reason or "")
     when = _next(each)
     if when is not None:
         return f"{why}; next by time alone: {instant(when)}"
-    if _set_aside(each) or (weft.time_driven(each.query) and each.next_due is None):
+    if _set_aside(each) or (timely[each.query.query_id] and each.next_due is None):
         return why
     return f"{why}; time alone adds none" if why else "time alone adds none"
 
@@ -161,7 +198,13 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
             say_json(as_json(weft, done), lines=True)
             return
         for report in done.reports:
-            new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in report.outcomes if each.rows)
+            news = [each for each in report.outcomes if each.rows]
+            if len(news) > _LINES:
+                news.sort(key=lambda each: -each.rows)
+            told = news[:_LINES]
+            new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in told)
+            if left := news[len(told) :]:
+                new += f", {_queries(len(left), more=True)} +{sum(each.rows for each in left):,}"
             failed = [each for each in report.outcomes if _set_aside(each)]
             say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
             for each in failed:

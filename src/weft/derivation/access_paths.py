@@ -146,6 +146,12 @@ def whole_tables(event: Event) -> dict[str, Access]:
     return paths
 
 
+def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
+    """The columns of a range variable of the branch's block, and the columns of its others that they have to equal."""
+    ties = _equalities(condition(event.block), {})
+    return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
+
+
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
     """Range variables that no key reaches: each tick reads their tables whole."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from weft.algebra.scalar import ColumnRef
-from weft.algebra.schema import DataType
 from weft.execution.groups import Group
+from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.views import Views
 from weft.execution.windows import slices_of
-from weft.planning.plan import Branch, columns_read, encoded, parameter_table
-from weft.storage.columns import arrow_type
+from weft.planning.plan import Branch, columns_read, encoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,10 +94,10 @@ def candidates(
     branches = [branch for _, found in work for branch in found]
     views = Views(reader, columns_by_table(branches), small_only)
     with phase(READING):
-        for group, _ in work:
-            register_parameters(spark, group)
         paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
         views.register(paths, slices_of(work))
+        for group, found in work:
+            register_parameters(spark, group, found, views.local)
     parts = []
     for group, found in work:
         queries = len(group.members)
@@ -143,49 +140,6 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
         "CAST(NULL AS BINARY) AS row_hash",
         "CAST(NULL AS ARRAY<STRING>) AS row",
     )
-
-
-def register_parameters(spark: SparkSession, group: Group) -> None:
-    """The parameter table of a plan with several queries, as a view."""
-    if len(group.members) == 1:
-        return
-    table = parameter_table(group.plan_id, group.shape)
-    # Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
-    values = [[m.query.query_id, m.tau, *(literal.value for literal in m.values)] for m in group.members]
-    arrays = {
-        column.name: pa.array([row[number] for row in values], _sent(column.type))
-        for number, column in enumerate(table.columns)
-    }
-    data = spark.createDataFrame(pa.table(arrays))
-    typed = [_typed(c.name, c.type.name) for c in table.columns]
-    data.selectExpr(*typed).createOrReplaceTempView(table.name)
-
-
-def _sent(type: DataType) -> pa.DataType:
-    """What a constant travels as: whole numbers, instants and intervals among them, as the widest ones."""
-    match type.name:
-        case "ARRAY":
-            return pa.list_(_sent(type.element or type))
-        case "DOUBLE" | "FLOAT":
-            return pa.float64()
-        case "DECIMAL" | "STRING" | "BINARY":
-            return arrow_type(type)
-        case _:
-            return pa.int64()
-
-
-def _typed(name: str, type_name: str) -> str:
-    match type_name:
-        case "TIMESTAMP":
-            return f"TIMESTAMP_MICROS({name}) AS {name}"
-        case "INTERVAL":
-            return f"{name} * INTERVAL '1' MICROSECOND AS {name}"
-        case "DATE":
-            return f"DATE_FROM_UNIX_DATE(CAST({name} AS INT)) AS {name}"
-        case "STRING" | "BIGINT" | "BINARY" | "DECIMAL" | "DOUBLE" | "ARRAY":
-            return name
-        case _:
-            return f"CAST({name} AS {type_name}) AS {name}"
 
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:

@@ -47,6 +47,22 @@ def is_quiet(member: Member, shape: Plan, tables: Mapping[str, Relation], t0: in
     return member.query.next_due is not None and member.query.next_due >= member.t
 
 
+def quiet(
+    members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
+) -> set[int]:
+    """The ids of those that ``is_quiet`` lets alone; it is asked once of all that are alike."""
+    told: dict[tuple[int, int | None, int, int | None], bool] = {}
+    found = set()
+    for member in members:
+        query = member.query
+        like = (query.plan_id, member.tau, member.t, query.next_due)
+        if like not in told:
+            told[like] = is_quiet(member, plans[query.plan_id], tables, t0)
+        if told[like]:
+            found.add(query.query_id)
+    return found
+
+
 def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
     """``is_quiet`` of all the queries of a plan that are due, at once."""
     for schema in shape.tables:

@@ -37,10 +37,10 @@ class Home:
 
         return spark_session(self.folder)
 
-    def schemas(self, sql: str = "") -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name, and the results that the query ``sql`` may name."""
+    def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
+        """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""
         known = {table.name: table.schema for table in self.catalog.tables.all()}
-        for query in self.catalog.queries.among(queries_mentioned(sql)):
+        for query in self.catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
             known[query.results.name] = query.results
         return known
 

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+PLANNING: Final = "settling, planning"
 READING: Final = "reading news and look-ups"
 ANALYSIS: Final = "Spark's analysis"
 COMPUTING: Final = "Spark's planning and job"
 SETTLING: Final = "what is known, numbers"
 COMMITTING: Final = "commit"
+COUNTING: Final = "counting"
 
 _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=None)
 

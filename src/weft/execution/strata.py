@@ -32,6 +32,8 @@ def member(
     never ran).
     """
     begin = tau_of(query, tau)
+    if not query.reads:
+        return Member(query, begin, t)
     ends = {key: MIN_INSTANT if (at := reached[key]) is None else at for key in query.reads}
     if min(ends.values(), default=t) >= t:
         return Member(query, begin, t)

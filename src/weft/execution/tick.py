@@ -19,11 +19,13 @@ from weft.catalog.records import Choice, Count, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, JvmEnded, LimitExceeded, PlanMismatch, WeftError
 from weft.execution import due
 from weft.execution.attempts import Attempts, failures, limits, too_many
+from weft.execution.collector import collecting_seldom
 from weft.execution.groups import Member, compiled, grouped
 from weft.execution.isolate import failing_queries, reason
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output, Outputs, answers_name
+from weft.execution.phases import COUNTING, PLANNING, phase
 from weft.execution.relations import Relation, Results, relations
 from weft.execution.strata import member, strata
 from weft.execution.tables import settle
@@ -89,6 +91,11 @@ class _Run:
     def t0(self) -> int | None:
         return self.writer.home().t0
 
+    @cached_property
+    def ticked(self) -> frozenset[int]:
+        """The queries that it has gone through; asked when it has gone through all."""
+        return frozenset(each.query.query_id for each in self.done)
+
 
 def prepare(writer: Writer) -> None:
     """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
@@ -99,6 +106,7 @@ def prepare(writer: Writer) -> None:
     require_whole(writer)
 
 
+@collecting_seldom()
 def run_tick(
     writer: Writer,
     session: Callable[[], SparkSession],
@@ -114,12 +122,14 @@ def run_tick(
     where Spark fails.
     """
     limits()  # refused, if they cannot be, before anything is planned
-    prepare(writer)
     reports = []
-    died = writer.ticks.planned()
+    with phase(PLANNING):
+        prepare(writer)
+        died = writer.ticks.planned()
     if died is not None:
         reports.append(_run(writer, session, died, at, again=True))
-    planned = writer.ticks.plan(tick_instant(writer, t, at), choice, at)
+    with phase(PLANNING):
+        planned = writer.ticks.plan(tick_instant(writer, t, at), choice, at)
     failpoint("tick.planned")
     reports.append(_run(writer, session, planned, at, again=False))
     return tuple(reports)
@@ -173,7 +183,8 @@ def _run(
     *,
     again: bool,
 ) -> TickReport:
-    members = writer.ticks.members(tick.tick_id)
+    with phase(PLANNING):
+        members = writer.ticks.members(tick.tick_id)
     queries, taus = [query for query, _ in members], {query.query_id: tau for query, tau in members}
     read = {key for query in queries for key in query.reads}
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
@@ -197,10 +208,11 @@ def _compile(run: _Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
     schemas = {name: table.schema for name, table in run.tables.items()}
     fit = []
     failed: dict[int, WeftError] = {}
+    records = {record.plan_id: record for record in run.writer.queries.plans({query.plan_id for query in queries})}
     for query in queries:
         try:
             if query.plan_id not in run.plans:
-                run.plans[query.plan_id] = compiled(run.writer.queries.plan(query.plan_id), schemas)
+                run.plans[query.plan_id] = compiled(records[query.plan_id], schemas)
             fit.append(query)
         except PlanMismatch as error:
             failed[query.query_id] = error
@@ -236,14 +248,15 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
         query = each.query
         if not each.empty:
             run.reached[query.query_id] = each.t
-        results = run.tables.get(query.results.name)
-        if isinstance(results, Results) and (gained := added.get(query.query_id)):
+        if query.query_id in run.lower and (gained := added.get(query.query_id)):
+            results = run.tables[query.results.name]
+            assert isinstance(results, Results)
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
 
 
 def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member]) -> Mapping[int, Added]:
     """Computes and commits a stratum's answers: what was added, by query."""
-    quiet = {m.query.query_id for m in members if due.is_quiet(m, run.plans[m.query.plan_id], run.tables, run.t0)}
+    quiet = due.quiet(members, run.plans, run.tables, run.t0)
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     moving = [each for each in members if each.query.query_id not in quiet]
     added: Mapping[int, Added] = {}
@@ -255,7 +268,8 @@ def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member
             with attempts.planned():
                 rows = found.numbered(moving, run.tick.tick_id)
                 run.outputs.write(Output(answers_name(number), layout.LEDGER, rows))
-        _foresee(run, attempts, [m for m in moving if m.query.query_id not in {*added, *run.failed}])
+        settled = {*added, *run.failed}
+        _foresee(run, attempts, [each for each in moving if each.query.query_id not in settled])
     if not added:
         run.outputs.give_up(answers_name(number), layout.LEDGER)
     return added
@@ -331,14 +345,13 @@ def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
 
 
 def _commit(run: _Run) -> TickReport:
-    outcomes = {each.query.query_id: _outcome(run, each) for each in run.done}
+    with phase(COUNTING):
+        told: dict[tuple[int, int | None, int], str | None] = {}
+        outcomes = {each.query.query_id: _outcome(run, each, told) for each in run.done}
+        counts = {key: _count(run, each) for key, each in outcomes.items()}
     failpoint("tick.counting")
-    run.writer.ticks.commit(
-        run.tick.tick_id,
-        {key: _count(run, each) for key, each in outcomes.items()},
-        _versions(run),
-        run.at,
-    )
+    with phase(COUNTING):
+        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), run.at)
     failpoint("tick.committed")
     for query in run.writer.queries.by_ids(run.failed):
         why = f"failed, and set aside: {run.failed[query.query_id]}"
@@ -346,10 +359,18 @@ def _commit(run: _Run) -> TickReport:
     return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
 
 
-def _outcome(run: _Run, member: Member) -> QueryOutcome:
+def _reason(run: _Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
+    """Why a query got nothing; ``told`` has the reasons so far by plan and window, on which alone they depend."""
+    like = (member.query.plan_id, member.tau, member.t)
+    if like not in told:
+        told[like] = due.reason(member, run.plans.get(member.query.plan_id), run.tables)
+    return told[like]
+
+
+def _outcome(run: _Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
     query = member.query
     rows = run.added[query.query_id].rows if query.query_id in run.added else 0
-    reason = member.waits or (None if rows else due.reason(member, run.plans.get(query.plan_id), run.tables))
+    reason = member.waits or (None if rows else _reason(run, member, told))
     next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
     return QueryOutcome(query, member.tau, member.t, rows, reason, next_due)
 
@@ -359,7 +380,7 @@ def _next_due(run: _Run, query: QueryRecord) -> int | None:
     shape = run.plans.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
     # One that is not in this tick stands still.
-    below = [run.lower[key] for key in query.reads if any(each.query.query_id == key for each in run.done)]
+    below = [run.lower[key] for key in query.reads if key in run.ticked]
     return due.earliest([own, *(_next_due(run, each) for each in below)])
 
 

@@ -37,17 +37,24 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
     """By table, the ranges that hold the driver's rows of every branch for every query."""
-    ranges: dict[tuple[str, str], list[tuple[int | None, int]]] = {}
+    ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:
             for path in branch.paths.values():
                 if isinstance(path, DeltaScan):
-                    found = ranges.setdefault((path.table, path.column), [])
-                    found += [_range(path, member, group.t) for member in group.members]
+                    ranges.setdefault((path.table, path.column), set()).update(_ranges(path, group))
     result: dict[str, list[Slice]] = {}
     for (table, column), found in ranges.items():
         result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(found))
     return {table: tuple(slices) for table, slices in result.items()}
+
+
+def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
+    """What the path reads for the queries of a group, most of which have one window in common."""
+    members: Iterable[Member] = group.members
+    if not path.shift.intervals:
+        members = {member.tau: member for member in members}.values()
+    return {_range(path, member, group.t) for member in members}
 
 
 def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:

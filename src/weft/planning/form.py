@@ -12,10 +12,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 from weft.algebra.scalar import Literal
-from weft.algebra.schema import DataType, TableSchema
+from weft.algebra.schema import INTEGRAL, DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
 from weft.derivation.canonical import canonical
 from weft.derivation.lift import bind_params, lift
@@ -104,9 +105,18 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
     return str(value.type), str(raw) if isinstance(raw, (Decimal, float)) else raw
 
 
+def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
+    """The values of constants alone: a tick asks for each constant of each of its queries."""
+    return [raw if kind in _KEPT_AS_SUCH else restored_parameter(kind, raw).value for kind, raw in constants]
+
+
+_KEPT_AS_SUCH: Final = frozenset((*INTEGRAL, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "INTERVAL"))
+_constant_type: Final = cache(DataType.of_constant)
+
+
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
     """A constant as it was when it was lifted."""
-    type = DataType.of_constant(type_name)
+    type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)
     if raw is None or type.name not in ("DECIMAL", "DOUBLE", "FLOAT", "BINARY"):

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
 
-from definitions import definition
+from definitions import definition, statements
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog, Writer
 from weft.catalog.records import Choice, Count, DuePlan
+from weft.errors import Conflict, NotFound
 from weft.instants import MIN_INSTANT
 
 Opened = Callable[..., Catalog]
 FEW, MANY = 20, 200
-
-
-@contextmanager
-def statements() -> Iterator[list[str]]:
-    """The SQL that is executed meanwhile."""
-    seen: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        seen.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 @pytest.fixture
@@ -81,6 +65,34 @@ def test_a_round_costs_the_same_statements_for_few_and_for_many(writer: Writer) 
             a_round(writer, t + 60)
         costs.append(len(seen))
     assert costs[0] == costs[1], costs
+
+
+def test_queries_are_installed_all_or_none_in_as_many_statements(writer: Writer) -> None:
+    costs = []
+    for first, count in ((0, FEW), (FEW, MANY)):
+        given = [
+            definition(f"q{number}", signature=f"shape {number % 2}", channels=(f"file:{number}.csv",))
+            for number in range(first, first + count)
+        ]
+        with statements() as seen:
+            found = writer.queries.install_all(given, 7)
+        costs.append(len(seen))
+        assert [query.name for query in found] == [query.name for query in given]
+        assert {query.installed_at for query in found} == {7}
+    assert costs[1] <= costs[0]
+    assert {s.channel for s in writer.subscriptions.all()} == {f"file:{n}.csv" for n in range(FEW + MANY)}
+    assert writer.queries.install_all([], 8) == ()
+    for given in (
+        [definition("new"), definition("Q3")],
+        [definition("new"), definition("NEW")],
+        [definition("new", channels=("file:a.csv",)), definition("newer", channels=("file:a.csv",))],
+        [definition("new", channels=("file:3.csv",))],
+    ):
+        with pytest.raises(Conflict):
+            writer.queries.install_all(given, 9)
+    with pytest.raises(NotFound):
+        writer.queries.install_all([definition("new"), definition("newer", reads=(10_000,))], 9)
+    assert writer.queries.count() == FEW + MANY
 
 
 def test_a_tick_moves_each_query_by_its_own_count(writer: Writer) -> None:

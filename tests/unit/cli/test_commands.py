@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from definitions import statements
 from letters import letter, spool
 from weft.cli import tables as tables_commands
 from weft.runtime.session import session_started
@@ -162,6 +163,47 @@ def test_results_of_a_query_without_any(weft: Weft, made: Path) -> None:
     weft("install", "q", "SELECT msgid FROM msgs")
     assert weft("results", "q", "--json").out == ""
     assert "0 of 0" in weft("results", "q").out
+
+
+def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from weft.api.home import Weft as Home
+    from weft.api.standing import NewQuery
+    from weft.cli.ticks import tell_tick
+    from weft.execution.tick import QueryOutcome, TickReport
+
+    with Home.open(made) as opened:
+        queries = opened.install_all(
+            NewQuery(f"q{n}", f"SELECT msgid FROM msgs WHERE sender = '{n}'") for n in range(300)
+        )
+        outcomes = tuple(
+            QueryOutcome(query, 0, 5, max(0, number - 200), None if number > 200 else "nothing came", None)
+            for number, query in enumerate(queries)
+        )
+        capsys.readouterr()
+        with statements() as seen:
+            tell_tick(opened, TickReport(1, 5, outcomes))
+        assert len(seen) < 20
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 50
+    told = [line.split()[0] for line in lines if line.split() and line.split()[0][1:].isdigit() and "quer" not in line]
+    assert told == [f"q{number}" for number in range(299, 259, -1)]
+    assert lines[-2:] == [
+        "59 more queries with 1,770 new answers",
+        "201 queries: nothing came; time alone adds none",
+    ]
+
+
+def test_one_of_many_queries_that_cannot_stand_is_named(made: Path) -> None:
+    from weft.api.home import Weft as Home
+    from weft.api.standing import NewQuery
+    from weft.errors import WeftError
+
+    with Home.open(made) as opened:
+        for bad in (NewQuery("bad", "SELECT nothing FROM msgs"), NewQuery("bad", "SELECT msgid FROM msgs", every="x")):
+            with pytest.raises(WeftError) as refused:
+                opened.install_all([NewQuery("good", "SELECT msgid FROM msgs"), bad])
+            assert "bad" in str(refused.value)
+        assert opened.queries() == ()
 
 
 def test_an_idle_tick_says_why_and_starts_no_jvm(weft: Weft, made: Path) -> None:

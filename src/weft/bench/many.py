@@ -1,0 +1,189 @@
+"""``weft bench many``: a tick of one query beside one of many queries of the same shape, and of many shapes.
+
+    weft bench many --queries 1 --queries 100000
+
+A table of messages is loaded once.  For each number a copy of that home gets so many queries, which differ in their
+constants only, and is ticked with 3,800 new messages at a time; at last a hundred shapes with one query each.  Medians
+are reported; a machine's absolute times are not worth much.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import combinations, islice, product
+from pathlib import Path
+from typing import Any, Final
+
+from weft.api.home import Weft
+from weft.api.standing import NewQuery
+from weft.bench.home import NEW, BenchHome
+from weft.bench.netnews import GROUPS
+from weft.execution.phases import measured
+from weft.runtime.session import stop_session
+
+_SENDERS: Final = 5_000
+_ONE_BY_ONE: Final = 100
+"""Up to so many queries are installed one at a time, more of them together."""
+_SHAPES: Final = 100
+
+SHAPES: Final[Mapping[str, str]] = {
+    "messages of an author in a group": (
+        "SELECT msgid, subject FROM msgs WHERE sender = 'user{sender}' AND newsgroup = '{group}'"
+    ),
+    "replies to an author in a group": (
+        "SELECT r.msgid, r.sender, r.subject FROM msgs m, msgs r "
+        "WHERE r.inreplyto = m.msgid AND m.sender = 'user{sender}' AND r.newsgroup = '{group}'"
+    ),
+}
+"""By name, the queries of one shape; each author and group makes another one, up to a quarter of a million."""
+
+
+@dataclass
+class Case:
+    """One set of queries: seconds of each tick and of its parts, Spark jobs, new answers."""
+
+    shape: str
+    queries: int
+    installs: float = 0.0
+    """Queries installed a second: one at a time where they are few, else together."""
+    first_tick: float = 0.0
+    first_rows: int = 0
+    ticks: list[float] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    catalog: int = 0
+    """Bytes of the catalog after the last tick."""
+
+    @property
+    def tick(self) -> float:
+        """The median tick."""
+        return statistics.median(self.ticks)
+
+
+def compare(
+    queries: Sequence[int],
+    messages: int,
+    ticks: int,
+    warm: int,
+    folder: Path | None,
+    out: Path | None,
+    say: Callable[[str], None],
+) -> None:
+    """Measures each number of queries of each shape, says what it finds, and writes the figures to ``out`` as JSON."""
+    cases = []
+    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+        place = Path(text)
+        _load(place / "loaded", messages)
+        sets = [(shape, islice(_of_shape(SHAPES[shape]), count)) for shape, count in product(SHAPES, queries)]
+        for shape, texts in (*sets, (f"{_SHAPES} shapes", islice(_of_many_shapes(), _SHAPES))):
+            cases.append(_measure(place, messages, shape, list(texts), ticks, warm, say))
+    say(report(cases))
+    if out is not None:
+        out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
+        say(f"written to {out}")
+    stop_session()
+
+
+def _load(home: Path, messages: int) -> None:
+    bench = BenchHome(home)
+    bench.load(messages)
+    bench.close()
+
+
+def _of_shape(text: str) -> Iterator[str]:
+    """Queries of one shape, no two the same; the authors of a group are spread over all."""
+    for number in range(_SENDERS * len(GROUPS)):
+        sender = (number * 37 + number // _SENDERS) % _SENDERS
+        yield text.format(sender=sender, group=GROUPS[(number // _SENDERS + sender) % len(GROUPS)])
+
+
+def _of_many_shapes() -> Iterator[str]:
+    """Queries of different shapes: conditions and columns combined, on messages and on replies to them."""
+    conditions = (
+        "m.newsgroup = 'comp.databases'",
+        "m.sender = 'user42'",
+        "m.subject LIKE 'word1%'",
+        "m.inreplyto IS NOT NULL",
+        "m.newsgroup <> 'misc.group07'",
+    )
+    chosen = [" AND ".join(some) for number in range(1, 6) for some in combinations(conditions, number)]
+    for columns, text in product(("m.msgid", "m.msgid, m.subject", "m.sender, m.msgid", "m.msgid, m.date"), chosen):
+        yield f"SELECT {columns} FROM msgs m WHERE {text}"
+        yield f"SELECT {columns}, r.sender AS other FROM msgs m, msgs r WHERE m.inreplyto = r.msgid AND {text}"
+
+
+def _measure(
+    place: Path, messages: int, shape: str, texts: Sequence[str], ticks: int, warm: int, say: Callable[[str], None]
+) -> Case:
+    home = place / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(place / "loaded", home)
+    case = Case(shape, len(texts))
+    case.installs = _install(home, texts)
+    bench = BenchHome(home, messages)
+    case.first_tick, _, case.first_rows = bench.tick()
+    say(
+        f"{len(texts):,} queries ({shape}): {case.installs:.0f} installed a second, "
+        f"first delivery of {case.first_rows:,} answers in {case.first_tick:.1f} s"
+    )
+    for number in range(warm + ticks):
+        bench.load(NEW)
+        with measured() as parts:
+            seconds, jobs, rows = bench.tick()
+        if number < warm:
+            continue
+        case.ticks.append(seconds)
+        case.jobs.append(jobs)
+        case.rows.append(rows)
+        for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
+            case.parts.setdefault(name, []).append(part)
+        say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
+    case.catalog = sum(file.stat().st_size for file in home.glob("catalog.sqlite*"))
+    bench.close()
+    return case
+
+
+def _install(home: Path, texts: Sequence[str]) -> float:
+    """Installs the queries as a program does; how many a second."""
+    with Weft.open(home) as weft:
+        queries = [NewQuery(f"q{number}", text, "bench") for number, text in enumerate(texts)]
+        before = time.perf_counter()
+        if len(queries) > _ONE_BY_ONE:
+            weft.install_all(queries)
+        else:
+            for query in queries:
+                weft.install(query.name, query.sql, user=query.user)
+        return len(queries) / (time.perf_counter() - before)
+
+
+def report(cases: Sequence[Case]) -> str:
+    """A line a case, the tick beside that of the fewest queries of the shape, and where its time goes.
+
+    >>> few = Case("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
+    >>> many = Case("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})
+    >>> print(report([few, many]))
+    of an author: 1 queries, tick 0.50 s, 1.0 times that of 1; jobs 1, rows 2
+      commit 0.10 s
+    of an author: 9,000 queries, tick 2.00 s, 4.0 times that of 1; jobs 1, rows 40
+      commit 0.10 s
+    """
+    lines = []
+    for case in cases:
+        least = min((each for each in cases if each.shape == case.shape), key=lambda each: each.queries)
+        lines.append(
+            f"{case.shape}: {case.queries:,} queries, tick {case.tick:.2f} s, {case.tick / least.tick:.1f} times that "
+            f"of {least.queries:,}; jobs {statistics.median(case.jobs):.0f}, rows {statistics.median(case.rows):.0f}"
+        )
+        lines.append("  " + ", ".join(f"{name} {statistics.median(part):.2f} s" for name, part in case.parts.items()))
+    return "\n".join(lines)
+
+
+def _json(case: Case) -> dict[str, Any]:
+    return {**asdict(case), "tick": case.tick}

@@ -1,0 +1,72 @@
+"""Typed commands beside a running ``weft serve``: what the one who types waits for, and what both processes take."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import ExecutionError
+
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds: of the wall's clock, of processors in the typed command, and meanwhile in the server with its Java."""
+
+    wall: float
+    client: float
+    server: float
+
+
+@contextmanager
+def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
+    """A ``weft serve`` of the home while the block runs: its process id.  Raises ExecutionError where none starts."""
+    command = [sys.executable, "-m", "weft", "serve", "--home", str(home)]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ, text=True
+    ) as process:
+        try:
+            if process.stdout is None or not process.stdout.readline().startswith("Serving"):
+                raise ExecutionError("weft serve did not start", hint="Type it, to see what it says.")
+            yield process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cost:
+    """Runs a weft command to its end; raises ExecutionError where it fails, or no server runs it."""
+    server_before, before = _processor(server), time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environ,
+    )
+    said = process.stderr.read() if process.stderr is not None else b""
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - before
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode or said:
+        raise ExecutionError(
+            f"weft {command[0]} beside a server ended with exit code {process.returncode} and said {said.decode()!r}"
+        )
+    return Cost(wall, usage.ru_utime + usage.ru_stime, _processor(server) - server_before)
+
+
+def _processor(pid: int) -> float:
+    """Seconds of the processor that a process and those that it started have had."""
+    # After the name, which is in brackets: the state, the parent and so on; times are the twelfth and thirteenth.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    own = (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+    threads = Path(f"/proc/{pid}/task").iterdir()  # a process is the child of the thread that started it
+    below = [child for thread in threads for child in (thread / "children").read_text(encoding="utf-8").split()]
+    return own + sum(_processor(int(child)) for child in below)

@@ -1,0 +1,139 @@
+"""Queries as they are stored when they are installed, any number at once: statements do not grow with their number."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, insert, select
+
+from weft.catalog import ddl
+from weft.catalog.database import inserted_id
+from weft.catalog.naming import folded, query_name
+from weft.catalog.records import QueryDefinition
+from weft.catalog.reservations import go_forward
+from weft.errors import Conflict, NotFound
+
+AT_ONCE: Final = 500
+"""Names or ids in one statement: databases limit the number of its parameters."""
+
+Item = TypeVar("Item")
+
+
+def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
+    """Stores the queries with their subscriptions and plans; their ids, in the same order.
+
+    Raises as ``Queries.install``.
+    """
+    if not queries:
+        return ()
+    starts = [query.from_instant for query in queries if query.from_instant is not None]
+    if starts:
+        go_forward(connection, max(starts))
+    _refuse_taken(connection, queries)
+    plans = {each.signature: each.plan_body for each in queries}
+    ids = {signature: plan_of(connection, signature, body) for signature, body in plans.items()}
+    strata = {reads: _stratum(connection, reads) for reads in {query.reads for query in queries}}
+    rows = [_row(query, ids[query.signature], strata[query.reads], at) for query in queries]
+    connection.execute(insert(ddl.queries), rows)
+    keys = _ids(connection, [str(row["folded"]) for row in rows])
+    subscriptions = [
+        {"query_id": key, "channel": channel, "delivered": 0, "state": "active", "attempts": 0}
+        for key, query in zip(keys, queries, strict=True)
+        for channel in dict.fromkeys(query.channels)
+    ]
+    if subscriptions:
+        connection.execute(insert(ddl.subscriptions), subscriptions)
+    return keys
+
+
+def plan_of(connection: Connection, signature: str, body: str) -> int:
+    """The id of the plan of that signature, made where there is none."""
+    found = connection.execute(
+        select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
+    ).scalar_one_or_none()
+    if found is not None:
+        return int(found)
+    return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
+
+
+def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """The items, so many at a time as one statement takes."""
+    return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
+
+
+def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "folded": folded(query_name(query.name)),
+        "user": query.user,
+        "sql": query.sql,
+        "plan_id": plan_id,
+        "parameters": json.dumps([list(each) for each in query.parameters]),
+        "columns": json.dumps([[column, str(type_)] for column, type_ in query.columns]),
+        "names": json.dumps(query.names),
+        "every_us": query.every_us,
+        "from_mode": "start" if query.from_instant is None else "now",
+        "from_instant": query.from_instant,
+        "next_ordinal": 1,
+        "state": "active",
+        "installed_at": at,
+        "reads": json.dumps(sorted(set(query.reads))),
+        "stratum": stratum,
+    }
+
+
+def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
+    kept = ddl.queries.c
+    found: dict[str, int] = {}
+    for some in parts(names):
+        live = select(kept.folded, kept.query_id).where(kept.folded.in_(some), kept.state != "removed")
+        found.update((row.folded, row.query_id) for row in connection.execute(live))
+    return tuple(found[name] for name in names)
+
+
+def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
+    """Raises Conflict for a name that a live query has, or two of these, and for a file that two would write to."""
+    names = {folded(query_name(query.name)): query.name for query in queries}
+    kept = ddl.queries.c
+    for some in parts(list(names)):
+        live = select(kept.folded).where(kept.folded.in_(some), kept.state != "removed")
+        taken = connection.execute(live.limit(1)).scalar_one_or_none()
+        if taken is not None:
+            raise Conflict(
+                f"there is a query {names[taken]!r} already", hint="Choose another name, or remove that one."
+            )
+    _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
+    files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
+    subscribed = ddl.subscriptions.c
+    for some in parts(files):
+        owner = connection.execute(
+            select(kept.name, subscribed.channel)
+            .join_from(ddl.subscriptions, ddl.queries)
+            .where(subscribed.channel.in_(some), kept.state != "removed")
+        ).first()
+        if owner is not None:
+            # A file is cut back to where a message began when its delivery died: it must be one query's alone.
+            raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
+    _refuse_twice(files, "two of the queries write to {}", "a file of its own")
+
+
+def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:
+    for each, times in Counter(given).items():
+        if times > 1:
+            raise Conflict(words.format(each), hint=f"Give each query {other}.")
+
+
+def _stratum(connection: Connection, reads: Iterable[int]) -> int:
+    """One more than the greatest of those read."""
+    kept, found = ddl.queries.c, 0
+    for query_id in reads:
+        row = connection.execute(select(kept.name, kept.state, kept.stratum).where(kept.query_id == query_id)).first()
+        if row is None:
+            raise NotFound(f"there is no query #{query_id}")
+        if row.state == "removed":
+            raise NotFound(f"the query {row.name} was removed", hint="Its results can no longer be read.")
+        found = max(found, row.stratum + 1)
+    return found

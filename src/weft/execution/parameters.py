@@ -1,0 +1,162 @@
+"""The parameter table of a plan with several queries (design section 5): who asks, from when on, with which constants.
+
+Of many queries a tick's news concern few.  So where a branch asks that a constant equals a column of rows which are in
+the driver's memory already, only the queries with one of its values are given to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import INTEGRAL, DataType, TableSchema
+from weft.derivation.access_paths import keys_of
+from weft.execution.driver_reader import LocalRows
+from weft.execution.groups import Group
+from weft.planning.form import restored_values
+from weft.planning.plan import PARAMETERS, Branch, parameter_table
+from weft.storage.columns import arrow_type
+
+Tie = tuple[ColumnRef, ColumnRef]
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FEW: Final = 1_000
+"""So many queries are given to Spark as they are."""
+_JOINED: Final = 1_000_000
+"""Rows of a branch's relations that are joined here."""
+_COMPARED: Final = (*INTEGRAL, "STRING")
+"""Types whose values are equal here exactly where they are for Spark."""
+
+
+def register_parameters(
+    spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
+) -> None:
+    """Makes the view of a group's parameters; ``local`` are the views whose rows are in the driver's memory."""
+    if len(group.members) == 1:
+        return
+    table = parameter_table(group.plan_id, group.shape)
+    rows = asked(parameters(group, table), branches, local)
+    if not rows.num_rows:  # pyspark wants a piece of each column, be it an empty one
+        rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
+    typed = [_typed(column.name, column.type.name) for column in table.columns]
+    # In one partition, as all that it is joined with.
+    spark.createDataFrame(rows).coalesce(1).selectExpr(*typed).createOrReplaceTempView(table.name)
+
+
+def parameters(group: Group, table: TableSchema) -> pa.Table:
+    """The parameters of all queries of a group, in the order of its members.
+
+    Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
+    """
+    given: list[Sequence[object]] = [
+        [member.query.query_id for member in group.members],
+        [member.tau for member in group.members],
+    ]
+    for number in range(len(table.columns) - len(given)):
+        given.append(restored_values(member.query.parameters[number] for member in group.members))
+    return pa.table(
+        {column.name: pa.array(values, _sent(column.type)) for column, values in zip(table.columns, given, strict=True)}
+    )
+
+
+def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
+    """The parameters of the queries for which a branch may give a row, perhaps of more.
+
+    Law: a branch demands of a row of parameters that each of its keys (``keys_of``) equals its column of a row of that
+    very view, whatever else it demands.
+    """
+    if rows.num_rows <= _FEW or not branches:
+        return rows
+    numbered = rows.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
+    places = []
+    for branch in branches:
+        met = _met(numbered, branch, local)
+        if met is None:
+            return rows
+        places.append(met)
+    return rows.take(pa.concat_arrays(places).unique().sort())
+
+
+def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
+    """The places of the parameters that the branch's rows ask for; None where no key of theirs is known."""
+    together: list[pa.Table] = []
+    for alias, path in branch.paths.items():
+        if path.view not in local:
+            continue
+        tied = _comparable(keys_of(branch.event, PARAMETERS), alias)
+        if tied:
+            linked = [(own, other) for own, other in keys_of(branch.event, alias) if own.type.name in _COMPARED]
+            _add(together, local[path.view], tied, linked, rows.schema)
+    if not together:
+        return None
+    for found in together:
+        names = [name for name in found.column_names if name in rows.column_names]
+        rows = rows.join(found.select(names), keys=names, join_type="left semi")
+    return rows.column("_place").combine_chunks()
+
+
+def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
+    """By parameter, the column of that range variable which it equals."""
+    return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
+
+
+def _add(
+    together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
+) -> None:
+    """Adds the values that one relation has for parameters; to those of another, where the branch joins the two."""
+    columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
+    columns |= {_label(own): there.column(own.column) for own, _ in linked}
+    mine = pa.table(columns)
+    for number, found in enumerate(together):
+        ties = {_label(own): _label(other) for own, other in linked if _label(other) in found.column_names}
+        apart = not tied.keys() & set(found.column_names)
+        if ties and apart and _pairs(found, mine, ties) <= _JOINED:
+            joined = found.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")
+            together[number] = joined
+            return
+    together.append(mine)
+
+
+def _label(ref: ColumnRef) -> str:
+    return f"{ref.scan}.{ref.column}"
+
+
+def _pairs(left: pa.Table, right: pa.Table, ties: Mapping[str, str]) -> int:
+    """How many rows the join of the two has."""
+    there = left.group_by(list(ties.values())).aggregate([([], "count_all")])
+    here = right.group_by(list(ties)).aggregate([([], "count_all")])
+    met = there.join(here, keys=list(ties.values()), right_keys=list(ties), join_type="inner", right_suffix="_here")
+    return int(pc.sum(pc.multiply(met.column("count_all"), met.column("count_all_here"))).as_py() or 0)
+
+
+def _sent(type: DataType) -> pa.DataType:
+    """What a constant travels as: whole numbers, instants and intervals among them, as the widest ones."""
+    match type.name:
+        case "ARRAY":
+            return pa.list_(_sent(type.element or type))
+        case "DOUBLE" | "FLOAT":
+            return pa.float64()
+        case "DECIMAL" | "STRING" | "BINARY":
+            return arrow_type(type)
+        case _:
+            return pa.int64()
+
+
+def _typed(name: str, type_name: str) -> str:
+    match type_name:
+        case "TIMESTAMP":
+            return f"TIMESTAMP_MICROS({name}) AS {name}"
+        case "INTERVAL":
+            return f"{name} * INTERVAL '1' MICROSECOND AS {name}"
+        case "DATE":
+            return f"DATE_FROM_UNIX_DATE(CAST({name} AS INT)) AS {name}"
+        case "STRING" | "BIGINT" | "BINARY" | "DECIMAL" | "DOUBLE" | "ARRAY":
+            return name
+        case _:
+            return f"CAST({name} AS {type_name}) AS {name}"

@@ -61,14 +61,18 @@ class LocalRows:
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """As a relation of Spark's, in one partition, so that a join of two needs no exchange."""
+        """As a relation of Spark's, in one partition, so that a join of two needs no exchange.
+
+        The limit keeps a condition with a subquery from being put before the coalescing, and with it the join that it
+        becomes; and it tells Spark how many rows there are.
+        """
         # pyspark wants a piece of each column, be it an empty one.
         given = (
             self.data
             if self.data.num_rows
             else pa.table([pa.array([], f.type) for f in self.data.schema], self.data.schema)
         )
-        rows = spark.createDataFrame(given).coalesce(1)
+        rows = spark.createDataFrame(given).coalesce(1).limit(max(given.num_rows, 1))
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:

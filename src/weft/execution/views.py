@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from weft.execution.choice import readings
 from weft.execution.driver_reader import LocalRows
 from weft.execution.reader import Reader
 from weft.execution.windows import Slice
+from weft.runtime.settings import given_as_columns
 from weft.sql.render import name as quoted
 
 if TYPE_CHECKING:
@@ -41,11 +43,15 @@ class Views:
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
         """Makes every view that ``paths`` need, news first, then look-ups step by step."""
+        chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:
                 raise NotSmall
-            views = dict.fromkeys(path.view for path in same)
-            self._add(views, reading.rows or self._by_spark(same, slices))
+            chosen.append((same, reading))
+        with given_as_columns(self.reader.spark) if all(each.rows for _, each in chosen) else nullcontext():
+            for same, reading in chosen:
+                views = dict.fromkeys(path.view for path in same)
+                self._add(views, reading.rows or self._by_spark(same, slices))
 
     def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
         first = same[0]

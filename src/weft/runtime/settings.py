@@ -33,10 +33,42 @@ _SCAN: Final = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
+_COSTLY_RULES: Final = (
+    # It evaluates, while planning, what the one job is about to.
+    "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+    # These look for what no branch over rows has (scalar subqueries, tables of Delta's, partitions, joins with large
+    # files to filter), or rewrite expressions that are computed for a few thousand rows.
+    "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
+    "org.apache.spark.sql.catalyst.optimizer.CombineConcats",
+    "org.apache.spark.sql.catalyst.optimizer.ConstantPropagation",
+    "org.apache.spark.sql.catalyst.optimizer.FoldablePropagation",
+    "org.apache.spark.sql.catalyst.optimizer.InjectRuntimeFilter",
+    "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
+    "org.apache.spark.sql.catalyst.optimizer.NullDownPropagation",
+    "org.apache.spark.sql.catalyst.optimizer.NullPropagation",
+    "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery",
+    "org.apache.spark.sql.catalyst.optimizer.OptimizeUpdateFields",
+    "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator",
+    "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
+    "org.apache.spark.sql.catalyst.optimizer.SimplifyBinaryComparison",
+    "org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison",
+    "org.apache.spark.sql.delta.metric.OptimizeConditionalIncrementMetric",
+    "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
+    "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
+)
+"""Rules of the optimizer that take half of its time over a tick's branches, and change nothing that is worth it; none
+is needed for a right answer: Spark does not leave out one that is."""
 _ROWS_ONLY: Final = {
     **_SMALL,
-    # It evaluates, while planning, what the one job is about to.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+    "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
+    # Spark takes a join for as large as the product of its inputs, and would divide it among partitions.
+    "spark.sql.maxSinglePartitionBytes": str(2**62),
+    # A join of a join is divided among this many all the same.
+    "spark.sql.shuffle.partitions": "1",
+}
+_GIVEN: Final = {
+    # They go to tasks as the columns they are; else each becomes an object of the plan, compared and copied with it.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
 
@@ -120,6 +152,14 @@ def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
 def rows_only(spark: SparkSession) -> Iterator[None]:
     """Within the block Spark plans for rows that it was given, and reads no file."""
     with _settings(spark, _ROWS_ONLY):
+        yield
+
+
+@contextmanager
+def given_as_columns(spark: SparkSession) -> Iterator[None]:
+    """Within the block what Spark is given as Arrow remains that; only where it plans for rows only, since it does not
+    know how many they are."""
+    with _settings(spark, _GIVEN):
         yield
 
 

@@ -304,12 +304,14 @@ class Weft:
         ticked: Callable[[Ticked], None],
         delivered: Callable[[list[Delivered]], None],
         troubled: Callable[[WeftError], None],
+        maintained: Callable[[Step], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
         """Ticks by timeliness until ``stop``; see ``schedule.runner``.  ``delivered`` is called in another thread."""
         from weft.schedule.runner import PACE_US, Runner
 
-        Runner(self.opened, ticked, delivered, troubled, PACE_US if pace_us is None else pace_us).run(stop)
+        pace = PACE_US if pace_us is None else pace_us
+        Runner(self.opened, ticked, delivered, troubled, maintained, pace).run(stop)
 
     def deliver(self) -> list[Delivered]:
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import say
-from weft.cli.ticks import PollOption, keep_ticking
+from weft.cli.ticks import PollOption, keep_ticking, tell_maintained, tell_trouble
 from weft.cli.troubles import INTERRUPTED, run
 from weft.instants import parse_interval
 
@@ -56,7 +57,9 @@ def _open(home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[
 
 
 def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Ticks until ``stop``, or just waits for it where the clock is moved by hand."""
+    """Ticks until ``stop``, or, where the clock is moved by hand, only maintains the home until then."""
+    from weft.schedule.idle import Idle
+
     if not json:
         say(f"Serving {weft.home}; commands typed elsewhere find it. Ctrl-C stops it.")
     if weft.catalog.home().clock == "wall":
@@ -64,5 +67,7 @@ def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
         return
     if not json:
         say("Its clock is replay: it ticks by `weft tick --now T` only.")
+    idle = Idle(weft.opened, partial(tell_maintained, weft, json), partial(tell_trouble, weft, json))
     while not stop.wished:
-        stop.wait(pace_us)
+        if not idle.step(stop.wish):
+            stop.wait(pace_us)

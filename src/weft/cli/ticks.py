@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.maintaining import in_short
 from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
+    from weft.execution.maintenance import Step
     from weft.execution.tick import QueryOutcome, TickReport
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
@@ -217,8 +221,19 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
         else:
             _tell_delivered(found)
 
-    def troubled(error: WeftError) -> None:
-        told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
-        screen(err=json).print(told, style="yellow", soft_wrap=True)
+    troubled, maintained = partial(tell_trouble, weft, json), partial(tell_maintained, weft, json)
+    weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, maintained=maintained, pace_us=pace_us)
 
-    weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, pace_us=pace_us)
+
+def tell_trouble(weft: Weft, json: bool, error: WeftError) -> None:
+    """Prints what went wrong and will be tried again, in a line."""
+    told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
+    screen(err=json).print(told, style="yellow", soft_wrap=True)
+
+
+def tell_maintained(weft: Weft, json: bool, step: Step) -> None:
+    """Prints what maintenance did while nothing was due, in a line."""
+    if json:
+        say_json({"ticks": [], "delivered": [], "maintained": asdict(step)}, lines=True)
+    else:
+        say(f"{instant(weft.clock())}  {in_short(step)}")

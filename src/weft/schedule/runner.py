@@ -15,6 +15,9 @@ from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
+from weft.execution.maintenance import Step
+from weft.interruption import Wish
+from weft.schedule.idle import Idle
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
@@ -34,9 +37,14 @@ _GIVE_UP: Final = 3
 
 @dataclass
 class Stop:
-    """The wish to stop; a plain flag, since it is raised from a signal's handler."""
+    """The wish to stop, raised from a signal's handler."""
 
-    wished: bool = False
+    wish: Wish = field(default_factory=Wish)
+
+    @property
+    def wished(self) -> bool:
+        """Whether it is there."""
+        return self.wish.uttered
 
     def wait(self, length_us: int) -> None:
         """Sleeps, but not much longer than until the wish is there."""
@@ -53,7 +61,7 @@ def stopped_by_signals() -> Iterator[Stop]:
     def ask(number: int, _frame: FrameType | None) -> None:
         if stop.wished and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.wished = True
+        stop.wish.utter()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -65,7 +73,7 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered`` and ``troubled`` hear what happens.
+    """Runs one home; ``ticked``, ``delivered``, ``troubled`` and ``maintained`` hear what happens.
 
     Answers go to channels in a thread of their own: one that stalls stops deliveries only.
     """
@@ -74,6 +82,7 @@ class Runner:
     ticked: Callable[[Ticked], None]
     delivered: Callable[[list[Delivered]], None]
     troubled: Callable[[WeftError], None]
+    maintained: Callable[[Step], None]
     pace_us: int = PACE_US
     _worked: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
@@ -89,9 +98,13 @@ class Runner:
         over = threading.Event()
         carrier = threading.Thread(target=self._carry, args=(over,), name="weft-deliver", daemon=True)
         carrier.start()
+        idle = Idle(self.home, self.maintained, self.troubled)
         try:
             while not stop.wished:
-                stop.wait(self._step())
+                length = self._step()
+                if length > _REST_US and idle.step(stop.wish):
+                    length = _REST_US
+                stop.wait(length)
         finally:
             over.set()
             self._news.set()

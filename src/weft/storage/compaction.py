@@ -134,10 +134,10 @@ def rewrite(
         return None
     import pyarrow as pa
 
-    rows = pa.Table.from_batches(batches, schema_of(opened))
-    rows = rows.sort_by([(name, "ascending") for name in within])  # stable: equal instants stay as they were
     file = new_data_file(table)
     try:
+        rows = pa.Table.from_batches(batches, schema_of(opened))
+        rows = rows.sort_by([(name, "ascending") for name in within])  # stable: equal instants stay as they were
         write_data_file(rows, file)
         file.force()
         told = told_of(rows, opened)

@@ -59,13 +59,14 @@ class Waiting(Stop):
     def wait(self, length_us: int) -> None:
         self.waited.append(length_us)
         self.clock.now += length_us
-        self.wished = len(self.waited) >= self.waits
+        if len(self.waited) >= self.waits:
+            self.wish.utter()
 
 
 def _run(weft: Weft, stop: Stop) -> tuple[list[Ticked], list[WeftError]]:
     ticks: list[Ticked] = []
     troubles: list[WeftError] = []
-    Runner(weft.opened, ticks.append, lambda _: None, troubles.append).run(stop)
+    Runner(weft.opened, ticks.append, lambda _: None, troubles.append, lambda _: None).run(stop)
     return ticks, troubles
 
 

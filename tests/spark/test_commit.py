@@ -19,7 +19,8 @@ from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.location import Location
 from weft.storage.columns import INSTANT, arrow_type
 from weft.storage.commit import append_rows, require_table
-from weft.storage.delta_log import delta_snapshot, transaction_version
+from weft.storage.compaction import commit_rewritten, rewrite
+from weft.storage.delta_log import commit_actions, commit_file, delta_snapshot, transaction_version
 from weft.storage.fence import find_version
 from weft.storage.ledger import added_by_query, require_ledger
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
@@ -98,6 +99,38 @@ def test_a_checkpoint_of_either_is_read_by_the_other(spark: SparkSession, tmp_pa
     written = [name for name in (table / "_delta_log").names() if "checkpoint.parquet" in name]
     assert len(written) >= 3
     assert spark.read.format("delta").load(table.spark).count() == delta_snapshot(table).rows == 32
+
+
+def test_files_of_either_that_became_one_are_read_and_added_to_by_both(spark: SparkSession, tmp_path: Path) -> None:
+    table = Location.of(tmp_path / "t")
+    require_table(table, SCHEMA, PROPERTIES)
+    for number in range(1, 5, 2):
+        append_rows(table, ROWS, "a", number)
+        options = {"txnAppId": "a", "txnVersion": str(number + 1)}
+        frame = spark.createDataFrame(ROWS).coalesce(1)
+        frame.write.format("delta").mode("append").options(**options).save(table.spark)
+    read = spark.read.format("delta").load(table.spark)
+    before = sorted(map(str, read.toArrow().cast(SCHEMA).to_pylist()))
+    assert before == sorted(map(str, ROWS.to_pylist() * 4))
+    for turn in (1, 2):
+        new = rewrite(table, delta_snapshot(table).files, ["c11"])
+        assert new is not None
+        version = commit_rewritten(table, new, turn, 0)
+        assert version == 2 * turn + 3
+        (one,) = delta_snapshot(table).files
+        found = spark.read.format("delta").load(table.spark)
+        assert sorted(map(str, found.toArrow().cast(SCHEMA).to_pylist())) == before
+        straight = spark.read.schema(found.schema).parquet(one.location.spark)
+        assert sorted(map(str, straight.toArrow().cast(SCHEMA).to_pylist())) == before
+        changes = [a for a in commit_actions(commit_file(table, version)) if "add" in a or "remove" in a]
+        assert not any(each.get("add", each.get("remove"))["dataChange"] for each in changes)
+        options = {"txnAppId": "a", "txnVersion": str(turn + 4)}
+        spark.createDataFrame(ROWS.slice(0, 1)).write.format("delta").mode("append").options(**options).save(
+            table.spark
+        )
+        before = sorted([*before, str(ROWS.slice(0, 1).to_pylist()[0])])
+        assert find_version(table, "a", turn + 4) == version + 1
+        assert find_version(table, "a", 4) == 4
 
 
 def answers(*ordinals: int) -> pa.Table:

@@ -1,5 +1,6 @@
 """Laws 1 and 2 on Spark: random queries of the grammar, installed in real homes, over random histories that arrive in
-random parts with a tick after each, against their texts evaluated at every instant (``oracle.reference``)."""
+random parts with a tick after each, and with small files made one in between, against their texts evaluated at every
+instant (``oracle.reference``)."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from oracle.spelling import Text
 from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
-from weft.execution import driver_reader
+from weft.execution import driver_reader, maintenance
 from weft.execution.driver_reader import NOTHING, Bounds
+from weft.storage import compaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,12 +138,14 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
+    monkeypatch.setattr(maintenance, "BOUNDS", Bounds())
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2))
     given = world(number)
     engine = Sqlite()
     engine.load(given.history.rows)
     expected: list[Reference] = [reference(engine, text.plain) for text in given.texts]
     weft = replay_home(tmp_path / "home")
-    done = 0
+    done, made_one = 0, set[str]()
     stored = [row[5] for rows in given.history.rows.values() for row in rows if row[5] < given.cuts[0]]
     begun = min(stored, default=given.cuts[0])
     for until in given.cuts:
@@ -149,12 +153,15 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
         if done == 0:
             for count, text in enumerate(given.texts):
                 weft.install(f"q{count}", text.spark)
+        elif number:
+            made_one |= {step.name for step in weft.maintain(retain=0) if step.action == "compact"}
         weft.tick(now=GRID + until)
         assert {query.reason for query in weft.queries()} == {None}
         done = until
         for count, text in enumerate(given.texts):
             same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(expected[count], begun, until))
     assert (tmp_path / "home" / "arrangements").exists() == (way == "arrangements")
+    assert bool(made_one) == bool(number)
     for table in TABLES:
         wanted = sorted((_shifted(row) for row in given.history.rows[table]), key=repr)
         assert stored_rows(weft, table) == wanted

@@ -153,7 +153,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
         if done == 0:
             for count, text in enumerate(given.texts):
                 weft.install(f"q{count}", text.spark)
-        elif number:
+        else:
             made_one |= {step.name for step in weft.maintain(retain=0) if step.action == "compact"}
         weft.tick(now=GRID + until)
         assert {query.reason for query in weft.queries()} == {None}
@@ -161,7 +161,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
         for count, text in enumerate(given.texts):
             same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(expected[count], begun, until))
     assert (tmp_path / "home" / "arrangements").exists() == (way == "arrangements")
-    assert bool(made_one) == bool(number)
+    assert made_one or number != 1  # there rows arrive in three parts
     for table in TABLES:
         wanted = sorted((_shifted(row) for row in given.history.rows[table]), key=repr)
         assert stored_rows(weft, table) == wanted

@@ -27,6 +27,7 @@ LONGEST_KEPT_US: Final = 7 * 24 * HOUR_US
 _LISTED_US: Final = 10 * 60 * 1_000_000
 """How long a reader may take from listing a log to reading it, for which it holds nothing."""
 
+_DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
@@ -57,7 +58,8 @@ def litter(table: Location, keep_us: int, at: int) -> Litter:
         keep_open(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    places = dict.fromkeys(table / name for name in found)
+    # Whatever else somebody has put there is not Weft's to delete.
+    places = dict.fromkeys(table / name for name in found if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
     return Litter(data, log, sum(map(_size, (*data, *log))))
@@ -104,10 +106,13 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """What names the files that stay has to survive a power cut before others go."""
+    """The log from its last checkpoint on, which names the files that stay, has to survive a power cut first."""
     log = table / "_delta_log"
-    for name in log.names():
-        if _OF_THE_LOG.fullmatch(name):
+    names = log.names()
+    since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
+    for name in names:
+        match = _OF_THE_LOG.fullmatch(name)
+        if match and int(match[1]) >= since:
             (log / name).force()
     log.force()
 

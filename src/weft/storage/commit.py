@@ -44,7 +44,7 @@ PROPERTIES: Final = {
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
-_ROW_GROUP: Final = 131_072
+_ROW_GROUP: Final = 32_768
 """Rows that a reader can leave out together, by the statistics within the file."""
 
 

@@ -80,12 +80,14 @@ def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
     orphan = table / "part-00000-dead-c000.zstd.parquet"
     Path(orphan.path).write_bytes(b"PAR1 half")
     Path(table.path, ".part-00000-dead-c000.zstd.parquet.crc").write_bytes(b"crc")
+    Path(table.path, "a note.txt").write_text("somebody's own")
     assert orphan not in litter(table, HOUR_US, now_us()).data
     long_ago(table, hours=2)
     found = litter(table, HOUR_US, now_us())
     assert found.data == (orphan,)
     assert delete(table, found, 2, 0.0)
     assert not any("dead" in name for name in table.names())
+    assert "a note.txt" in table.names()
     assert stored(table) == [1, 2, 3]
 
 

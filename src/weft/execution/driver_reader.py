@@ -34,7 +34,8 @@ class Bounds:
     """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
     news; files that are read through for news; a table for the keys of rows that are loaded into it, before an
     arrangement is asked.  ``keys`` bounds how many are looked up, ``size`` the bytes of what is found: few rows of long
-    texts would fill the JVM's memory all the same."""
+    texts would fill the JVM's memory all the same.  ``passes`` is how many times as many rows as are loaded by key at
+    once are read through, rather than looked up ``keys`` at a time."""
 
     whole: int = 20_000
     filtered: int = 20_000
@@ -43,6 +44,7 @@ class Bounds:
     keys: int = 50_000
     loaded: int = 20_000
     size: int = 64 << 20
+    passes: int = 8
 
 
 BOUNDS: Final = Bounds()

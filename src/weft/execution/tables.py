@@ -9,7 +9,6 @@ reservation, which the next one settles by looking at Delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +26,7 @@ from weft.instants import MIN_INSTANT
 from weft.location import Location
 from weft.storage.columns import instants, stored_schema
 from weft.storage.commit import append_rows, require_table
-from weft.storage.delta_log import delta_snapshot, has_commits
+from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
 from weft.storage.local_sql import first_of_equals, without_equals, without_known
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
@@ -170,14 +169,29 @@ def _new_rows(
     if not has_commits(place):
         return first
     files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
-    bounds = driver_reader.BOUNDS
-    if bounds.loaded < rows_of(files) and first.num_rows <= bounds.keys:
-        look_ups = LookUps(layout.arrangements_folder(writer.path))
-        with suppress(pa.ArrowException, KeyError):  # a key of another type than the table has: compared below
-            found = look_ups.known(table.schema, files, distinct_on, first.select(distinct_on))
-            if found.rows is not None:
-                return without_equals(first, found.rows, distinct_on, SEQ)
+    bounds, there = driver_reader.BOUNDS, rows_of(files)
+    if bounds.loaded < there and (first.num_rows <= bounds.keys or bounds.passes * first.num_rows < there):
+        found = _not_found(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
+        if found is not None:
+            return found
     return without_known(first, [file.location for file in files], distinct_on, SEQ)
+
+
+def _not_found(
+    look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
+) -> pa.Table | None:
+    """The rows whose keys the table's arrangement does not have; None where it cannot be asked."""
+    new = []
+    for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
+        piece = rows.slice(at, driver_reader.BOUNDS.keys)
+        try:
+            found = look_ups.known(table.schema, files, keys, piece.select(keys))
+        except (pa.ArrowException, KeyError):  # a key of another type than the table has
+            return None
+        if found.rows is None:
+            return None
+        new.append(without_equals(piece, found.rows, keys, SEQ))
+    return pa.concat_tables(new) if new else rows
 
 
 def _properties(table: TableRecord) -> dict[str, str]:

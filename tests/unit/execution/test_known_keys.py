@@ -80,3 +80,12 @@ def test_more_rows_than_are_looked_up_are_compared_by_a_scan(weft: Weft, monkeyp
     load(weft, *FIRST)
     assert load(weft, *LATER) == (3, 5)
     assert not runs(weft)
+
+
+def test_many_keys_are_looked_up_a_few_at_a_time_in_a_table_that_is_much_larger(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=4, keys=3, passes=0))
+    assert load(weft, *FIRST) == (5, 0)
+    assert load(weft, *LATER) == (3, 5)
+    assert runs(weft)

@@ -46,7 +46,9 @@ class Chunk:
             return False
         if b"\0" in raw or raw.startswith(BOM) or not (self.last or raw.endswith(_NEWLINE)):
             return False
-        if raw.count(b"\r") != raw.count(b"\r\n") or (dialect.escape is not None and dialect.escape.encode() in raw):
+        if b"\r" in raw and raw.count(b"\r") != raw.count(b"\r\n"):
+            return False
+        if dialect.escape is not None and dialect.escape.encode() in raw:
             return False
         # No line is longer than two halves where each half has a line's end.
         if any(raw.find(_NEWLINE, at, at + _HALF) < 0 for at in range(0, len(raw) - _HALF, _HALF)):
@@ -107,7 +109,7 @@ def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
         return Chunk(raw, dialect, last=True)
     quote = dialect.quote.encode()
     end = raw.rfind(_NEWLINE) + 1
-    odd = raw.count(quote, 0, end) % 2
+    odd = raw.count(quote, 0, end) % 2 if quote in raw else 0
     while end and odd:
         before = raw.rfind(_NEWLINE, 0, end - 1) + 1
         odd = (odd + raw.count(quote, before, end)) % 2

@@ -95,7 +95,8 @@ def ingest_file(
             break
     wall = to.catalog.home().clock == "wall"
     latest = to.clock() + timing.future_us if wall else None
-    return store_batches(load, source.batches(timing, latest, origins=load.wants_origins), progress)
+    batches = source.batches(timing, latest, origins=load.wants_origins, aside=load.aside)
+    return store_batches(load, batches, progress)
 
 
 def _file_load(

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pyarrow as pa
-
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
@@ -62,7 +60,7 @@ class Load:
     @property
     def wants_origins(self) -> bool:
         """Whether its batches have to come with the records of their rows."""
-        return self.timing.late == "quarantine" or bool(self.aside)
+        return self.timing.late == "quarantine"
 
 
 @contextmanager
@@ -115,7 +113,7 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
     total = Summary(load.table.name)
     read, stored = 0, load.already
     try:
-        for batch in batches if load.already is None else _not_yet_stored(batches, load.already, load.aside):
+        for batch in batches if load.already is None else _not_yet_stored(batches, load.already):
             new = _quarantine(load, batch.rejected)
             total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
             if batch.rows.num_rows:
@@ -182,14 +180,9 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     return done, sum(kept)
 
 
-def _not_yet_stored(batches: Iterable[Batch], count: int, aside: frozenset[str]) -> Iterator[Batch]:
-    """The batches without the rows that an earlier run of the load has kept aside or stored: of the others the first
-    ``count``."""
+def _not_yet_stored(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+    """The batches without the first ``count`` rows, which an earlier run of the load has stored."""
     for batch in batches:
-        rows, origins = batch.rows, batch.origins
-        if aside:
-            places = [n for n, origin in enumerate(origins) if origin.position not in aside]
-            rows, origins = rows.take(pa.array(places, pa.int64())), tuple(origins[n] for n in places)
-        skipped = min(count, rows.num_rows)
+        skipped = min(count, batch.rows.num_rows)
         count -= skipped
-        yield replace(batch, rows=rows.slice(skipped), origins=origins[skipped:])
+        yield replace(batch, rows=batch.rows.slice(skipped), origins=batch.origins[skipped:])

@@ -41,9 +41,10 @@ def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, sou
 
     def cast(
         cells: pa.Table, records_at: RecordsAt, connection: duckdb.DuckDBPyConnection
-    ) -> tuple[Converted, list[tuple[int, bytes]]]:
+    ) -> tuple[Converted, list[tuple[int, bytes]], list[int]]:
         done = caster.converted(cells, connection)
-        return done, records_at(done.places) if done.places else []
+        lines = [line for line, _ in records_at(done.good)] if caster.aside else []
+        return done, records_at(done.places) if done.places else [], lines
 
     given = PushBack(stream)
     records = CsvRecords(given, dialect)
@@ -53,7 +54,9 @@ def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, sou
     building.add([], _unreadable(before, source), len(before))
     with Workers() as workers:
         for piece in CsvPieces(given, records.line, dialect, caster.names, workers, cast):
-            done, bad = piece.result
+            done, bad, lines = piece.result
+            if caster.aside:
+                done = caster.without_aside(done, (f"line {piece.before + line}" for line in lines))
             rejected = _unreadable(piece.problems, source)
             for reason, (line, raw) in zip(done.reasons, bad, strict=True):
                 rejected.append(Rejected(source, f"line {piece.before + line}", reason, raw))
@@ -78,7 +81,10 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
     with Workers() as workers:
         for done, kept in workers.in_order(pieces, cast):
             bad = zip(done.places, done.reasons, kept, strict=True)
-            building.add([done], [Rejected(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad])
+            rejected = [Rejected(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad]
+            if caster.aside:
+                done = caster.without_aside(done, (f"row {before + place + 1}" for place in done.good))
+            building.add([done], rejected)
             before += done.count
             yield from building.full()
         yield from building.rest()

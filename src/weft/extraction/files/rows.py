@@ -52,18 +52,25 @@ class OwnTimes:
 @dataclass(frozen=True)
 class Converted:
     """A piece of a file, ``count`` rows, as the table's values: ``rows`` those that it may have, and of the others
-    their places in the piece and the reasons."""
+    their places in the piece and the reasons.  ``left_out`` are numbers of rows that an earlier run has kept aside."""
 
     rows: pa.Table
     places: Sequence[int]
     reasons: Sequence[str]
     count: int
+    left_out: Sequence[int] = ()
+
+    @property
+    def good(self) -> list[int]:
+        """The places of the rows."""
+        bad = set(self.places)
+        return [place for place in range(self.count) if place not in bad]
 
 
 class Caster:
     """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
 
-    With ``origins`` every row comes with its record.
+    With ``origins`` every row comes with its record; the rows of records at the positions ``aside`` are left out.
     """
 
     def __init__(
@@ -74,7 +81,9 @@ class Caster:
         source: str,
         *,
         origins: bool = False,
+        aside: frozenset[str] = frozenset(),
     ) -> None:
+        self.aside = aside
         self.names = layout.names
         self._schema = arrow_schema(columns)
         self._source = source
@@ -120,11 +129,16 @@ class Caster:
             )
         )
         origins: tuple[Rejected, ...] = ()
-        if self._origins:
-            bad = set(done.places)
-            good = [place for place in range(cells.num_rows) if place not in bad]
-            origins = self._records_at(good, cells, records, connection)
-        return self.batch([done], rejected, origins)
+        if self._origins or self.aside:
+            origins = self._records_at(done.good, cells, records, connection)
+            done = self.without_aside(done, [origin.position for origin in origins])
+            left_out = set(done.left_out)
+            origins = tuple(origin for n, origin in enumerate(origins) if n not in left_out)
+        return self.batch([done], rejected, origins if self._origins else ())
+
+    def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
+        """The piece, whose rows lie at those positions, without those that are to be left out."""
+        return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
         """The cells as the table's values.  It changes nothing here: threads may do so at once."""
@@ -155,6 +169,8 @@ class Caster:
         self._rows += rows.num_rows
         arrays = [rows[i].cast(self._schema.field(i).type) for i in range(len(self._schema) - 2)]
         table = pa.Table.from_arrays([*arrays, own, seq], schema=self._schema)
+        if any(piece.left_out for piece in pieces):
+            table = table.take(pa.array(_kept(pieces), pa.int64()))
         return Batch(table, rejected, read, origins)
 
     def _reasons(self, found: pa.Table) -> pa.ChunkedArray:
@@ -209,6 +225,17 @@ def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.Duck
     finally:
         connection.unregister("cells")
     return [str(json).encode() for (json,) in kept]
+
+
+def _kept(pieces: Iterable[Converted]) -> list[int]:
+    """The numbers, through all pieces, of the rows that are not left out."""
+    kept: list[int] = []
+    first = 0
+    for piece in pieces:
+        left_out = set(piece.left_out)
+        kept += [first + n for n in range(piece.rows.num_rows) if n not in left_out]
+        first += piece.rows.num_rows
+    return kept
 
 
 def _counting(first: int, count: int) -> pa.Array:

@@ -73,16 +73,21 @@ class FileSource:
         }
 
     def batches(
-        self, timing: Timing = DEFAULT_TIMING, latest: int | None = None, *, origins: bool = False
+        self,
+        timing: Timing = DEFAULT_TIMING,
+        latest: int | None = None,
+        *,
+        origins: bool = False,
+        aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
         """The rows in the file's order, cast to the table's types, with the own time that ``timing`` says.
 
         In the order of arrival a row without an own time takes what went before it; else it is rejected, and so is one
-        whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record.
-        Raises ExtractionError where Parquet is damaged.
+        whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record;
+        rows of records at the positions ``aside`` are left out.  Raises ExtractionError where Parquet is damaged.
         """
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far)
-        caster = Caster(self.layout, own_times, self.columns, self.name, origins=origins)
+        caster = Caster(self.layout, own_times, self.columns, self.name, origins=origins, aside=aside)
         large = not origins and bulk.is_large(self.path)
         if self.layout.format == "parquet":
             yield from _parquet_batches(self.path, caster, self.name, large)

@@ -24,8 +24,9 @@ from weft.extraction.files.rows import Caster, Converted, rows_as_json
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.files.workers import Workers
 
-LARGE: Final = 16 << 20
-"""From how many bytes on a CSV or Parquet file is read so."""
+LARGE: Final = 1 << 20
+"""From how many bytes on a CSV or Parquet file is read so: where it was measured, a CSV gained from a megabyte on (1.4
+times as fast, 2.9 times at four), Parquet neither gained nor lost."""
 ROWS: Final = 1_000_000
 BYTES: Final = 256 << 20
 """About how many rows, and how many bytes, a batch has at most."""

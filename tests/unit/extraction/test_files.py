@@ -347,4 +347,4 @@ def test_the_large_parquet_reads_whole(data: Path) -> None:
     given = pq.read_table(data / "mail-large" / "linux-lists.parquet", columns=["ts"])["ts"]
     instants = given.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
     assert own == instants
-    assert len(batches) == 3
+    assert sum(batch.read for batch in batches) == len(own) == 124_890

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
-from weft.execution.answers import columns_by_table, guarded
+from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory
 from weft.execution.attempts import few_enough, limits, too_many
 from weft.execution.groups import instant
 from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
 from weft.execution.views import Views
 from weft.location import Location
-from weft.planning.plan import at_instant, columns_of, encoded
+from weft.planning.plan import Branch, at_instant, columns_of, encoded
 from weft.runtime.session import plain_errors
 from weft.runtime.watchdog import limited
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -46,31 +46,63 @@ def ask(
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    refs = [ColumnRef("q", output.name, output.value.type) for output in named.outputs]
-    names = ", ".join(f"q.{ref.column}" for ref in refs)
     reader = Reader(spark, data, tables)
-    allowed = limits()
     with (
-        held(data, (table.path for table in tables.values())),
+        held(data, [table.path for table in tables.values()]),
         plain_errors("asking the query"),
-        limited(allowed.seconds),
-        few_enough(allowed.rows),
+        limited(limits().seconds),
+        few_enough(limits().rows),
     ):
         try:
-            Views(reader, columns_by_table(branches)).register([p for b in branches for p in b.paths.values()], {})
-            texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
-            text = guarded("\nUNION ALL ".join(texts) or _nothing(named), allowed.rows)
-            found = reader.keep(spark.sql(text).distinct())
-            count = found.count()
-            if count > allowed.rows:
-                raise too_many(count, allowed.rows)
-            ordered = found.orderBy(*found.columns)
-            shown = (ordered if limit is None else ordered.limit(limit)).alias("q")
-            rows = shown.selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row").collect()
+            views = Views(reader, columns_by_table(branches))
+            views.register([path for branch in branches for path in branch.paths.values()], {})
+            found = _at_once(reader, named, branches, limit) if views.small else None
+            rows, count = found or _step_by_step(reader, named, branches, limit)
         finally:
             reader.release()
     types = [type_ for _, type_ in columns]
-    return Answer(columns, tuple(decode(row["row"], types) for row in rows), count, s)
+    return Answer(columns, tuple(decode(row, types) for row in rows), count, s)
+
+
+def _at_once(
+    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None
+) -> tuple[list[list[str | None]], int] | None:
+    """The rows asked for, sorted, and how many there are, by one job over rows in memory; None: too many for that."""
+    most = limits().rows
+    distinct = reader.spark.sql(_text(query, branches, min(most, COLLECTED))).distinct()
+    found = in_memory(reader.spark, _encoded(query, distinct.orderBy(*distinct.columns)))
+    if found is None:
+        return None
+    if found.num_rows > most:
+        raise too_many(found.num_rows, most)
+    return found.slice(0, limit).column("row").to_pylist(), found.num_rows
+
+
+def _step_by_step(
+    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None
+) -> tuple[list[list[str | None]], int]:
+    """The same from all that Spark has to read: found and counted, then sorted as far as it is asked for."""
+    most = limits().rows
+    found = reader.keep(reader.spark.sql(_text(query, branches, most)).distinct())
+    count = found.count()
+    if count > most:
+        raise too_many(count, most)
+    ordered = found.orderBy(*found.columns)
+    shown = _encoded(query, ordered if limit is None else ordered.limit(limit))
+    return [row["row"] for row in shown.collect()], count
+
+
+def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
+    """All branches as one; a row may be there more than once."""
+    names = ", ".join(f"q.{output.name}" for output in query.outputs)
+    texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
+    return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)
+
+
+def _encoded(query: Query, rows: DataFrame) -> DataFrame:
+    """Each row as an array of texts, in the column ``row``."""
+    refs = (ColumnRef("q", output.name, output.value.type) for output in query.outputs)
+    return rows.alias("q").selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row")
 
 
 def _nothing(query: Query) -> str:

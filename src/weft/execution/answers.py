@@ -19,8 +19,11 @@ from weft.execution.reader import Reader
 from weft.execution.views import Views
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
+from weft.runtime.session import spark_errors, told_by
+from weft.runtime.settings import rows_only
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
@@ -29,6 +32,12 @@ _VERSION = "1"
 
 MANY: Final = "a task of Weft gave too many rows"
 """In the error of a task that is stopped because its branch gives too many rows."""
+
+COLLECTED: Final = 5_000
+"""Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
+
+_TOO_LARGE: Final = "spark.driver.maxResultSize"
+"""In Spark's error for a result of more bytes than it gives to the driver."""
 
 _REPEATED: Final = 100
 """Rows that a branch may give for each one that its queries may add: the same row may come many times over."""
@@ -128,6 +137,22 @@ def guarded(select: str, most: int) -> str:
         f"WHERE CASE WHEN MONOTONICALLY_INCREASING_ID() % {_ROWS_OF_A_TASK} < {allowed} THEN TRUE "
         f"ELSE CAST(RAISE_ERROR('{MANY}') AS BOOLEAN) END"
     )
+
+
+def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
+    """What one job gives that reads no file, in the driver's memory; None where it is too much for that.
+
+    ``rows`` are ``guarded`` by ``COLLECTED``.
+    """
+    try:
+        with rows_only(spark):
+            found: pa.Table = rows.toArrow()
+            return found
+    except spark_errors() as error:
+        told = told_by(error)
+        if not any(word in told for word in (MANY, _TOO_LARGE)):
+            raise
+        return None
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:

@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.execution import arrow_answers
-from weft.execution.answers import MANY, candidates, union
+from weft.execution.answers import COLLECTED, candidates, in_memory, union
 from weft.execution.groups import Group, Member
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.views import NotSmall
-from weft.runtime.session import spark_errors, told_by
-from weft.runtime.settings import rows_only, scanning
+from weft.runtime.settings import scanning
 from weft.storage.delta_log import check_data_file
 from weft.storage.ledger import Added, ledger_schema
 
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
-_TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""In Spark's error for a result of more bytes than it gives to the driver."""
-_COLLECTED: Final = 5_000
-"""Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ def new_answers(
     """
     groups = [group for window in windows for group in window]
     sets = [[group] for group in groups] if apart else windows
-    found = [candidates(reader, each, most, collected=_COLLECTED, small_only=small_only) for each in sets]
+    found = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
     if groups and not any(each.branches for each in found):
         return NewAnswers(reader.spark, _NONE, {}, {})
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
@@ -89,14 +84,10 @@ def new_answers(
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
     """The rows in the driver's memory; None where they are too many for it."""
-    try:
-        with phase(COMPUTING), rows_only(spark):
-            return pa.concat_tables([part.toArrow() for part in (parts if apart and parts else [union(spark, parts)])])
-    except spark_errors() as error:
-        told = told_by(error)
-        if not any(word in told for word in (MANY, _TOO_LARGE)):
-            raise
-        return None
+    with phase(COMPUTING):
+        found = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
+    tables = [each for each in found if each is not None]
+    return pa.concat_tables(tables) if len(tables) == len(found) else None
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:

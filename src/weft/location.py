@@ -10,10 +10,11 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -117,6 +118,15 @@ class Location:
     def remove(self) -> None:
         """Takes a file away."""
         os.remove(self.path)
+
+    def clear(self) -> None:
+        """Takes a folder away with all that is in it; nothing is done where there is none."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+    def move(self, to: Location) -> None:
+        """Gives a file another name, on the same disk."""
+        os.rename(self.path, to.path)
 
     def exists(self) -> bool:
         """Whether there is a file or a folder."""

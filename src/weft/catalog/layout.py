@@ -15,6 +15,8 @@ TABLES: Final = "tables"
 """The folder with a Delta table for each user's table, relative to the data."""
 LEDGER: Final = "ledger"
 """The Delta table with every answer of every query, relative to the data, as recorded versions name it."""
+WRITING: Final = "writing"
+"""Where Spark writes data files before they become a table's, relative to the data; whoever writes empties it first."""
 QUARANTINE: Final = "quarantine"
 """The folder with the bytes of records that could not be read, named by their SHA-256, relative to the data."""
 

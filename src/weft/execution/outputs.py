@@ -1,9 +1,9 @@
 """What a tick writes: its outputs, each a Delta table of the home with a transaction of its own.
 
 An *output* has a name, a place and the rows that this tick adds.  Its commit carries ``txnAppId`` weft-NAME and the
-tick's id as ``txnVersion``: Delta drops a repeated or a fenced one without an error, so the log is read afterwards
-(design section 6).  The catalog notes an output before it is written and once it is; a tick that died is gone through
-output by output: what is in Delta already is taken from there, the rest is computed again.
+tick's id as ``txnVersion``: one that is repeated or fenced is refused (design section 6).  The catalog notes an output
+before it is written and once it is; a tick that died is gone through output by output: what is in Delta already is
+taken from there, the rest is computed again.
 
 Today's outputs are the answers, one for each stratum.  Another part of a tick becomes one by making an ``Output``.
 """
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.catalog import Writer, layout
-from weft.errors import LeaseLost
 from weft.execution.phases import COMMITTING, phase
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.commit import append_rows
+from weft.storage.commit import append_files, append_rows
 from weft.storage.delta_log import added_files, delta_snapshot
 from weft.storage.fence import find_version, make_durable, spend
 from weft.storage.ledger import require_ledger
@@ -86,14 +85,15 @@ class Outputs:
         app = application(output.name)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
-        transaction = {"txnAppId": app, "txnVersion": str(self.tick_id)}
-        output.rows.write.format("delta").mode("append").options(**transaction).save(table.spark)
-        version = find_version(table, app, self.tick_id)
-        if version is None:
-            raise LeaseLost(
-                f"this tick's commit is not in {output.path}: another writer has gone on", hint="Tick again."
-            )
-        return version
+        # Spark writes files, and this process commits them: Delta's own way through Spark takes several jobs, and drops
+        # a repeated transaction without a word.
+        folder = self.writer.data / layout.WRITING
+        try:
+            folder.clear()  # what another writer has left there; should it live, it can no longer commit it
+            output.rows.write.parquet(folder.spark, compression="zstd")
+            return append_files(table, folder, app, self.tick_id)
+        finally:
+            folder.clear()
 
     def give_up(self, name: str, path: str) -> None:
         """Where the tick had died: sees to it that whoever still computes this output can no longer commit it."""

@@ -1,7 +1,7 @@
 """Writing Delta tables from this process, without Spark: making them, adding columns, appending rows behind the fence.
 
-The rows of a commit are one Parquet file, in the order in which they come, written here; delta-rs commits it.  Its own
-writer would put blocks of rows in another order, which the search by ``ts`` relies on.
+The rows of a commit are one Parquet file, in the order in which they come, written here, or files that Spark wrote;
+delta-rs commits them.  Its own writer would put blocks of rows in another order, which the search by ``ts`` relies on.
 
 delta-rs takes a stale or repeated transaction without a word, and refuses only one whose application has committed
 since its handle was opened.  So one handle is opened, what it has of the application is compared, and the commit goes
@@ -11,7 +11,7 @@ through the same handle: whoever commits in between, be it only to spend the num
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -93,22 +93,54 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     Raises LeaseLost where the application has come as far already, or comes to commit anything meanwhile: nothing of
     the rows is in the table then.  Raises StorageError where they cannot be written.
     """
+
+    def written(opened: Any) -> dict[Location, str]:
+        file = new_data_file(table)
+        plain = conformed(rows, schema_of(opened))
+        write_data_file(plain, file)
+        return {file: told_of(plain, opened)}
+
+    return _append(table, written, app_id, txn_version)
+
+
+def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
+    """Appends the rows of the Parquet files in the folder, which become the table's; else as ``append_rows``.
+
+    They have the table's columns.  What is not in the table afterwards is in no folder that anybody reads.
+    """
+
+    def moved(opened: Any) -> dict[Location, str]:
+        names = columns_with_statistics(opened.metadata().configuration, schema_of(opened))
+        found = {}
+        for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
+            file = new_data_file(table)
+            told = statistics(pq.read_table((folder / name).uri, columns=names), names)
+            (folder / name).move(file)
+            found[file] = told
+        return found
+
+    return _append(table, moved, app_id, txn_version)
+
+
+def _append(table: Location, made: Callable[[Any], dict[Location, str]], app_id: str, txn_version: int) -> int:
+    """One commit of the files that ``made`` gives, each with what the log is told of it; its version."""
     opened = open_table(table)
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:
         raise _lost(table)
-    file = new_data_file(table)
+    files: dict[Location, str] = {}
     problem: Exception | None = None
     try:
-        _commit(opened, file, rows, app_id, txn_version)
+        files = made(opened)
+        _commit(opened, files, app_id, txn_version)
     except delta_errors() as error:
         problem = error
     # What the log says counts: a commit may have come through though a checkpoint after it did not.
     version = find_version(table, app_id, txn_version)
-    if version is not None and any(added.location == file for added in added_files(table, version)):
+    if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         keep_open(table, opened)
         return version
-    # The file stays, named by no commit: a file that one names must never be taken away by mistake.
+    # The files stay, named by no commit: one that a commit names must never be taken away by mistake.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise StorageError(
@@ -118,16 +150,13 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     ) from problem
 
 
-def _commit(opened: Any, file: Location, rows: pa.Table, app_id: str, txn_version: int) -> None:
-    """The data file, and the commit that names it, through the handle ``opened``."""
+def _commit(opened: Any, files: Mapping[Location, str], app_id: str, txn_version: int) -> None:
+    """The commit that names the files, through the handle ``opened``."""
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction
 
-    plain = conformed(rows, schema_of(opened))
-    write_data_file(plain, file)
-    told = told_of(plain, opened)
     opened.create_write_transaction(
-        [AddAction(file.name, file.size(), {}, file.modified_ms(), True, told)],
+        [AddAction(file.name, file.size(), {}, file.modified_ms(), True, told) for file, told in files.items()],
         mode="append",
         schema=opened.schema(),
         commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),

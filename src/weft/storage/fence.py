@@ -1,9 +1,9 @@
 """The fence of a writer, without Spark: whose transaction came through, and the one that now cannot any more.
 
-A writer's commit carries a ``txnAppId`` and a rising ``txnVersion``.  Spark drops one whose version is not greater than
-the last, without an error (design, section 6); without Spark it is refused (``storage/commit.py``).  A writer that is
-thought dead may wake up after its reservation was given up, so giving up spends its version first: then its late commit
-is one of those that are dropped or refused.
+A writer's commit carries a ``txnAppId`` and a rising ``txnVersion``.  One whose version is not greater than the last is
+refused (``storage/commit.py``).  A writer that
+is thought dead may wake up after its reservation was given up, so giving up spends its version first: then its late
+commit is one of those that are refused.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from oracle.spelling import Text
 from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
-from weft.execution import driver_reader, maintenance
+from weft.execution import driver_reader, maintenance, parameters
 from weft.execution.driver_reader import NOTHING, Bounds
 from weft.storage import compaction
 
@@ -140,6 +140,7 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
     monkeypatch.setattr(maintenance, "BOUNDS", Bounds())
     monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2))
+    monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
     given = world(number)
     engine = Sqlite()
     engine.load(given.history.rows)

@@ -3,8 +3,8 @@
     weft bench many --queries 1 --queries 100000
 
 A table of messages is loaded once.  For each number a copy of that home gets so many queries, which differ in their
-constants only, and is ticked with 3,800 new messages at a time; at last a hundred shapes with one query each.  Medians
-are reported; a machine's absolute times are not worth much.
+constants only; the copies are ticked in turn, with 3,800 new messages at a time.  At last a hundred shapes with one
+query each.  Medians are reported; a machine's absolute times are not worth much.
 """
 
 from __future__ import annotations
@@ -77,13 +77,15 @@ def compare(
     say: Callable[[str], None],
 ) -> None:
     """Measures each number of queries of each shape, says what it finds, and writes the figures to ``out`` as JSON."""
-    cases = []
+    cases: list[Case] = []
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
         _load(place / "loaded", messages)
-        sets = [(shape, islice(_of_shape(SHAPES[shape]), count)) for shape, count in product(SHAPES, queries)]
-        for shape, texts in (*sets, (f"{_SHAPES} shapes", islice(_of_many_shapes(), _SHAPES))):
-            cases.append(_measure(place, messages, shape, list(texts), ticks, warm, say))
+        for shape, text in SHAPES.items():
+            sets = {count: (shape, list(islice(_of_shape(text), count))) for count in queries}
+            cases += _measure(place, messages, sets, ticks, warm, say)
+        many = {_SHAPES: (f"{_SHAPES} shapes", list(islice(_of_many_shapes(), _SHAPES)))}
+        cases += _measure(place, messages, many, ticks, warm, say)
     say(report(cases))
     if out is not None:
         out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
@@ -120,10 +122,40 @@ def _of_many_shapes() -> Iterator[str]:
 
 
 def _measure(
-    place: Path, messages: int, shape: str, texts: Sequence[str], ticks: int, warm: int, say: Callable[[str], None]
-) -> Case:
-    home = place / "home"
-    shutil.rmtree(home, ignore_errors=True)
+    place: Path,
+    messages: int,
+    sets: Mapping[int, tuple[str, Sequence[str]]],
+    ticks: int,
+    warm: int,
+    say: Callable[[str], None],
+) -> list[Case]:
+    """Measures sets of queries (by their number: what they are, and their texts) side by side, each in its own home."""
+    found = [_prepared(place, messages, shape, texts, say) for shape, texts in sets.values()]
+    for number in range(warm + ticks):
+        for bench, case in found:
+            bench.load(NEW)
+            with measured() as parts:
+                seconds, jobs, rows = bench.tick()
+            say(f"  {case.queries:,}: tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
+            if number < warm:
+                continue
+            case.ticks.append(seconds)
+            case.jobs.append(jobs)
+            case.rows.append(rows)
+            for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
+                case.parts.setdefault(name, []).append(part)
+    for bench, case in found:
+        case.catalog = sum(file.stat().st_size for file in bench.catalog.path.glob("catalog.sqlite*"))
+        bench.close()
+        shutil.rmtree(bench.catalog.path)
+    return [case for _, case in found]
+
+
+def _prepared(
+    place: Path, messages: int, shape: str, texts: Sequence[str], say: Callable[[str], None]
+) -> tuple[BenchHome, Case]:
+    """A home with the messages and the queries, their first answers delivered."""
+    home = place / f"home-{len(texts)}"
     shutil.copytree(place / "loaded", home)
     case = Case(shape, len(texts))
     case.installs = _install(home, texts)
@@ -133,21 +165,7 @@ def _measure(
         f"{len(texts):,} queries ({shape}): {case.installs:.0f} installed a second, "
         f"first delivery of {case.first_rows:,} answers in {case.first_tick:.1f} s"
     )
-    for number in range(warm + ticks):
-        bench.load(NEW)
-        with measured() as parts:
-            seconds, jobs, rows = bench.tick()
-        if number < warm:
-            continue
-        case.ticks.append(seconds)
-        case.jobs.append(jobs)
-        case.rows.append(rows)
-        for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
-            case.parts.setdefault(name, []).append(part)
-        say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
-    case.catalog = sum(file.stat().st_size for file in home.glob("catalog.sqlite*"))
-    bench.close()
-    return case
+    return bench, case
 
 
 def _install(home: Path, texts: Sequence[str]) -> float:

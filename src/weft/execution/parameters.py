@@ -26,7 +26,7 @@ Tie = tuple[ColumnRef, ColumnRef]
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FEW: Final = 1_000
+FEW: Final = 1_000
 """So many queries are given to Spark as they are."""
 _JOINED: Final = 1_000_000
 """Rows of a branch's relations that are joined here."""
@@ -71,7 +71,7 @@ def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalR
     Law: a branch demands of a row of parameters that each of its keys (``keys_of``) equals its column of a row of that
     very view, whatever else it demands.
     """
-    if rows.num_rows <= _FEW or not branches:
+    if rows.num_rows <= FEW or not branches:
         return rows
     numbered = rows.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
     places = []

@@ -54,7 +54,7 @@ def found(group: Group, local: dict[str, LocalRows]) -> list[tuple[str, ...]]:
 
 @pytest.fixture(autouse=True)
 def none_is_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FEW", 0)
+    monkeypatch.setattr(module, "FEW", 0)
 
 
 def test_both_constants_have_to_be_of_one_row() -> None:
@@ -72,7 +72,7 @@ def test_only_equality_leaves_queries_out(text: str) -> None:
 
 
 def test_few_queries_are_given_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FEW", 2)
+    monkeypatch.setattr(module, "FEW", 2)
     group = group_of(ONE, ("a", "x"), ("b", "y"))
     assert len(found(group, {"msgs__news": rows_of()})) == 2
 

@@ -73,7 +73,9 @@ def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalR
     """
     if rows.num_rows <= FEW or not branches:
         return rows
-    numbered = rows.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
+    # Arrow joins no table that has a list in a column, and nothing is compared with one.
+    plain = rows.select([field.name for field in rows.schema if not pa.types.is_nested(field.type)])
+    numbered = plain.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
     places = []
     for branch in branches:
         met = _met(numbered, branch, local)
@@ -114,7 +116,8 @@ def _add(
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)
     for number, found in enumerate(together):
-        ties = {_label(own): _label(other) for own, other in linked if _label(other) in found.column_names}
+        by_other = {_label(other): _label(own) for own, other in linked if _label(other) in found.column_names}
+        ties = {own: other for other, own in by_other.items()}  # Arrow joins by a column once only; fewer ask for more
         apart = not tied.keys() & set(found.column_names)
         if ties and apart and _pairs(found, mine, ties) <= _JOINED:
             joined = found.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")

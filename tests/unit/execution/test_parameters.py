@@ -91,3 +91,23 @@ def test_what_is_joined_is_asked_for_together(monkeypatch: pytest.MonkeyPatch, m
     crossed = set(product("ac", "abd"))
     turned = {(second, first) for first, second in (exact if most else crossed)}
     assert set(got) in ((exact if most else crossed), turned)
+
+
+@pytest.mark.parametrize("more", ["r.msgid = m.msgid", "r.inreplyto = m.inreplyto AND r.msgid = m.inreplyto"])
+def test_columns_that_equal_one_column_of_the_other_relation_are_joined(more: str) -> None:
+    text = f"{REPLIES} AND {more}"
+    group = group_of(text, *product("abc", repeat=2))
+    rows = rows_of(("x", "a", "x"), ("y", "b", "z"))
+    local = {name: rows for name in ("msgs__news", "msgs__by_msgid", "msgs__by_inreplyto")}
+    assert ("a", "a") in found(group, local)
+    assert ("a", "c") not in found(group, local)
+
+
+def test_a_constant_that_is_a_list_is_no_hindrance() -> None:
+    group = group_of(
+        "SELECT msgid FROM msgs WHERE newsgroup = '{}' AND inreplyto IN ('{}', 'z')", ("a", "x"), ("b", "y")
+    )
+    rows = parameters(group, parameter_table(1, group.shape))
+    left = asked(rows, group.branches(), {"msgs__news": rows_of(("x", "a", "x"))})
+    assert left.column("query_id").to_pylist() == [1]
+    assert left.schema == rows.schema

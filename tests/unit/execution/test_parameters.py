@@ -98,7 +98,7 @@ def test_columns_that_equal_one_column_of_the_other_relation_are_joined(more: st
     text = f"{REPLIES} AND {more}"
     group = group_of(text, *product("abc", repeat=2))
     rows = rows_of(("x", "a", "x"), ("y", "b", "z"))
-    local = {name: rows for name in ("msgs__news", "msgs__by_msgid", "msgs__by_inreplyto")}
+    local = dict.fromkeys(("msgs__news", "msgs__by_msgid", "msgs__by_inreplyto"), rows)
     assert ("a", "a") in found(group, local)
     assert ("a", "c") not in found(group, local)
 

@@ -129,7 +129,8 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
     """Each candidate row once, with its first instant, less what the ledger has; held in memory."""
     from pyspark.sql import functions as F
 
-    once = found.groupBy("query_id", "row_hash").agg(
+    # Most rows come once: brought together first, they are sorted once, and not before their way as well.
+    once = found.repartition("query_id", "row_hash").groupBy("query_id", "row_hash").agg(
         F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
     )
     once = reader.keep(once)

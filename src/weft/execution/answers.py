@@ -146,7 +146,8 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
     """
     try:
         with rows_only(spark):
-            found: pa.Table = rows.toArrow()
+            # Every task is sent the whole union: as many tasks as work at once will do.
+            found: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return found
     except spark_errors() as error:
         told = told_by(error)

@@ -130,8 +130,10 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
     from pyspark.sql import functions as F
 
     # Most rows come once: brought together first, they are sorted once, and not before their way as well.
-    once = found.repartition("query_id", "row_hash").groupBy("query_id", "row_hash").agg(
-        F.min("first_at").alias("first_at"), F.any_value("row").alias("row")
+    once = (
+        found.repartition("query_id", "row_hash")
+        .groupBy("query_id", "row_hash")
+        .agg(F.min("first_at").alias("first_at"), F.any_value("row").alias("row"))
     )
     once = reader.keep(once)
     known = _known(reader, known_to)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from weft.algebra.schema import DataType
 from weft.catalog import layout, open_catalog
 from weft.errors import LeaseLost
+from weft.execution import outputs
 from weft.execution.outputs import Output, Outputs
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.location import Location
@@ -168,9 +170,29 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
         for way in ways:
             with pytest.raises(LeaseLost):
                 commit(stale, way(answers(9)))
-    assert not left.exists()
+    assert left.names() == []
     assert {n: added_by_query(writer.data, n)[1].rows for n in (1, 2, 3)} == {1: 2, 2: 1, 3: 1}
     found = spark.read.format("delta").load(data.spark).toArrow().sort_by("ordinal")
     assert found.column("row").to_pylist() == [["x", None]] * 4
     assert found.column("ordinal").to_pylist() == [1, 2, 3, 4]
+    catalog.close()
+
+
+def test_files_of_another_writer_are_not_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was thought dead writes on."""
+    catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)
+    writer = catalog.writer("tick", "one", 1)
+    data = require_ledger(writer.data)
+    append = outputs.append_files
+
+    def late(table: Location, folder: Location, app: str, number: int) -> int:
+        pq.write_table(answers(8, 9), (writer.data / layout.WRITING / "part-00000-other.parquet").uri)
+        return append(table, folder, app, number)
+
+    monkeypatch.setattr(outputs, "append_files", late)
+    given = Output("ledger", layout.LEDGER, spark.createDataFrame(answers(1, 2)).coalesce(1))
+    version = Outputs(writer, 5, again=False)._commit(given, data)
+    assert added_by_query(writer.data, version)[1].rows == 2
     catalog.close()

@@ -10,6 +10,7 @@ Today's outputs are the answers, one for each stratum.  Another part of a tick b
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -87,9 +88,12 @@ class Outputs:
             return append_rows(table, output.rows, app, self.tick_id)
         # Spark writes files, and this process commits them: Delta's own way through Spark takes several jobs, and drops
         # a repeated transaction without a word.
-        folder = self.writer.data / layout.WRITING
+        left = self.writer.data / layout.WRITING
+        # A folder of its own: a writer that was thought dead may wake up, write files and clear what it wrote.
+        folder = left / str(self.writer.lease.token)
         try:
-            folder.clear()  # what another writer has left there; should it live, it can no longer commit it
+            with suppress(OSError):  # it may write there still
+                left.clear()  # what another writer has left; should it live, it can no longer commit it
             output.rows.write.parquet(folder.spark, compression="zstd")
             return append_files(table, folder, app, self.tick_id)
         finally:

@@ -151,6 +151,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     found = find_commit(place, app, number, table.schema.start)
     if found is None:
         spend(place, app, number)
+        found = find_commit(place, app, number, table.schema.start)  # it may have come just before
     if found is None or not found.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)

@@ -148,6 +148,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     for output in writer.ticks.outputs(died.tick_id):
         if outputs.found(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
+            outputs.found(output.name, output.path)  # its commit may have come just before
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None

@@ -19,9 +19,9 @@ from weft.storage.delta_log import (
     commit_file,
     delta_errors,
     has_commits,
+    keep_open,
     latest_version,
     open_table,
-    transaction_version,
 )
 
 
@@ -80,15 +80,20 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commits nothing but the transaction's number, so that whoever still holds it can commit nothing with it.
 
     Nothing is done where it is spent or used already, and where there is no table: a load makes its table before it
-    reserves, so such a one was lost.
+    reserves, so such a one was lost.  Its writer may use it just before it is spent: look for its commit afterwards.
     Raises StorageError where the table cannot be written, another writer's commit in the same moment among the reasons.
     """
-    if not has_commits(table) or (transaction_version(table, app_id) or -1) >= txn_version:
+    if not has_commits(table):
         return
     from deltalake import CommitProperties, Transaction
 
     try:
+        # One handle: through it delta-rs refuses the number once its writer has used it since (``storage/commit.py``).
         opened = open_table(table)
+        used = opened.transaction_version(app_id)
+        if used is not None and used >= txn_version:
+            keep_open(table, opened)
+            return
         opened.create_write_transaction(
             actions=[],
             mode="append",

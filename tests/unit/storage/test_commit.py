@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage import commit
+from weft.storage import commit, fence
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import added_files, delta_snapshot, latest_version, transaction_version
@@ -72,6 +72,21 @@ def test_a_number_that_was_spent_cannot_be_used(table: Location) -> None:
         append_rows(table, rows(1), APP, 3)
     assert append_rows(table, rows(2), APP, 4) == 2
     assert stored(table) == [2]
+
+
+def test_a_number_that_is_used_just_before_it_is_spent_stays_its_writer_s(
+    table: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_table = fence.open_table
+
+    def late(place: Location) -> Any:
+        monkeypatch.setattr(fence, "open_table", open_table)
+        append_rows(place, rows(1), APP, 5)
+        return open_table(place)
+
+    monkeypatch.setattr(fence, "open_table", late)
+    spend(table, APP, 5)
+    assert (find_version(table, APP, 5), latest_version(table), stored(table)) == (1, 1, [1])
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -138,7 +153,7 @@ def test_a_commit_that_came_through_counts_though_what_followed_it_failed(
 WRITER = """
 import sys
 from weft.location import Location
-from weft.storage import commit
+from weft.storage import commit, fence
 import pyarrow as pa
 write = commit.write_data_file
 def late(rows, file):

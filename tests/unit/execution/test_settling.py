@@ -1,0 +1,42 @@
+"""What a dead writer left is settled while it turns out to live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.api.home import Weft
+from weft.execution import tables
+from weft.execution.tables import application, settle
+from weft.storage.commit import append_rows
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import delta_snapshot
+
+
+def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"a": "m1", "at": "1993-04-01T00:00:00Z"}\n')
+    with Weft.open(tmp_path / "home", clock="replay") as weft:
+        weft.ingest_file(file, "t", ts_from="at")
+        table = weft.catalog.tables.named("t")
+        place = weft.catalog.data / table.path
+        files = delta_snapshot(place).files
+        rows = read_data_files(files, tables.stored_schema(table.schema))
+        spend = tables.spend
+
+        def late(*given: Any) -> None:
+            append_rows(place, rows, application(table.table_id), reservation.reservation_id)
+            spend(*given)
+
+        monkeypatch.setattr(tables, "spend", late)
+        with weft.opened.writing("ingest") as writer:
+            load_id = writer.loads.begin(table.table_id, "again", "file", None, 1)
+            reservation = writer.reservations.reserve(table.table_id, load_id, 1)
+            (settled,) = settle(writer)
+            assert settled.rows == 1
+            assert not settle(writer)
+        assert weft.catalog.tables.named("t").rows == 2 == delta_snapshot(place).rows

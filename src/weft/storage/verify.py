@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
@@ -36,16 +37,32 @@ _whole: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
 """By table, the data files that this process has found whole, and the commit as of which, with its mark."""
 
 
+_LOOKS: Final = 20
+"""How often ``verify`` looks where something seems wrong and others are writing."""
+
+
 def verify(catalog: CatalogParts) -> list[Finding]:
     """What is wrong with the Delta tables of a home; empty where all is well.  Everything is looked at.
 
     A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
-    settled by the next writer.
+    settled by the next writer.  Needs no lease: while others write it looks again.
     """
     for path in [*(table.path for table in catalog.tables.all()), layout.LEDGER]:
         forget_log(catalog.data / path)
         _whole.pop(str(catalog.data / path), None)
-    return _what_is_new(catalog)
+    findings: list[Finding] = []
+    for _ in range(_LOOKS):
+        before = _written(catalog)
+        findings = _what_is_new(catalog)
+        if not findings or _written(catalog) == before:
+            break
+    return findings
+
+
+def _written(catalog: CatalogParts) -> tuple[object, ...]:
+    """What of the catalog changes with whatever is written to a table."""
+    parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging())
+    return (*map(tuple, parts), catalog.ticks.planned())
 
 
 def _what_is_new(catalog: CatalogParts) -> list[Finding]:

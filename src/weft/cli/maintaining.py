@@ -53,7 +53,7 @@ def maintain(
 def in_short(step: Step) -> str:
     """One step in a line."""
     if step.action == "compact":
-        return f"{step.name}: {step.files:,} small files became one, {step.after:,} files now"
+        return f"{step.name}: {step.files:,} small files became one, of {step.after:,} now"
     if step.action == "clean":
         return f"{step.name}: deleted {_deleted(step)}"
     return _arrangement(step, dry_run=False)

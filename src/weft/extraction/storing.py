@@ -10,7 +10,7 @@ from typing import Final
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
-from weft.execution.home import Home
+from weft.execution.home import Home, kept
 from weft.execution.tables import SEQ, Appended, append, settle
 from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
@@ -154,7 +154,7 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
     """One batch under the lease: what became of it, and how many of its late records went to quarantine."""
     to, name = load.to, load.table.name
-    kept: list[int] = []
+    quarantined: list[int] = []
 
     def refuse(places: Sequence[int], forward: int) -> None:
         raise Refused(
@@ -166,10 +166,10 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     def keep(places: Sequence[int], forward: int) -> None:
         records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))
         reason = f"late: its own time lies before {format_instant(forward)}"
-        kept.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
+        quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
-    with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer:
+    with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, to.clock):
         settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
@@ -177,7 +177,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)
         done = append(writer, table, load.load_id, batch.rows, now, table.keys or None, on_late)
-    return done, sum(kept)
+    return done, sum(quarantined)
 
 
 def _not_yet_stored(batches: Iterable[Batch], count: int) -> Iterator[Batch]:

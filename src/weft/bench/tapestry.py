@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import statistics
 import tempfile
 import time
@@ -17,18 +18,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from weft.bench.home import NEW, BenchHome
 from weft.bench.netnews import COLUMNS, QUERIES, arrival
+from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measured
 from weft.execution.reader import Reader
 from weft.planning.plan import at_instant, plan
 from weft.runtime.session import stop_session
 
-if TYPE_CHECKING:
-    pass
+_BYTES: Final = 700
+"""Of disk, that a message takes at most while it is measured."""
 
 
 @dataclass
@@ -65,13 +67,23 @@ class Size:
 
 
 def compare(
-    messages: Sequence[int], ticks: int, warm: int, folder: Path | None, out: Path | None, say: Callable[[str], None]
+    messages: Sequence[int],
+    ticks: int,
+    warm: int,
+    full: int,
+    folder: Path | None,
+    out: Path | None,
+    say: Callable[[str], None],
 ) -> None:
-    """Measures at each size, says what it finds, and writes the figures to ``out`` as JSON."""
+    """Measures at each size, says what it finds, and writes the figures to ``out`` as JSON.
+
+    ``full`` is how many of the measured rounds run the full queries, too.  Raises Refused where the disk has no room.
+    """
     sizes = []
     for count in messages:
         with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
-            size = measure(Path(place) / "home", count, ticks, warm, say)
+            require_room(count, Path(place))
+            size = measure(Path(place) / "home", count, (warm, ticks, full), say)
         sizes.append(size)
         say(report(size))
     if len(sizes) > 1:
@@ -80,6 +92,16 @@ def compare(
         out.write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
         say(f"written to {out}")
     stop_session()
+
+
+def require_room(messages: int, place: Path) -> None:
+    """Raises Refused where the disk has no room for the tables, their arrangements and what Spark sorts on it."""
+    needed, free = messages * _BYTES, shutil.disk_usage(place).free
+    if free < needed:
+        raise Refused(
+            f"{messages:,} messages need about {needed / 1e9:.1f} GB in {place.parent}, which has {free / 1e9:.1f} GB",
+            hint="Name a folder on another disk with --folder.",
+        )
 
 
 class Bench(BenchHome):
@@ -114,9 +136,10 @@ class Bench(BenchHome):
         return self.timed(run)[0]
 
 
-def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], Any]) -> Size:
-    """Everything at one size."""
+def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[[str], Any]) -> Size:
+    """Everything at one size; ``rounds``: not counted, counted, and how many of these with the full queries."""
     bench, size = Bench(home), Size(count)
+    warm, ticks, in_full = rounds
     before = time.perf_counter()
     bench.load(count)
     size.load = time.perf_counter() - before
@@ -128,7 +151,7 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
         with measured() as parts:
             seconds, jobs, rows = bench.tick()
         reference = bench.reference()
-        full = bench.full() if number >= warm - 1 else {}
+        full = bench.full() if in_full and warm - 1 <= number < warm + in_full else {}
         if number >= warm:
             size.ticks.append(seconds)
             size.jobs.append(jobs)
@@ -138,7 +161,8 @@ def measure(home: Path, count: int, ticks: int, warm: int, say: Callable[[str], 
             size.rows.append(rows)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
-            say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows; in full {sum(full.values()):.2f} s")
+            told = f"; in full {sum(full.values()):.2f} s" if full else ""
+            say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows{told}")
     size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
     bench.close()
     return size
@@ -148,11 +172,16 @@ def report(size: Size) -> str:
     """One size in a few lines."""
     full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
     parts = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in size.parts.items())
+    compared = (
+        f"  five queries in full      {size.full_total:6.2f} s  ({full})\n"
+        f"  ratio                     {size.tick / size.full_total:6.2f}\n"
+        if full
+        else ""
+    )
     return (
         f"{size.messages:,} messages, {NEW:,} new a tick, median of {len(size.ticks)}:\n"
         f"  tick of the five queries  {size.tick:6.2f} s  (from {min(size.ticks):.2f} to {max(size.ticks):.2f})\n"
-        f"  five queries in full      {size.full_total:6.2f} s  ({full})\n"
-        f"  ratio                     {size.tick / size.full_total:6.2f}\n"
+        f"{compared}"
         f"  of the tick: {parts}\n"
         f"  an empty job and a commit of one row by Spark {size.reference:.2f} s, the tick is "
         f"{size.tick / size.reference:.1f} times that\n"
@@ -167,5 +196,5 @@ def _json(size: Size) -> dict[str, Any]:
         "tick": size.tick,
         "reference": size.reference,
         "full_total": size.full_total,
-        "ratio": size.tick / size.full_total,
+        "ratio": size.tick / size.full_total if size.full else None,
     }

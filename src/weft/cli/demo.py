@@ -76,7 +76,8 @@ def tapestry(
         typer.Option(min=10_000, help="Size of the table; may be given several times (default: 380000)."),
     ] = None,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 3,
+    warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 10,
+    full: Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")] = 3,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
     ] = None,
@@ -85,7 +86,7 @@ def tapestry(
     """Measure a tick of the paper's five queries beside the five full queries, on a generated NetNews."""
     from weft.bench.tapestry import compare
 
-    compare(messages or [380_000], ticks, warm, folder, out, printing.say)
+    compare(messages or [380_000], ticks, warm, full, folder, out, printing.say)
 
 
 def many(

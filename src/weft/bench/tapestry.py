@@ -40,6 +40,8 @@ class Size:
     messages: int
     load: float = 0.0
     first_tick: float = 0.0
+    cold: list[float] = field(default_factory=list)
+    """Ticks of the process that are not counted, the first ones."""
     ticks: list[float] = field(default_factory=list)
     jobs: list[int] = field(default_factory=list)
     parts: dict[str, list[float]] = field(default_factory=dict)
@@ -152,7 +154,9 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[
             seconds, jobs, rows = bench.tick()
         reference = bench.reference()
         full = bench.full() if in_full and warm - 1 <= number < warm + in_full else {}
-        if number >= warm:
+        if number < warm:
+            size.cold.append(seconds)
+        else:
             size.ticks.append(seconds)
             size.jobs.append(jobs)
             size.references.append(reference)
@@ -183,6 +187,7 @@ def report(size: Size) -> str:
         f"  tick of the five queries  {size.tick:6.2f} s  (from {min(size.ticks):.2f} to {max(size.ticks):.2f})\n"
         f"{compared}"
         f"  of the tick: {parts}\n"
+        f"  the first ticks, not counted: {', '.join(f'{seconds:.2f} s' for seconds in size.cold)}\n"
         f"  an empty job and a commit of one row by Spark {size.reference:.2f} s, the tick is "
         f"{size.tick / size.reference:.1f} times that\n"
         f"  jobs a tick {statistics.median(size.jobs):.0f}, new rows a tick {statistics.median(size.rows):.0f}, "

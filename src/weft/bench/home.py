@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -28,6 +30,31 @@ NEW: Final = 3_800
 """Messages that arrive between two ticks."""
 _BATCH = 200_000
 _AN_HOUR = 3_600_000_000
+
+
+@dataclass(kw_only=True)
+class Ticks:
+    """Ticks that were measured: seconds, Spark jobs, new rows; ``parts`` has the seconds of each part of a tick
+    (``execution.phases``), and of the rest of it."""
+
+    ticks: list[float] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def tick(self) -> float:
+        """The median tick."""
+        return statistics.median(self.ticks)
+
+    def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
+        """Adds a tick, as ``BenchHome.tick`` gives it, with the seconds of its phases."""
+        seconds, jobs, rows = measured
+        self.ticks.append(seconds)
+        self.jobs.append(jobs)
+        self.rows.append(rows)
+        for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
+            self.parts.setdefault(name, []).append(part)
 
 
 class BenchHome:

@@ -15,14 +15,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Any, Final
 
 from weft.api.home import Weft
 from weft.api.standing import NewQuery
-from weft.bench.home import NEW, BenchHome
+from weft.bench.home import NEW, BenchHome, Ticks
 from weft.bench.netnews import GROUPS
 from weft.execution.phases import measured
 from weft.runtime.session import stop_session
@@ -45,8 +45,8 @@ SHAPES: Final[Mapping[str, str]] = {
 
 
 @dataclass
-class Case:
-    """One set of queries: seconds of each tick and of its parts, Spark jobs, new answers."""
+class Case(Ticks):
+    """One set of queries, and its ticks."""
 
     shape: str
     queries: int
@@ -54,17 +54,8 @@ class Case:
     """Queries installed a second: one at a time where they are few, else together."""
     first_tick: float = 0.0
     first_rows: int = 0
-    ticks: list[float] = field(default_factory=list)
-    jobs: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    parts: dict[str, list[float]] = field(default_factory=dict)
     catalog: int = 0
     """Bytes of the catalog after the last tick."""
-
-    @property
-    def tick(self) -> float:
-        """The median tick."""
-        return statistics.median(self.ticks)
 
 
 def compare(
@@ -137,13 +128,8 @@ def _measure(
             with measured() as parts:
                 seconds, jobs, rows = bench.tick()
             say(f"  {case.queries:,}: tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
-            if number < warm:
-                continue
-            case.ticks.append(seconds)
-            case.jobs.append(jobs)
-            case.rows.append(rows)
-            for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
-                case.parts.setdefault(name, []).append(part)
+            if number >= warm:
+                case.count((seconds, jobs, rows), parts)
     for bench, case in found:
         case.catalog = sum(file.stat().st_size for file in bench.catalog.path.glob("catalog.sqlite*"))
         bench.close()

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from weft.bench.home import NEW, BenchHome
+from weft.bench.home import NEW, BenchHome, Ticks
 from weft.bench.netnews import COLUMNS, QUERIES, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant
@@ -34,7 +34,7 @@ _BYTES: Final = 700
 
 
 @dataclass
-class Size:
+class Size(Ticks):
     """What was measured at one size; seconds, medians where several were taken."""
 
     messages: int
@@ -42,20 +42,10 @@ class Size:
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
     """Ticks of the process that are not counted, the first ones."""
-    ticks: list[float] = field(default_factory=list)
-    jobs: list[int] = field(default_factory=list)
-    parts: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each part of the tick (``execution.phases``), and of the rest of it."""
     references: list[float] = field(default_factory=list)
     """Seconds of one empty Spark job and one commit of one row by Delta through Spark, together."""
-    rows: list[int] = field(default_factory=list)
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
-
-    @property
-    def tick(self) -> float:
-        """The median tick."""
-        return statistics.median(self.ticks)
 
     @property
     def reference(self) -> float:
@@ -157,12 +147,8 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[
         if number < warm:
             size.cold.append(seconds)
         else:
-            size.ticks.append(seconds)
-            size.jobs.append(jobs)
+            size.count((seconds, jobs, rows), parts)
             size.references.append(reference)
-            for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
-                size.parts.setdefault(name, []).append(part)
-            size.rows.append(rows)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
             told = f"; in full {sum(full.values()):.2f} s" if full else ""

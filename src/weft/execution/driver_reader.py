@@ -63,18 +63,8 @@ class LocalRows:
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """As a relation of Spark's, in one partition, so that a join of two needs no exchange.
-
-        The limit keeps a condition with a subquery from being put before the coalescing, and with it the join that it
-        becomes; and it tells Spark how many rows there are.
-        """
-        # pyspark wants a piece of each column, be it an empty one.
-        given = (
-            self.data
-            if self.data.num_rows
-            else pa.table([pa.array([], f.type) for f in self.data.schema], self.data.schema)
-        )
-        rows = spark.createDataFrame(given).coalesce(1).limit(max(given.num_rows, 1))
+        """As a relation of Spark's (``given_rows``)."""
+        rows = given_rows(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -87,6 +77,17 @@ class LocalRows:
         number, type_ = next((n, c.type) for n, c in enumerate(results.schema.columns) if c.name == name)
         texts = pc.list_element(self.data.column("row"), number)
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
+
+
+def given_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a relation of Spark's, in one partition, so that a join of two needs no exchange.
+
+    The limit keeps a condition with a subquery from being put before the coalescing, and with it the join that it
+    becomes; and it tells Spark how many rows there are.
+    """
+    if not rows.num_rows:  # pyspark wants a piece of each column, be it an empty one
+        rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
+    return spark.createDataFrame(rows).coalesce(1).limit(max(rows.num_rows, 1))
 
 
 def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
 from weft.derivation.access_paths import keys_of
-from weft.execution.driver_reader import LocalRows
+from weft.execution.driver_reader import LocalRows, given_rows
 from weft.execution.groups import Group
 from weft.planning.form import restored_values
 from weft.planning.plan import PARAMETERS, Branch, parameter_table
@@ -42,11 +42,8 @@ def register_parameters(
         return
     table = parameter_table(group.plan_id, group.shape)
     rows = asked(parameters(group, table), branches, local)
-    if not rows.num_rows:  # pyspark wants a piece of each column, be it an empty one
-        rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
     typed = [_typed(column.name, column.type.name) for column in table.columns]
-    # In one partition, as all that it is joined with.
-    spark.createDataFrame(rows).coalesce(1).selectExpr(*typed).createOrReplaceTempView(table.name)
+    given_rows(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType, hashed_once
+from weft.algebra.schema import BOOLEAN, INTERVAL, PERIOD, TIMESTAMP, DataType, hashed_once
 
 Value: TypeAlias = "str | int | float | bool | Decimal | bytes | tuple[str | int, ...] | None"
 
@@ -60,6 +60,19 @@ class Now:
 
 @hashed_once
 @dataclass(frozen=True)
+class PeriodOf:
+    """The period set of the tuple that the range variable ``scan`` stands for: an argument of the period functions.
+
+    ``PERIOD_START``, ``PERIOD_END`` (the last instant; t_now while open), ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
+    ``PERIOD_OVERLAPS`` are calls over it; they stand in temporal views only (``algebra.temporal``).
+    """
+
+    scan: str
+    type: DataType = PERIOD
+
+
+@hashed_once
+@dataclass(frozen=True)
 class Call:
     """An operator or function of the allow-list applied to its arguments."""
 
@@ -87,7 +100,7 @@ class Case:
     type: DataType
 
 
-Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | Call | Cast | Case"
+Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
 """The query's last t: first instant of the window."""
@@ -135,7 +148,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
         case Case(branches=branches, default=default):
             parts = tuple(part for branch in branches for part in branch)
             return parts if default is None else (*parts, default)
-        case ColumnRef() | Literal() | Param() | Now():
+        case ColumnRef() | Literal() | Param() | Now() | PeriodOf():
             return ()
 
 
@@ -149,7 +162,7 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
         case Case(branches=branches, default=default, type=type):
             pairs = tuple((parts[2 * i], parts[2 * i + 1]) for i in range(len(branches)))
             return Case(pairs, None if default is None else parts[-1], type)
-        case ColumnRef() | Literal() | Param() | Now():
+        case ColumnRef() | Literal() | Param() | Now() | PeriodOf():
             return scalar
 
 

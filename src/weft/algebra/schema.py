@@ -103,6 +103,8 @@ DATE: Final = DataType("DATE")
 BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
+PERIOD: Final = DataType("PERIOD")
+"""A set of instants, which only the period functions of temporal views take; no column has it."""
 
 
 @hashed_once

@@ -29,7 +29,7 @@ TableKey = tuple[str, int]
 
 _RELATIONS: Final = ("Values", "Join", "Select", "Output", "Project", "Union", "Distinct", "Query")
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")
-_SCALARS: Final = ("Literal", "Param", "Now", "Call", "Cast", "Case")
+_SCALARS: Final = ("Literal", "Param", "Now", "PeriodOf", "Call", "Cast", "Case")
 _CLASSES: Final[dict[str, Any]] = {
     **{name: getattr(relations, name) for name in (*_RELATIONS, *_PREDICATES)},
     **{name: getattr(scalars, name) for name in _SCALARS},

@@ -33,7 +33,7 @@ from weft.algebra.relation import (
     conjunction,
     disjunction,
 )
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, with_children
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, with_children
 from weft.algebra.scalar import children as scalar_children
 
 Node: TypeAlias = "Relation | Predicate | Scalar | Query"
@@ -141,7 +141,7 @@ def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
 
 def is_scalar(node: Node) -> bool:
     """Whether a node is a scalar expression."""
-    return isinstance(node, (ColumnRef, Literal, Param, Now, Call, Cast, Case))
+    return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Call, Cast, Case))
 
 
 def scans(node: Node) -> Iterator[Scan]:
@@ -201,7 +201,7 @@ def rename(node: N, names: Mapping[str, str]) -> N:
 
     def change(part: Node) -> Node:
         match part:
-            case ColumnRef(scan=scan):
+            case ColumnRef(scan=scan) | PeriodOf(scan=scan):
                 return replace(part, scan=names[scan]) if scan in names else part
             case Scan(alias=alias) | Values(alias=alias) | Project(alias=alias) | Union(alias=alias):
                 return replace(part, alias=names[alias]) if alias in names else part

@@ -38,7 +38,7 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, Scalar, columns
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, columns
 from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
@@ -114,6 +114,8 @@ def scalar(value: Scalar) -> str:
             return f":{label}"
         case Now():
             return "NOW()"
+        case PeriodOf(scan=scan):
+            return name(scan)
         case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not _within_calendar(arg):
             days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
             return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"

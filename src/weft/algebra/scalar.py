@@ -65,10 +65,14 @@ class PeriodOf:
 
     ``PERIOD_START``, ``PERIOD_END`` (the last instant; t_now while open), ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
     ``PERIOD_OVERLAPS`` are calls over it; they stand in temporal views only (``algebra.temporal``).
+
+    ``at`` is the instant up to which an open period is looked at (None: t_now): a refresh judges a predicate as of
+    the last one, too, and then the last instant of an open period is ``at``.
     """
 
     scan: str
     type: DataType = PERIOD
+    at: Param | None = None
 
 
 @hashed_once
@@ -108,6 +112,10 @@ TICK_END = Param("t", TIMESTAMP)
 """The tick's t: first instant after the window."""
 TIME_START = Param("t0", TIMESTAMP)
 """The instant at which time begins, when constant relations begin (design section 2)."""
+REFRESHED = Param("refreshed", TIMESTAMP)
+"""The t of a refresh: the instant at which a kept view was brought up to date last."""
+CHANGED_FROM = Param("changed_from", TIMESTAMP)
+"""The first instant that a change of tracked tables touches: t_now, or earlier where it corrects the past."""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 

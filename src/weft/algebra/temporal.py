@@ -17,12 +17,12 @@ Columns are named as elsewhere in the algebra, ``ColumnRef(range variable, name)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import ColumnRef, Now, PeriodOf, Scalar, children
+from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import Column, TableSchema, hashed_once
 
 VALID_FROM: Final = "valid_from"
@@ -131,10 +131,15 @@ class Semijoin:
 @hashed_once
 @dataclass(frozen=True)
 class Extension:
-    """EX_w: each tuple holds for ``window`` (an INTERVAL) longer after each of its instants (section 5.2)."""
+    """EX_w: each tuple holds for ``window`` (an INTERVAL) longer after each of its instants (section 5.2).
+
+    ``at`` is the instant as of which it is judged (None: t_now): a longer period that holds at ``at`` or reaches
+    beyond it is open, and goes on until t_now.
+    """
 
     input: Temporal
     window: Scalar
+    at: Param | None = None
 
 
 @hashed_once
@@ -215,6 +220,19 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
             return (left, right)
         case TemporalJoin(inputs=parts):
             return parts
+
+
+def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
+    """The same operator over other inputs, as many as ``inputs`` gives."""
+    match relation:
+        case Base() | Deleted() | Inserted() | Constant():
+            return relation
+        case TemporalUnion() | Difference() | Semijoin():
+            return replace(relation, left=parts[0], right=parts[1])
+        case TemporalJoin():
+            return replace(relation, inputs=parts)
+        case Selection() | Projection() | Extension() | Aggregation() | Fragment():
+            return replace(relation, input=parts[0])
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:

@@ -1,0 +1,22 @@
+"""The maintenance of temporal views (Yang and Widom 1998): change propagation and refresh, one file an operator.
+
+| file | operator | change propagation | refresh |
+| --- | --- | --- | --- |
+| difference | R − S | (c.1)–(c.4) | (r.1) |
+| union | R ∪ S | (c.5), (c.6) | (r.2) |
+| projection | π | (c.7), (c.8) | (r.3) |
+| selection | σ | (c.9), (c.10); of time (c.13), (c.14) | (r.4), (r.6) |
+| join | ⋈ | (c.11), (c.12); of time (c.15), (c.16) | (r.5), (r.7) |
+| extension | EX_w | its two (section 5.2) | what ended |
+| aggregation | Π | (c.17), (c.18); moving (c.19), (c.20) | (r.8), (r.9) |
+"""
+
+from __future__ import annotations
+
+from weft.derivation.temporal import aggregation, difference, extension, join, projection, selection, union
+from weft.derivation.temporal.propagation import propagated, refreshed
+
+__all__ = ["propagated", "refreshed"]
+
+OPERATORS = (difference, union, projection, selection, join, extension, aggregation)
+"""The modules with the cases: importing them is what makes the two functions know their operators."""

@@ -1,0 +1,167 @@
+"""Π_{A',w}(R): aggregates, instantaneous (w = 0) and over a moving window, which is Π_{A',0} over EX_w (section 5).
+
+With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR for ∇R:
+
+    (c.17) Π(R − ∇R) = Π(R) − π_{$2.A}(J) ∪ π_g(σ_{$2.count > $1.count}(J))
+    (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
+    (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
+
+Without groups there is a row at all instants, of 0 too: σ and the last term fall away.  Where f or g is not defined
+(``measures``), the touched groups are computed again for the instants at which they are touched: Π is τ-reducible, so
+with J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)) the delta is π_{$2.A}(J), π_{$2.A}(J').
+
+By the passing of time:
+
+    (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
+    (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
+
+(r.9) ends and computes again every group that holds now.  Only those change that lost a row since t, so what is derived
+is its smaller equal: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from weft.algebra.relation import Output
+from weft.algebra.scalar import REFRESHED, ColumnRef, Literal, Scalar, call
+from weft.algebra.schema import BIGINT
+from weft.algebra.temporal import Aggregation, Difference, Extension, Projection, Selection, Temporal, TemporalJoin
+from weft.algebra.temporal import TemporalUnion as Union
+from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
+from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
+from weft.derivation.temporal.judging import conjunction
+from weft.derivation.temporal.measures import combined, incremental, row_count
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+
+_ALL = Output("_all", Literal(1, BIGINT, fixed=True))
+"""The one group of an aggregate without groups, where it must be there only while it has rows."""
+
+
+def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
+    """∇ = π_{$2.A}(J), Δ = π_g(σ(J)); ``current`` is Π(R), under the aggregation's own range variable."""
+    if not all(incremental(each, deleting=True) for each in node.measures):
+        return _again(node, deleted, current, Difference(node.input, deleted))
+    joined = _joined(node, _of_change(node, deleted), current)
+    rest: Temporal = joined
+    if node.groups:
+        count = row_count(node)
+        rest = Selection(joined, call(">", count, replace(count, scan=_change(node))))
+    return Delta(_old(node, joined), _new(node, rest, deleting=True))
+
+
+def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
+    """∇ = π_{$2.A}(J), Δ = π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))."""
+    if not all(incremental(each, deleting=False) for each in node.measures):
+        return _again(node, inserted, current, Union(node.input, inserted))
+    change = _of_change(node, inserted)
+    joined = _joined(node, change, current)
+    fresh = None
+    if node.groups:
+        fresh = minus(_values(node, change, _change(node)), _values(node, joined, _change(node)))
+    return Delta(_old(node, joined), plus(_new(node, joined, deleting=False), fresh))
+
+
+def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
+    """(c.17) with what the window really loses."""
+    lost = extension_deleted(_window(node), deleted).deleted
+    assert lost is not None
+    return c17(node, lost, current)
+
+
+def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
+    """(c.18) with what the window really gains."""
+    gained = extension_inserted(_window(node), inserted).inserted
+    assert gained is not None
+    return c18(node, gained, current)
+
+
+def r9(node: Aggregation) -> Delta:
+    """(c.17) with what ended since t, over the window as of t."""
+    window = _window(node)
+    old = replace(node, input=replace(window, at=REFRESHED))
+    return c17(old, expired(window), old)
+
+
+def changed_aggregation(node: Aggregation, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """(c.17) and (c.18), or over a window (c.19) and (c.20)."""
+    if isinstance(node.input, Extension):
+        return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), log)
+    return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), log)
+
+
+def passed_aggregation(node: Aggregation, log: Log) -> Delta:
+    """(r.8), or over a window (r.9)."""
+    if isinstance(node.input, Extension):
+        return log.note("r.9", node, None, r9(node))
+    return log.note("r.8", node, None, NOTHING)
+
+
+def _rule(
+    rule: Callable[[Aggregation, Temporal, Temporal], Delta],
+) -> Callable[[Aggregation, int, Temporal, Temporal], Delta]:
+    return lambda node, position, part, current: rule(node, part, current)
+
+
+def _window(node: Aggregation) -> Extension:
+    assert isinstance(node.input, Extension)
+    return node.input
+
+
+def _change(node: Aggregation) -> str:
+    """The range variable of $1: the change's own aggregate or groups."""
+    return f"{node.alias}_change"
+
+
+def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
+    """Π(∇R) or Π(ΔR), as $1; without groups it is there only while it has rows."""
+    alias = _change(node)
+    measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
+    return Aggregation(part, alias, node.groups or (_ALL,), measures)
+
+
+def _joined(node: Aggregation, change: Temporal, current: Temporal) -> TemporalJoin:
+    """J: $1 is the change, $2 the current state."""
+    return TemporalJoin((change, current), _same_group(node))
+
+
+def _same_group(node: Aggregation) -> Scalar:
+    pairs = ((ColumnRef(_change(node), out.name, out.value.type), _group(node, out)) for out in node.groups)
+    return conjunction(*(call("<=>", *pair) for pair in pairs))
+
+
+def _group(node: Aggregation, out: Output) -> ColumnRef:
+    return ColumnRef(node.alias, out.name, out.value.type)
+
+
+def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
+    """π_{$i.A}: the columns of the aggregation from the range variable ``scan``, under its own name."""
+    names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
+    outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
+    return Projection(over, node.alias, outputs)
+
+
+def _old(node: Aggregation, joined: Temporal) -> Temporal:
+    return _values(node, joined, node.alias)
+
+
+def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
+    """π_f(J), or π_g."""
+    groups = tuple(Output(out.name, _group(node, out)) for out in node.groups)
+    measures = tuple(
+        Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))
+        for each in node.measures
+    )
+    return Projection(joined, node.alias, (*groups, *measures))
+
+
+def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
+    """The touched groups computed again, for the instants at which they are touched."""
+    touched = Projection(part, _change(node), node.groups or (_ALL,))
+    new = _joined(node, touched, replace(node, input=new_input))
+    return Delta(_old(node, _joined(node, touched, current)), _old(node, new))
+
+
+changed.register(Aggregation, changed_aggregation)
+passed.register(Aggregation, passed_aggregation)

@@ -1,0 +1,62 @@
+"""R − S.
+
+What leaves R leaves the difference; what leaves S may come back, what S gains hides what R has:
+
+    (c.1) (R − ∇R) − S = (R − S) − (∇R − S)
+    (c.2) (R ∪ ΔR) − S = (R − S) ∪ (ΔR − S)
+    (c.3) R − (S − ∇S) = (R − S) ∪ (R ∩ ∇S)
+    (c.4) R − (S ∪ ΔS) = (R − S) − (R ∩ ΔS)
+
+>>> from weft.algebra.temporal import Inserted
+>>> from shown_temporal import R, S, words
+>>> words(c4(Difference(R, S), Inserted(S)).deleted)
+'r − (r − ρ(Δs))'
+"""
+
+from __future__ import annotations
+
+from weft.algebra.temporal import Difference, Temporal
+from weft.derivation.temporal.delta import NOTHING, Delta, intersection, renamed
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+
+
+def c1(node: Difference, deleted: Temporal) -> Delta:
+    """∇ = ∇R − S."""
+    return Delta(Difference(deleted, node.right), None)
+
+
+def c2(node: Difference, inserted: Temporal) -> Delta:
+    """Δ = ΔR − S."""
+    return Delta(None, Difference(inserted, node.right))
+
+
+def c3(node: Difference, deleted: Temporal) -> Delta:
+    """Δ = R ∩ ∇S."""
+    return Delta(None, intersection(node.left, renamed(deleted, node.left)))
+
+
+def c4(node: Difference, inserted: Temporal) -> Delta:
+    """∇ = R ∩ ΔS."""
+    return Delta(intersection(node.left, renamed(inserted, node.left)), None)
+
+
+def changed_difference(node: Difference, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """(c.1) and (c.2) for the left input, then (c.3) and (c.4) for the right."""
+    return stepwise(node, deltas, (("c.1|c.3", _without), ("c.2|c.4", _with)), log)
+
+
+def passed_difference(node: Difference, log: Log) -> Delta:
+    """(r.1): ψ(E1) − ψ(E2) = ψ(E1 − E2)."""
+    return log.note("r.1", node, None, NOTHING)
+
+
+def _without(node: Difference, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c3(node, part) if position else c1(node, part)
+
+
+def _with(node: Difference, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c4(node, part) if position else c2(node, part)
+
+
+changed.register(Difference, changed_difference)
+passed.register(Difference, passed_difference)

@@ -1,0 +1,70 @@
+"""EX_w(R): each tuple holds for w longer (section 5.2).
+
+What another period of the same row covers neither goes nor comes:
+
+    EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
+    EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
+
+By the passing of time an extended period that was open at t, because its end + w lay beyond, may have ended.  With
+EX_w as of t (``Extension.at``) for ψ_t of the old state:
+
+    EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
+
+Nothing comes: who holds at an instant after t for an instant u within w before it held at t for the same u, or holds
+in E itself from t on.  Up to t both are the same.
+
+>>> from weft.algebra.temporal import Inserted
+>>> from shown_temporal import R, WEEK, words
+>>> words(extension_inserted(Extension(R, WEEK), Inserted(R)).inserted)
+"EX_{INTERVAL '7' DAY}(Δr) − EX_{INTERVAL '7' DAY}(r)"
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.scalar import MICROSECOND, REFRESHED, plus
+from weft.algebra.temporal import Difference, Extension, Fragment, Temporal
+from weft.derivation.temporal.delta import Delta
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+
+AFTER_REFRESH = plus(REFRESHED, MICROSECOND)
+"""t + 1: the first instant that a refresh has to look at."""
+
+
+def extension_deleted(node: Extension, deleted: Temporal) -> Delta:
+    """∇ = EX_w(∇R) − EX_w(R − ∇R)."""
+    rest = replace(node, input=Difference(node.input, deleted))
+    return Delta(Difference(replace(node, input=deleted), rest), None)
+
+
+def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
+    """Δ = EX_w(ΔR) − EX_w(R)."""
+    return Delta(None, Difference(replace(node, input=inserted), node))
+
+
+def expired(node: Extension) -> Temporal:
+    """FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E): what held at t by its extension and ended since."""
+    return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
+
+
+def changed_extension(node: Extension, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """The rule for what is deleted, then that for what is inserted."""
+    return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), log)
+
+
+def passed_extension(node: Extension, log: Log) -> Delta:
+    """What ended since t."""
+    return log.note("r.EX", node, None, Delta(expired(node), None))
+
+
+def _without(node: Extension, position: int, part: Temporal, current: Temporal) -> Delta:
+    return extension_deleted(node, part)
+
+
+def _with(node: Extension, position: int, part: Temporal, current: Temporal) -> Delta:
+    return extension_inserted(node, part)
+
+
+changed.register(Extension, changed_extension)
+passed.register(Extension, passed_extension)

@@ -1,0 +1,66 @@
+"""Judging an expression or a predicate as of the last refresh t instead of t_now: [E]_t and [p]_t (section 4.3).
+
+Period sets are kept with open ends, so that ψ_t is the identity: what was recorded at t *is* ψ_t of it.  Only what
+speaks of the instant at which it is judged differs: NOW, the end of an open period, and how far EX_w reaches.
+``PERIOD_START`` speaks of none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.scalar import REFRESHED, Call, Now, PeriodOf, Scalar, call, children, with_children
+from weft.algebra.temporal import Extension, Selection, Temporal, TemporalJoin, inputs, over
+from weft.derivation.temporal.delta import TRUE
+
+START = "period_start"
+
+
+def as_of_refresh(value: Scalar) -> Scalar:
+    """[p]_t: NOW is t, and an open period ends in t."""
+    match value:
+        case Now():
+            return REFRESHED
+        case PeriodOf():
+            return replace(value, at=REFRESHED)
+        case Call(name=name, args=(PeriodOf(),)) if name == START:
+            return value
+        case _:
+            parts = children(value)
+            return with_children(value, tuple(map(as_of_refresh, parts))) if parts else value
+
+
+def judged(relation: Temporal) -> Temporal:
+    """ψ_t([E]_t): the state of E at the last refresh, as an expression over the same base relations."""
+    parts = inputs(relation)
+    below = over(relation, tuple(map(judged, parts))) if parts else relation
+    match below:
+        case Selection() | TemporalJoin():
+            return replace(below, predicate=as_of_refresh(below.predicate))
+        case Extension():
+            return replace(below, at=REFRESHED)
+        case _:
+            return below
+
+
+def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
+    """What must all be true."""
+    if isinstance(predicate, Call) and predicate.name == "and":
+        return tuple(part for each in predicate.args for part in conjuncts(each))
+    return () if predicate == TRUE else (predicate,)
+
+
+def conjunction(*predicates: Scalar) -> Scalar:
+    """AND of them, opened, each once; of none: TRUE."""
+    parts = tuple(dict.fromkeys(part for each in predicates for part in conjuncts(each)))
+    return TRUE if not parts else parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def disjunction(predicates: tuple[Scalar, ...]) -> Scalar:
+    """OR of one or more."""
+    return predicates[0] if len(predicates) == 1 else call("or", *predicates)
+
+
+def not_true(predicate: Scalar) -> Scalar:
+    """¬p: p is false or unknown, so that p and ¬p are complements."""
+    return call("not", call("<=>", predicate, TRUE))

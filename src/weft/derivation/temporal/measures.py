@@ -1,0 +1,135 @@
+"""Measures: the paper's f and g (Figure 6), what is kept beside a measure for them, and where they are not defined.
+
+| measure | kept beside it | f, rows inserted | g, rows deleted |
+| --- | --- | --- | --- |
+| COUNT | | $2 + $1 | $2 − $1 |
+| SUM of exact numbers | COUNT(x): of no values it is NULL | $2 + $1 | $2 − $1 |
+| AVG of exact numbers | SUM(x), COUNT(x); it is their quotient | | |
+| MIN, MAX | | the less, the greater | computed again |
+| SUM, AVG of FLOAT, DOUBLE | | computed again | computed again |
+
+Adding and taking away floating numbers is not exact, so they would drift from what a recomputation gives.
+COUNT(*) is kept beside them all: a group without rows is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.relation import Output
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, call
+from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, DataType
+from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, inputs, over
+
+_HIDDEN = "_kept_"
+_ZERO = Literal(0, BIGINT, fixed=True)
+
+
+def kept_form(relation: Temporal) -> Temporal:
+    """The same relation, every aggregation in it with the measures that its maintenance needs, under a projection.
+
+    An aggregation that has them is left as it is.
+    """
+    parts = inputs(relation)
+    below = over(relation, tuple(map(kept_form, parts))) if parts else relation
+    return _with_hidden(below) if isinstance(below, Aggregation) else below
+
+
+def exact(type: DataType) -> bool:
+    """Whether sums of this type are exact, so that adding and taking away is the same as computing again."""
+    return type.name in INTEGRAL or type.name == "DECIMAL"
+
+
+def incremental(measure: Measure, *, deleting: bool) -> bool:
+    """Whether f (g when ``deleting``) is defined for a measure."""
+    match measure.function:
+        case "count":
+            return True
+        case "sum":
+            return measure.argument is not None and exact(measure.argument.type)
+        case "min" | "max":
+            return not deleting
+        case "avg":
+            return False
+
+
+def row_count(node: Aggregation) -> ColumnRef:
+    """The column of COUNT(*), which ``kept_form`` has put in."""
+    return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
+
+
+def _with_hidden(node: Aggregation) -> Temporal:
+    inner = replace(node, alias=f"{node.alias}_kept")
+    measures: dict[tuple[str, Scalar | None], Measure] = {}
+
+    def column(function: str, argument: Scalar | None, type: DataType, name: str) -> ColumnRef:
+        """The column of a measure, put in where it is not there yet."""
+        found = measures.get((function, argument))
+        if found is None:
+            made = Measure(function, argument, ColumnRef(inner.alias, name, type))  # type: ignore[arg-type]
+            found = measures[function, argument] = made
+        return found.output
+
+    for each in node.measures:
+        if not _quotient(each):
+            column(each.function, each.argument, each.output.type, each.output.column)
+    column("count", None, BIGINT, _HIDDEN + "rows")
+    values: dict[ColumnRef, Scalar] = {}
+    for position, each in enumerate(node.measures):
+        argument = each.argument
+        if argument is not None and each.function in ("sum", "avg") and exact(argument.type):
+            count = column("count", argument, BIGINT, f"{_HIDDEN}values_{position}")
+            total = column("sum", argument, _sum_type(argument.type), f"{_HIDDEN}sum_{position}")
+            if _quotient(each):
+                values[each.output] = _average(total, count, each.output.type)
+                continue
+        values[each.output] = column(each.function, argument, each.output.type, each.output.column)
+    if len(measures) == len(node.measures):
+        return node
+    groups = tuple(Output(out.name, ColumnRef(inner.alias, out.name, out.value.type)) for out in node.groups)
+    asked = tuple(Output(each.output.column, values[each.output]) for each in node.measures)
+    return Projection(replace(inner, measures=tuple(measures.values())), node.alias, (*groups, *asked))
+
+
+def _quotient(measure: Measure) -> bool:
+    return measure.function == "avg" and measure.argument is not None and exact(measure.argument.type)
+
+
+def _sum_type(type: DataType) -> DataType:
+    """Spark's type of a sum."""
+    if type.name != "DECIMAL":
+        return BIGINT
+    return DataType("DECIMAL", min(38, (type.precision or 10) + 10), type.scale)
+
+
+def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
+    """sum / count in the type of the average; NULL where there are no values."""
+    parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
+    quotient = Call("/", parts, type)
+    return Case(((call("<>", count, _ZERO), quotient),), None, type)
+
+
+def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
+    """f($2.a, $1.a), or g when ``deleting``: the new value from the old one and that of the change.
+
+    ``old`` ($2) and ``change`` ($1) are the range variables of the two aggregations.
+    """
+    two, one = _of(measure.output, old), _of(measure.output, change)
+    sign = "-" if deleting else "+"
+    match measure.function:
+        case "count":
+            return Call(sign, (two, one), two.type)
+        case "sum":
+            counted = next(m.output for m in node.measures if (m.function, m.argument) == ("count", measure.argument))
+            left = Call(sign, (_of(counted, old), _of(counted, change)), counted.type)
+            zero = Cast(_ZERO, two.type)
+            parts = (Call("coalesce", (two, zero), two.type), Call("coalesce", (one, zero), two.type))
+            return Case(((call("<>", left, _ZERO), Cast(Call(sign, parts, two.type), two.type)),), None, two.type)
+        case _:
+            better = call("<=" if measure.function == "min" else ">=", two, one)
+            first = (call("is null", one), two)
+            return Case((first, (call("is null", two), one), (better, two)), one, two.type)
+
+
+def _of(column: ColumnRef, alias: str) -> ColumnRef:
+    return replace(column, scan=alias)

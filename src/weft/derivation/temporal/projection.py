@@ -1,0 +1,60 @@
+"""π_A(R).
+
+A row goes with the last tuple that gives it, and comes with the first:
+
+    (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
+    (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
+
+A projection that keeps every column as it is only names the rows anew: a pure delta stays pure.
+
+>>> from weft.algebra.temporal import Deleted
+>>> from shown_temporal import PI, words
+>>> words(c7(PI, Deleted(PI.input)).deleted)
+'π_{k}(r) − π_{k}(r − ∇r)'
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.temporal import Difference, Projection, Temporal, attributes
+from weft.derivation.temporal.delta import NOTHING, Delta
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+
+
+def c7(node: Projection, deleted: Temporal) -> Delta:
+    """∇ = π(R) − π(R − ∇R)."""
+    return Delta(Difference(node, replace(node, input=Difference(node.input, deleted))), None)
+
+
+def c8(node: Projection, inserted: Temporal) -> Delta:
+    """Δ = π(ΔR) − π(R)."""
+    return Delta(None, Difference(replace(node, input=inserted), node))
+
+
+def keeps_rows_apart(node: Projection) -> bool:
+    """Whether every column of the input is an output, so that no two rows become one."""
+    return set(attributes(node.input)) <= {output.value for output in node.outputs}
+
+
+def changed_projection(node: Projection, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """(c.7), then (c.8)."""
+    pure = keeps_rows_apart(node) and deltas[0].pure
+    return stepwise(node, deltas, (("c.7", _without), ("c.8", _with)), log, pure=pure)
+
+
+def passed_projection(node: Projection, log: Log) -> Delta:
+    """(r.3): π(ψ(E)) = ψ(π(E))."""
+    return log.note("r.3", node, None, NOTHING)
+
+
+def _without(node: Projection, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c7(node, part)
+
+
+def _with(node: Projection, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c8(node, part)
+
+
+changed.register(Projection, changed_projection)
+passed.register(Projection, passed_projection)

@@ -1,0 +1,48 @@
+"""A view's delta for a change of its base relations, and for the passing of time, by induction (section 4).
+
+    change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S where S does not change
+    refresh: φ([E]_t) = op(φ([E1]_t), …, φ([En]_t)) base case φ([R]_t) = ψ_t([R]_t)
+
+For a refresh, the operator is first brought to t_now over its inputs as they were at t (``passed``: ∇'', Δ''), then
+its inputs' own deltas go through it (``changed``: ∇', Δ'); the net effect of both is the paper's.
+
+A view is refreshed to t_now first, then a change that is dated t_now is propagated (section 4, step 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import Base, Constant, Deleted, Inserted, Temporal
+from weft.derivation.temporal.delta import NOTHING, Delta, followed_by
+from weft.derivation.temporal.judging import judged
+from weft.derivation.temporal.rules import Log, changed, operands, passed, with_operand
+
+
+def propagated(relation: Temporal, tables: Collection[TableSchema], log: Log) -> Delta:
+    """∇E and ΔE for a change of these tables at one instant, over their state before it.
+
+    Raises DerivationError for an operator that has no rule (⋉ and FR stand in no view).
+    """
+    if isinstance(relation, Base) and relation.table in tables:
+        return Delta(Deleted(relation), Inserted(relation))
+    if isinstance(relation, (Base, Constant)):
+        return NOTHING
+    deltas = tuple(propagated(part, tables, log) for part in operands(relation))
+    return NOTHING if all(delta.empty for delta in deltas) else changed(relation, deltas, log)
+
+
+def refreshed(relation: Temporal, log: Log) -> Delta:
+    """∇E and ΔE for the passing of time from the last refresh to t_now, where no base relation changes.
+
+    They take [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError as ``propagated`` does.
+    """
+    if isinstance(relation, (Base, Constant)):
+        return NOTHING
+    deltas = tuple(refreshed(part, log) for part in operands(relation))
+    below: Temporal = relation
+    for position, part in enumerate(operands(relation)):
+        below = with_operand(below, position, judged(part))
+    by_time = passed(below, log)
+    return by_time if all(each.empty for each in deltas) else followed_by(by_time, changed(below, deltas, log))

@@ -1,0 +1,225 @@
+"""Whether a predicate over two instants t < t_now can be true: the compile-time test of section 4.3.2.
+
+Each alternative of the predicate (``normal_form``) is a system of order constraints (``order``), to which is added what
+is known of time: t < t_now; a tuple's first instant is at most t and the same at both; a period set either is closed
+at t, and has its last instant and its length for good, or is open, and ends in t at t and in t_now at t_now; what
+rises with NOW (NOW less a year) is not less at t_now than at t.  Each tuple is taken closed and open in turn.
+
+A contradiction is proved: nothing is dropped that could have a row.  Terms that are not understood are unknowns of
+their own, the same one where it is the same term, so lengths, CONTAINS and OVERLAPS are kept unless closed periods
+are judged at both instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import Final, TypeAlias
+
+from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, call, children, mentions_now
+from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, TIMESTAMP
+from weft.derivation.temporal.judging import START, as_of_refresh
+from weft.derivation.temporal.normal_form import Atom, Conjunction, TooMany, alternatives
+from weft.derivation.temporal.order import Order
+
+END: Final = "period_end"
+LENGTH: Final = "period_length"
+_RISING: Final = ("add_months", "date_trunc", "last_day", "to_date", "date", "greatest", "least", "year", "unix_micros")
+_MOST_TUPLES: Final = 5
+_ZERO: Final = "0"
+Said: TypeAlias = "Scalar | str"
+Term: TypeAlias = "tuple[Scalar | str, int]"
+"""A term and what is added to it; of a number, zero and the number."""
+NOW: Final = Now()
+
+
+def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
+    """Why the predicate cannot be true for any tuple and t < t_now: the conditions that contradict each other.
+
+    None where it can, or where that is not known.  Conditions are comparisons of the predicate, or words on time.
+
+    >>> due = call(">=", NOW, Literal(0, TIMESTAMP))
+    >>> len(contradiction(call("and", as_of_refresh(due), call("not", due))))  # was due at t and is not now
+    3
+    >>> contradiction(call("and", due, call("not", as_of_refresh(due))))  # is due now and was not at t
+    """
+    try:
+        each = alternatives(predicate)
+    except TooMany:
+        return None
+    said: dict[Said, None] = {}
+    tuples = sorted({period.scan for period in _periods(predicate)})
+    if len(tuples) > _MOST_TUPLES:
+        return None
+    for atoms in each:
+        for states in product((False, True), repeat=len(tuples)):
+            why = _refuted(atoms, dict(zip(tuples, states, strict=True)))
+            if why is None:
+                return None
+            said.update(dict.fromkeys(why))
+    return tuple(said) or ("it is never true",)
+
+
+def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
+    """Why the atoms cannot all hold, where the tuples' periods are open or closed as given."""
+    order = Order[Said]()
+    null: dict[Scalar | str, Scalar] = {}
+    opaque: dict[tuple[Scalar, bool], Scalar] = {}
+    known: dict[Scalar | str, Scalar] = {}
+    for atom in sorted(atoms, key=repr):
+        match atom.scalar:
+            case Call(name="=" | "<" | "<=" | ">" | ">=", args=(left, right)):
+                known.update({_term(left)[0]: atom.scalar, _term(right)[0]: atom.scalar})
+                _compare(order, atom.scalar)
+            case Call(name="is null", args=(inner,)) if atom.is_ in ("true", "not false"):
+                null[_term(inner)[0]] = atom.scalar
+            case _:
+                opaque[_settled(atom.scalar, open_), atom.is_ in ("true", "not false")] = atom.scalar
+                if (clash := _clash(atom, atoms, open_)) is not None:
+                    return clash
+    for term, said in null.items():
+        if term in known:
+            return (known[term], said)
+        if _never_null(term):
+            return (said,)
+    _add_what_is_known(order, open_)
+    return order.cycle()
+
+
+def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
+    """Another atom that says the opposite of the same condition."""
+    against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
+    for other in atoms:
+        if other.is_ in against and _settled(other.scalar, open_) == _settled(atom.scalar, open_):
+            return tuple(dict.fromkeys((atom.scalar, other.scalar, "closed periods do not change")))
+    return None
+
+
+def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
+    """The condition as of t, where all periods that it speaks of are closed: then it is the same at t_now."""
+    if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
+        return scalar
+    return as_of_refresh(scalar)
+
+
+def _compare(order: Order[Said], comparison: Call) -> None:
+    """left op right, as one bound or two."""
+    (left, more), (right, less) = map(_term, comparison.args)
+    whole = all(_whole(side) for side in comparison.args)
+    strict = comparison.name in ("<", ">")
+    step = 1 if strict and whole else 0
+    if comparison.name in ("<", "<=", "="):
+        order.at_most(left, right, less - more - step, comparison, strict=strict and not whole)
+    if comparison.name in (">", ">=", "="):
+        order.at_most(right, left, more - less - step, comparison, strict=strict and not whole)
+
+
+def _whole(scalar: Scalar) -> bool:
+    """Whether its values are whole numbers: instants, lengths of time, days, integers."""
+    return scalar.type in (TIMESTAMP, INTERVAL, DATE) or scalar.type.name in INTEGRAL
+
+
+def _term(scalar: Scalar) -> Term:
+    """A scalar as a term and a whole number added to it."""
+    match scalar:
+        case Literal(value=int(number)):
+            return _ZERO, int(number)
+        case Call(name="+" | "-" as sign, args=(inner, Literal(value=int(number)) as amount)) if _adds(scalar, amount):
+            term, offset = _term(inner)
+            return term, offset + (number if sign == "+" else -number)
+        case Call(name=name, args=(PeriodOf(scan=scan),)) if name == START:
+            return Call(START, (PeriodOf(scan),), scalar.type), 0
+        case _:
+            return scalar, 0
+
+
+def _adds(scalar: Call, amount: Literal) -> bool:
+    timely = scalar.type in (TIMESTAMP, INTERVAL) and amount.type == INTERVAL and scalar.args[0].type != DATE
+    return timely or (scalar.type.name in INTEGRAL and amount.type.name in INTEGRAL)
+
+
+def _add_what_is_known(order: Order[Said], open_: dict[str, bool]) -> None:
+    """What holds of instants and periods whatever the data."""
+    order.at_most(REFRESHED, NOW, -1, "t < t_now")
+    terms = {side for bound in order.bounds for side in (bound.left, bound.right) if not isinstance(side, str)}
+    for scan, is_open in open_.items():
+        start, end = (Call(name, (PeriodOf(scan),), TIMESTAMP) for name in (START, END))
+        was = as_of_refresh(end)
+        order.at_most(start, was, 0, "a period ends after it starts")
+        if is_open:
+            for one, other, why in ((was, REFRESHED, "t"), (end, NOW, "t_now")):
+                order.at_most(one, other, 0, f"an open period ends in {why}")
+                order.at_most(other, one, 0, f"an open period ends in {why}")
+        else:
+            order.at_most(was, end, 0, "closed periods do not change")
+            order.at_most(end, was, 0, "closed periods do not change")
+            order.at_most(was, REFRESHED, -1, "a period closed at t ended before t")
+    for term in terms:
+        if isinstance(term, (Call, Cast)) and not _is_end(term):
+            _add_what_rises(order, term, open_)
+    texts = sorted({t.value for t in terms if isinstance(t, Literal) and isinstance(t.value, str)})
+    literals = [next(t for t in terms if isinstance(t, Literal) and t.value == text) for text in texts]
+    for low, high in combinations(literals, 2):
+        order.at_most(low, high, 0, "constants differ", strict=True)
+
+
+def _add_what_rises(order: Order[Said], term: Scalar, open_: dict[str, bool]) -> None:
+    """A term of t_now is at least the same term of t where it rises; where all is closed, it is the same."""
+    was = as_of_refresh(term)
+    if was == term:
+        return
+    if rises(term):
+        order.at_most(was, term, 0, "it does not fall as time passes")
+    if not mentions_now(term) and not any(open_[period.scan] for period in _periods(term)):
+        order.at_most(term, was, 0, "closed periods do not change")
+        order.at_most(was, term, 0, "closed periods do not change")
+
+
+def rises(scalar: Scalar) -> bool:
+    """Whether its value at a later t_now is never less, all else being equal."""
+    match scalar:
+        case Now():
+            return True
+        case Call(name="period_end" | "period_length"):
+            return True
+        case Call(name="+" | "-", args=(first, second)):
+            return rises(first) and as_of_refresh(second) == second
+        case Call(name=name, args=args) if name in _RISING:
+            return all(rises(arg) or as_of_refresh(arg) == arg for arg in args)
+        case Cast(arg=arg, type=type):
+            return {arg.type, type} <= {TIMESTAMP, DATE} and rises(arg)
+        case _:
+            return False
+
+
+def _is_end(term: Scalar) -> bool:
+    return isinstance(term, Call) and term.name in (END, START)
+
+
+def _never_null(term: Scalar | str) -> bool:
+    match term:
+        case str() | Now() | Literal():
+            return not (isinstance(term, Literal) and term.value is None)
+        case Call(name=name):
+            return name in (START, END, LENGTH) or (rises(term) and not any(True for _ in _columns(term)))
+        case _:
+            return term == REFRESHED
+
+
+def _columns(term: Scalar) -> Iterator[Scalar]:
+    """What could be NULL in it: whatever is no constant, NOW or period."""
+    if isinstance(term, (Now, PeriodOf)) or (isinstance(term, Literal) and term.value is not None):
+        return
+    parts = children(term)
+    if not parts:
+        yield term
+    for part in parts:
+        yield from _columns(part)
+
+
+def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
+    """Every period set that is spoken of."""
+    if isinstance(scalar, PeriodOf):
+        yield scalar
+    for child in children(scalar):
+        yield from _periods(child)

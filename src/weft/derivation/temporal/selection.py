@@ -1,0 +1,72 @@
+"""σ_p(R).
+
+    (c.9), (c.13)  σ_p(R − ∇R) = σ_p(R) − σ_p(∇R)
+    (c.10), (c.14) σ_p(R ∪ ΔR) = σ_p(R) ∪ σ_p(ΔR)
+
+Where p speaks of NOW or of a period set, (c.13) and (c.14) ask for pure deltas (Theorem 4.3), and give pure ones; so do
+(c.9) and (c.10) where they are given them.  By the passing of time:
+
+    (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
+
+>>> from weft.algebra.temporal import Deleted
+>>> from shown_temporal import R, ENDED, words
+>>> from weft.derivation.temporal.delta import Delta
+>>> log = Log()
+>>> words(changed(Selection(R, ENDED), (Delta(Deleted(R), None),), log).deleted)
+'σ_{PERIOD_END(r) < NOW()}(r ⋉ ∇r)'
+>>> [step.rule for step in log.steps]
+['4.3', 'c.13', 'c.14']
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.algebra.temporal import Selection, Temporal, mentions_time
+from weft.derivation.temporal.delta import NOTHING, Delta
+from weft.derivation.temporal.purity import purified
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.turning import turned
+
+
+def c9(node: Selection, deleted: Temporal) -> Delta:
+    """∇ = σ_p(∇R); (c.13) where p speaks of time."""
+    return Delta(replace(node, input=deleted), None)
+
+
+def c10(node: Selection, inserted: Temporal) -> Delta:
+    """Δ = σ_p(ΔR); (c.14) where p speaks of time."""
+    return Delta(None, replace(node, input=inserted))
+
+
+def changed_selection(node: Selection, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """(c.9) and (c.10); with time in p, (c.13) and (c.14) after Theorem 4.3."""
+    timely = mentions_time(node.predicate)
+    given = purified(node, deltas, log) if timely else deltas
+    numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")
+    return stepwise(node, given, ((numbers[0], _without), (numbers[1], _with)), log, pure=given[0].pure)
+
+
+def passed_selection(node: Selection, log: Log) -> Delta:
+    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), and (r.6) where p speaks of time."""
+    if not mentions_time(node.predicate):
+        return log.note("r.4", node, None, NOTHING)
+    left, came = turned("r.6", node, node.predicate, log)
+    delta = Delta(
+        None if left is None else replace(node, predicate=left),
+        None if came is None else replace(node, predicate=came),
+        pure=True,
+    )
+    return log.note("r.6", node, None, delta)
+
+
+def _without(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c9(node, part)
+
+
+def _with(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c10(node, part)
+
+
+changed.register(Selection, changed_selection)
+passed.register(Selection, passed_selection)

@@ -1,0 +1,55 @@
+"""R ∪ S.
+
+A row that the other input has as well neither comes nor goes; ∪ is symmetric, so the same two serve either input:
+
+    (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
+    (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
+
+>>> from weft.algebra.temporal import Inserted
+>>> from shown_temporal import R, S, words
+>>> words(c6(TemporalUnion(R, S), 1, Inserted(S)).inserted)
+'ρ(Δs) − r'
+"""
+
+from __future__ import annotations
+
+from weft.algebra.temporal import Difference, Temporal, TemporalUnion
+from weft.derivation.temporal.delta import NOTHING, Delta, renamed
+from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+
+
+def c5(node: TemporalUnion, position: int, deleted: Temporal) -> Delta:
+    """∇ = ∇R − S."""
+    return Delta(_alone(node, position, deleted), None)
+
+
+def c6(node: TemporalUnion, position: int, inserted: Temporal) -> Delta:
+    """Δ = ΔR − S."""
+    return Delta(None, _alone(node, position, inserted))
+
+
+def changed_union(node: TemporalUnion, deltas: tuple[Delta, ...], log: Log) -> Delta:
+    """(c.5) and (c.6) for the left input, then for the right."""
+    return stepwise(node, deltas, (("c.5", _without), ("c.6", _with)), log)
+
+
+def passed_union(node: TemporalUnion, log: Log) -> Delta:
+    """(r.2): ψ(E1) ∪ ψ(E2) = ψ(E1 ∪ E2)."""
+    return log.note("r.2", node, None, NOTHING)
+
+
+def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
+    """What one input has of the part and the other has not, named as the union is."""
+    return Difference(renamed(part, node.left), node.left if position else node.right)
+
+
+def _without(node: TemporalUnion, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c5(node, position, part)
+
+
+def _with(node: TemporalUnion, position: int, part: Temporal, current: Temporal) -> Delta:
+    return c6(node, position, part)
+
+
+changed.register(TemporalUnion, changed_union)
+passed.register(TemporalUnion, passed_union)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from shown_temporal import tracked
@@ -109,7 +110,7 @@ class Drawn:
         parts = tuple(self._named(self.view(depth - 1)) for _ in range(self.chance.choice((2, 2, 2, 3))))
         tests = [
             call(self.chance.choice(("=", "=", "<=>")), self._column(one), self._column(other))
-            for one, other in zip(parts, parts[1:], strict=False)
+            for one, other in pairwise(parts)
             if self.chance.random() < 0.9
         ]
         if self.chance.random() < 0.5:
@@ -130,10 +131,10 @@ class Drawn:
             inner = Extension(inner, span(self.chance.randint(0, 3)))
         alias, column = self.alias("a"), self._column(inner)
         groups = () if self.chance.random() < 0.3 else (Output("g", self._column(inner)),)
-        floating = ColumnRef(column.scan, column.column, column.type)
+        floating = Call("+", (column, Literal(0.5, DOUBLE)), DOUBLE)
         choices = (
             ("count", None, BIGINT), ("count", column, BIGINT), ("sum", column, BIGINT), ("avg", column, DOUBLE),
-            ("min", column, INT), ("max", column, INT), ("sum", Call("+", (floating, Literal(0.5, DOUBLE)), DOUBLE), DOUBLE),
+            ("min", column, INT), ("max", column, INT), ("sum", floating, DOUBLE),
         )  # fmt: skip
         chosen = self.chance.sample(choices, self.chance.choice((1, 1, 2)))
         measures = tuple(

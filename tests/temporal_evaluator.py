@@ -91,6 +91,11 @@ class Database:
             case Constant(rows=rows):
                 always = frozenset(range(self.now + 1))
                 return {tuple(self.scalar(value, {}) for value in row): always for row in rows}
+            case _:
+                return self._operator(relation)
+
+    def _operator(self, relation: Temporal) -> Rows:
+        match relation:
             case TemporalUnion(left=left, right=right):
                 return union(self.value(left), self.value(right))
             case Difference(left=left, right=right):
@@ -104,11 +109,7 @@ class Database:
                 given = self.value(inner).items()
                 return {row: at for row, at in given if self.scalar(predicate, env(row, at)) is True}
             case Projection(input=inner, outputs=outputs):
-                env, made = self._envs(inner), dict[Row, frozenset[int]]()
-                for row, at in self.value(inner).items():
-                    new = tuple(self.scalar(output.value, env(row, at)) for output in outputs)
-                    made[new] = made.get(new, frozenset()) | at
-                return made
+                return self._projected(inner, [output.value for output in outputs])
             case Fragment(input=inner, since=since):
                 first = self.scalar(since, {})
                 return tidy({row: {t for t in at if t >= first} for row, at in self.value(inner).items()})
@@ -116,6 +117,15 @@ class Database:
                 return self._extended(relation)
             case Aggregation():
                 return self._aggregated(relation)
+            case _:
+                raise AssertionError(relation)
+
+    def _projected(self, inner: Temporal, values: list[Scalar]) -> Rows:
+        env, made = self._envs(inner), dict[Row, frozenset[int]]()
+        for row, at in self.value(inner).items():
+            new = tuple(self.scalar(value, env(row, at)) for value in values)
+            made[new] = made.get(new, frozenset()) | at
+        return made
 
     def _envs(self, relation: Temporal) -> Callable[[Row, frozenset[int]], Env]:
         names = attributes(relation)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Final, TypeAlias
 
-from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, call, children, mentions_now
+from weft.algebra.scalar import REFRESHED, Call, Cast, Literal, Now, PeriodOf, Scalar, children, mentions_now
 from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, TIMESTAMP
 from weft.derivation.temporal.judging import START, as_of_refresh
 from weft.derivation.temporal.normal_form import Atom, Conjunction, TooMany, alternatives
@@ -38,6 +38,7 @@ def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
 
     None where it can, or where that is not known.  Conditions are comparisons of the predicate, or words on time.
 
+    >>> from weft.algebra.scalar import call
     >>> due = call(">=", NOW, Literal(0, TIMESTAMP))
     >>> len(contradiction(call("and", as_of_refresh(due), call("not", due))))  # was due at t and is not now
     3

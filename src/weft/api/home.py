@@ -14,6 +14,7 @@ from weft.algebra.schema import TableSchema
 from weft.api import standing
 from weft.api.arguments import AnyInstant, length, micros, timing
 from weft.api.explaining import Known, explained
+from weft.api.sourcing import Sourcing
 from weft.api.standing import NewQuery, Shown
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
@@ -55,7 +56,7 @@ class Description:
     samples: tuple[tuple[object, ...], ...]
 
 
-class Weft:
+class Weft(Sourcing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is

@@ -16,6 +16,7 @@ from weft.catalog.outbox import Outbox, Subscriptions
 from weft.catalog.queries import Queries
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.reservations import Reservations
+from weft.catalog.sources import Sources
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
 from weft.location import Location
@@ -27,6 +28,7 @@ class CatalogParts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.tables = Tables(database)
+        self.sources = Sources(database)
         self.loads = Loads(database)
         self.quarantine = Quarantine(database)
         self.reservations = Reservations(database)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -71,7 +71,28 @@ tables: Final = Table(
     Column("version", BigInteger, nullable=False),
     Column("first_ts", BigInteger),
     Column("last_ts", BigInteger),
+    Column("tracked", Integer, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
+)
+
+sources: Final = Table(
+    "sources",
+    metadata,
+    Column("table_id", ForeignKey("tables.table_id"), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("stamps", Text, nullable=False),
+    Column("every_us", BigInteger, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Column("polled_at", BigInteger),
+    Column("changed_at", BigInteger),
+    Column("trouble", Text),
+    Column("open_rows", BigInteger, nullable=False),
+    # What was read last; and what will have been, once the reservation is committed.
+    Column("seen", Text),
+    Column("next_seen", Text),
+    Column("reservation_id", ForeignKey("reservations.reservation_id")),
 )
 
 columns: Final = Table(

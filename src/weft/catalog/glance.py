@@ -11,14 +11,15 @@ from pathlib import Path
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.naming import folded
-from weft.catalog.records import results_schema
+from weft.catalog.records import results_schema, table_schema
 
-_TABLES = "SELECT table_id, name FROM tables ORDER BY table_id"
+_TABLES = "SELECT table_id, name, {} FROM tables ORDER BY table_id"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
 """SQLite takes so many parameters in one statement at least."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
-READS_FORMATS = (1, 2, 3, 4)
+_TRACKED_SINCE = 5
+READS_FORMATS = (1, 2, 3, 4, 5)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 
@@ -41,11 +42,14 @@ def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSch
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):
                 column = Column(column_id, name, DataType.parse(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
-            tables = connection.execute(_TABLES).fetchall()
+            tables = connection.execute(_TABLES.format("tracked" if found[0] >= _TRACKED_SINCE else "0")).fetchall()
             results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None
-    known = {name: TableSchema(table_id, name, tuple(columns.get(table_id, ()))) for table_id, name in tables}
+    known = {
+        name: table_schema(table_id, name, columns.get(table_id, ()), tracked=bool(tracked))
+        for table_id, name, tracked in tables
+    }
     for query_id, name, stored in results:
         schema = results_schema(query_id, name, [(label, DataType.parse(kind)) for label, kind in json.loads(stored)])
         known[schema.name] = schema

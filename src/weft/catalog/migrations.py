@@ -13,9 +13,9 @@ from typing import Final
 
 from sqlalchemy import Connection, insert, text, update
 
+from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog import ddl
 from weft.catalog.database import inserted_id
-from weft.catalog.tables import read_tables
 from weft.errors import SqlError
 from weft.planning.form import form_of_text
 
@@ -37,7 +37,7 @@ def bind_plans(connection: Connection) -> None:
 
     A query whose text no longer compiles is failed, with the reason.
     """
-    tables = {table.name: table.schema for table in read_tables(connection)}
+    tables = _tables(connection)
     live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
     bodies = {row.plan_id: json.loads(row.body) for row in connection.execute(text("SELECT plan_id, body FROM plans"))}
     plans: dict[str, int] = {}
@@ -57,6 +57,17 @@ def bind_plans(connection: Connection) -> None:
         given, names = json.dumps(form.parameters), json.dumps(form.names)
         values = {"plan": plans[form.signature], "given": given, "names": names, "which": query.query_id}
         connection.execute(bound, values)
+
+
+def _tables(connection: Connection) -> dict[str, TableSchema]:
+    """The tables by name, as far as every layout has them."""
+    columns: dict[int, list[Column]] = {}
+    wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
+    for row in connection.execute(text(wanted)):
+        column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
+        columns.setdefault(row.table_id, []).append(column)
+    tables = connection.execute(text("SELECT table_id, name FROM tables ORDER BY table_id"))
+    return {row.name: TableSchema(row.table_id, row.name, tuple(columns.get(row.table_id, ()))) for row in tables}
 
 
 STEPS: Final = (
@@ -104,6 +115,18 @@ STEPS: Final = (
             "INSERT INTO tick_outputs (tick_id, name, path, state) "
             "SELECT tick_id, 'ledger', 'ledger', 'open' FROM ticks WHERE state = 'planned'",
             "ALTER TABLE ticks DROP COLUMN ledger_version",
+        ),
+    ),
+    # Tables that record the history of a source.
+    Step(
+        to=5,
+        statements=(
+            "ALTER TABLE tables ADD COLUMN tracked INTEGER NOT NULL DEFAULT 0",
+            "CREATE TABLE sources (table_id INTEGER NOT NULL PRIMARY KEY REFERENCES tables (table_id), "
+            "kind TEXT NOT NULL, location TEXT NOT NULL, options TEXT NOT NULL, stamps TEXT NOT NULL, "
+            "every_us BIGINT NOT NULL, added_at BIGINT NOT NULL, polled_at BIGINT, changed_at BIGINT, trouble TEXT, "
+            "open_rows BIGINT NOT NULL, seen TEXT, next_seen TEXT, "
+            "reservation_id INTEGER REFERENCES reservations (reservation_id))",
         ),
     ),
 )

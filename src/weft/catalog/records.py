@@ -6,12 +6,15 @@ clock of a home that has never ticked and the last ``ts`` of one that has no row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
 
+TS: Final = "ts"
+"""The column of the instant at which a row was given to a table."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -51,7 +54,9 @@ class TableRecord:
     """A table and what the catalog last saw of it in Delta.
 
     ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
-    are None while the table is empty; ``ts_from`` names the column from which ts is, or is None.
+    are None while the table is empty; ``ts_from`` names the column from which ts is, or is None.  Of a tracked table
+    ``log`` is what is stored, one row a change (``storage.periods``), and ``rows`` counts those; ``keys`` are the
+    source's.
     """
 
     schema: TableSchema
@@ -62,6 +67,17 @@ class TableRecord:
     version: int
     first_ts: int | None
     last_ts: int | None
+    log: TableSchema | None = None
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it is the recorded history of a source, the rows of which end."""
+        return self.log is not None
+
+    @property
+    def stored(self) -> TableSchema:
+        """What its Delta table has: rows that are only ever added, with ``ts``, the instant of the change."""
+        return self.log or self.schema
 
     @property
     def table_id(self) -> int:
@@ -183,6 +199,14 @@ RESULTS: Final = "results"
 """The answers of the query NAME are read as the table ``results.NAME``."""
 FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
+
+
+def table_schema(table_id: int, name: str, stored: Iterable[Column], *, tracked: bool) -> TableSchema:
+    """A table as queries see it, out of the columns that are stored of it."""
+    if not tracked:
+        return TableSchema(table_id, name, tuple(stored))
+    shown = tuple(column for column in stored if column.name != TS)
+    return TableSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO)
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, insert, select, update
 
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, table_name
-from weft.catalog.records import StoredVersion, TableRecord
+from weft.catalog.records import TS, StoredVersion, TableRecord, table_schema
 from weft.errors import Conflict, Refused
 
-TS = "ts"
+_PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
@@ -32,16 +33,16 @@ class Tables:
         columns: Sequence[tuple[str, DataType]],
         keys: Sequence[str] | None = None,
         ts_from: str | None = None,
+        *,
+        tracked: bool = False,
     ) -> TableRecord:
         """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
 
-        ``keys`` and ``ts_from`` name columns in any case; the record has the columns' own names, a key once.  Raises
-        Conflict where the name is taken, Refused for names, columns or keys that cannot be.
+        ``keys`` and ``ts_from`` name columns in any case; the record has the columns' own names, a key once.  A tracked
+        table has ``valid_from`` and ``valid_to`` as well.  Raises Conflict where the name is taken, Refused for names,
+        columns or keys that cannot be.
         """
-        named = list(columns)
-        if all(folded(each) != TS for each, _ in named):
-            named.append((TS, TIMESTAMP))
-        _check_columns(named)
+        named = _with_own(columns, tracked)
         own = [_own_name(name, wanted, named) for wanted in keys or ()]
         if TS in map(folded, own):
             raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
@@ -63,6 +64,7 @@ class Tables:
                     ts_from=ts_from,
                     rows=0,
                     version=-1,
+                    tracked=int(tracked),
                 ),
             )
             made = ddl.tables.c.table_id == table_id
@@ -90,10 +92,12 @@ class Tables:
         _check_columns(columns)
         with self._database.changing() as connection:
             table = _named(connection, name)
+            if table.tracked:
+                _refuse_own([each for each, _ in columns])
             for each, _ in columns:
                 if table.schema.column(each) is not None:
                     raise Conflict(f"{table.name} has a column {each!r} already")
-            last = max(column.id for column in table.schema.columns)
+            last = max(column.id for column in table.stored.columns)
             _add_columns(connection, table.table_id, last + 1, columns)
             return read_table(connection, table.table_id)
 
@@ -149,7 +153,8 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
         TableRecord(
-            schema=TableSchema(row.table_id, row.name, tuple(columns.get(row.table_id, ()))),
+            schema=table_schema(row.table_id, row.name, columns.get(row.table_id, ()), tracked=bool(row.tracked)),
+            log=TableSchema(row.table_id, row.name, tuple(columns[row.table_id])) if row.tracked else None,
             path=row.path,
             keys=tuple(json.loads(row.keys)),
             ts_from=row.ts_from,
@@ -162,6 +167,28 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     )
 
 
+def _with_own(columns: Sequence[tuple[str, DataType]], tracked: bool) -> list[tuple[str, DataType]]:
+    """The columns, and those that Weft adds to them; raises Refused for what cannot be a table's columns."""
+    named = list(columns)
+    if tracked:
+        _refuse_own([each for each, _ in named])
+        named += [(each, TIMESTAMP) for each in _PERIODS]
+    if all(folded(each) != TS for each, _ in named):
+        named.append((TS, TIMESTAMP))
+    _check_columns(named)
+    return named
+
+
+def _refuse_own(names: Iterable[str]) -> None:
+    """Raises Refused for columns of a source that have the names of those that Weft adds to a tracked table."""
+    for name in names:
+        if folded(name) in (TS, *_PERIODS):
+            raise Refused(
+                f"the column {name!r} has the name of one that Weft adds to a tracked table",
+                hint="Rename it in the source, or leave it out by naming the others with --columns.",
+            )
+
+
 def _add_columns(connection: Connection, table_id: int, first_id: int, columns: Sequence[tuple[str, DataType]]) -> None:
     connection.execute(
         insert(ddl.columns),
@@ -171,7 +198,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
                 "column_id": column_id,
                 "name": name,
                 "type": str(type_),
-                "nullable": int(folded(name) != TS),
+                "nullable": int(folded(name) not in (TS, VALID_FROM)),
             }
             for column_id, (name, type_) in enumerate(columns, first_id)
         ],

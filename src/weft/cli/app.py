@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import asking, demo, explaining, homes, loads, maintaining, queries, serve, shell, tables, ticks, troubles
+from weft.cli import (
+    asking,
+    demo,
+    explaining,
+    homes,
+    loads,
+    maintaining,
+    queries,
+    serve,
+    shell,
+    sources,
+    tables,
+    ticks,
+    troubles,
+)
 from weft.cli.frame import example
 
 app = typer.Typer(
@@ -39,7 +53,7 @@ def _root(
     """Standing SQL queries: try one, leave it standing, and receive each of its answers once."""
 
 
-for part in (homes, loads, tables, asking, explaining, queries, ticks, serve, shell, maintaining, demo):
+for part in (homes, loads, sources, tables, asking, explaining, queries, ticks, serve, shell, maintaining, demo):
     part.add_to(app)
 
 

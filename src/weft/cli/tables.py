@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import instant, iso, say, say_json, shown, table
+
+if TYPE_CHECKING:
+    from weft.catalog.records import TableRecord
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,15 +26,27 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     if json:
         say_json(
             [
-                {"name": t.name, "rows": t.rows, "first_ts": iso(t.first_ts), "last_ts": iso(t.last_ts), "keys": t.keys}
+                {
+                    "name": t.name,
+                    "tracked": t.tracked,
+                    "rows": t.rows,
+                    "first_ts": iso(t.first_ts),
+                    "last_ts": iso(t.last_ts),
+                    "keys": t.keys,
+                }
                 for t in found
             ]
         )
     elif not found:
         say("There is no table yet. `weft ingest mail PATH` or `weft ingest file PATH --table NAME` makes one.")
     else:
-        rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts)) for t in found]
-        table(("table", "rows", "first ts", "last ts"), rows, right=(1,))
+        rows = [
+            (t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), "tracked" if t.tracked else "")
+            for t in found
+        ]
+        table(("table", "rows", "first ts", "last ts", ""), rows, right=(1,))
+        if any(t.tracked for t in found):
+            say("Of a tracked table each begin and each end of a row is counted.")
 
 
 def describe(
@@ -51,6 +66,7 @@ def describe(
         say_json(
             {
                 "name": record.name,
+                "tracked": record.tracked,
                 "columns": [
                     {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns
                 ],
@@ -63,7 +79,7 @@ def describe(
             }
         )
         return
-    say(f"{record.name}: {record.rows:,} rows, ts from {instant(record.first_ts)} to {instant(record.last_ts)}")
+    say(_extent(record))
     if record.keys:
         say(f"rows are told apart by {', '.join(record.keys)}")
     rows = [
@@ -71,3 +87,11 @@ def describe(
         for n, c in enumerate(record.schema.columns)
     ]
     table(("column", "type", "", *(f"sample {n}" for n in range(1, len(found.samples) + 1))), rows)
+
+
+def _extent(record: TableRecord) -> str:
+    """How much a table has, and of which time."""
+    span = f"{instant(record.first_ts)} to {instant(record.last_ts)}"
+    if record.tracked:
+        return f"{record.name}: tracked, {record.rows:,} begins and ends of rows from {span}"
+    return f"{record.name}: {record.rows:,} rows, ts from {span}"

@@ -70,7 +70,7 @@ class Stored:
 def stored(catalog: CatalogParts) -> list[Stored]:
     """The home's tables and the ledger, as far as anything was ever written to them."""
     found = [
-        Stored(table.name, table.path, Sorting(table.schema.start, (table.schema.start,)))
+        Stored(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
     ]
     found.append(Stored("ledger", layout.LEDGER, compaction.LEDGER))

@@ -19,10 +19,12 @@ from weft.algebra.schema import DataType
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, Results, answer_columns
 from weft.execution.windows import Slice, may_hold
+from weft.instants import LAST_INSTANT
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
+from weft.storage.periods import periods
 from weft.storage.values import decode
 
 if TYPE_CHECKING:
@@ -137,16 +139,17 @@ class DriverReader:
         relation, files = self.tables[name], self.files(name)
         asked = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
         if (name, asked) not in self.kept:
-            found = self._read(relation, files, asked, None, None)
+            found = self._read(relation, files, _stored_of(relation, asked), None, None)
             if found is None:
                 return None
-            self.kept[name, asked] = found
+            self.kept[name, asked] = _told(relation, found, asked)
         return LocalRows(relation, self.kept[name, asked])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
         """The rows in any of the slices."""
         relation = self.tables[name]
-        files = news_files(relation, self.files(name), slices)
+        wanted = log_slices(relation, slices)
+        files = news_files(relation, self.files(name), wanted)
         held = rows_of(files)
         if held > self.bounds.scanned:
             return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
@@ -158,7 +161,9 @@ class DriverReader:
             inside = [_inside_column(LocalRows(relation, data).column(part.column), part) for part in slices]
             data = data.filter(reduce(pc.or_kleene, inside)) if files else data
         else:
-            data = self._read(relation, files, names, reduce(or_, map(_inside, slices)), self.bounds.news)
+            condition = reduce(or_, map(_inside, wanted))
+            data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news)
+            data = None if data is None else _told(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
         how = f"{counted(data.num_rows)} of {counted(len(files), 'file')} with {counted(held)}"
@@ -187,11 +192,14 @@ class DriverReader:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, Results):
             return Reading("Spark", f"no arrangement, and {too_many(rows_of(self.files(name)), self.bounds.filtered)}")
-        schema, parts, how = stored_schema(relation.schema, {*columns, relation.schema.start}), [], [asked]
+        if not may_look_up(relation, keys):
+            return Reading("Spark", "the ends of periods are not looked up in a large table")
+        shown = {*columns, relation.schema.start}
+        schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [asked]
         for column, given in keys.items():
             kind = schema.field(_spelled(schema, column)).type
             wanted = pa.table({"key": pa.chunked_array([chunk for part in given for chunk in part.chunks], kind)})
-            found = self.look_ups.rows(relation.schema, self.files(name), column, schema.names, wanted)
+            found = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
             if found.by == "Spark":
                 return Reading("Spark", f"by {column}: {found.how}")
             how.append(f"by {column}: {found.how}")
@@ -199,7 +207,9 @@ class DriverReader:
                 if found.rows.num_rows > self.bounds.news or found.rows.nbytes > self.bounds.size:
                     return Reading("Spark", f"by {column}: {self._beyond()}")
                 parts.append(found.rows.select(schema.names))
-        rows = LocalRows(relation, pa.concat_tables(parts)) if len(parts) == len(keys) else None
+        rows = None
+        if len(parts) == len(keys):
+            rows = LocalRows(relation, _told(relation, pa.concat_tables(parts), shown))
         return Reading("arrangement", "; ".join(how), rows)
 
     def _beyond(self) -> str:
@@ -218,7 +228,7 @@ class DriverReader:
         if isinstance(relation, Results):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
         else:
-            schema = stored_schema(relation.schema, columns)
+            schema = stored_schema(relation.stored, columns)
         found: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in (each for file in files for each in file_batches(file, schema, condition)):
@@ -228,6 +238,40 @@ class DriverReader:
             if size > self.bounds.size or (most is not None and rows > most):
                 return None
         return pa.Table.from_batches(found, schema)
+
+
+def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
+    """What is read so that these columns of its rows are known: of a tracked table all that tells its periods."""
+    if isinstance(relation, Results) or not relation.tracked:
+        return set(columns)
+    return {column.name for column in relation.stored.columns}
+
+
+def _told(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """The rows as queries see them: of a tracked table these columns of the periods that its log tells."""
+    if isinstance(relation, Results) or not relation.tracked:
+        return rows
+    return periods(rows).select(stored_schema(relation.schema, columns).names)
+
+
+def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    """The slices of what is stored that tell all about the rows in those slices.
+
+    Of a tracked table: what was ever recorded of a period that ends in a slice was recorded since the slice began, as a
+    change is recorded at its instant or later; so that part of the log is read, and its end is not taken for the truth
+    where it was changed later on.  All that was recorded of one period has the same values in the other columns.
+    """
+    if isinstance(relation, Results) or not relation.tracked:
+        return tuple(slices)
+    return tuple(
+        Slice(relation.stored.start, part.low, LAST_INSTANT) if part.column == relation.schema.end else part
+        for part in slices
+    )
+
+
+def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
+    """Whether what is stored of the rows with some values in these columns can be found by them alone."""
+    return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:

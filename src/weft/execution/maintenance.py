@@ -148,10 +148,12 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
     if not has_commits(place) or found is None:
         return
     files = delta_snapshot(place, check_files=False).files
-    schema = stored_schema(table.schema, {found.name, *columns, table.schema.start})
+    stored = table.stored
+    whole = [column.name for column in stored.columns] if table.tracked else [stored.start]
+    schema = stored_schema(stored, {found.name, *columns, *whole})
     folder = f"{table.schema.id}-{found.id}"
     there = layout.arrangements_folder(home.folder) / folder
-    carried = stored_schema(table.schema, {*schema.names, *carried_columns(there)})
+    carried = stored_schema(stored, {*schema.names, *carried_columns(there)})
     try:
         arrangement = Arrangement.open(there, [found.name], carried)
         behind = arrangement.behind(files, moved_since(arrangement, files))
@@ -164,9 +166,7 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
     if not dry_run:
         with home.writing("maintain"):
             keys = pa.table({"key": pa.array([], schema.field(found.name).type)})
-            answer = LookUps(layout.arrangements_folder(home.folder)).rows(
-                table.schema, files, column, schema.names, keys
-            )
+            answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None
     yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
 
@@ -208,7 +208,7 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
     ids = [int(each) for each in match[3].split("-")]
     columns = [column.name for each in ids for column in table.schema.columns if column.id == each]
     needed = columns == list(table.keys or ()) if match[2] else _is_looked_up(table.name, columns, wanted)
-    return (columns, table.schema) if needed and len(columns) == len(ids) else None
+    return (columns, table.stored) if needed and len(columns) == len(ids) else None
 
 
 def _is_looked_up(table: str, columns: list[str], wanted: LookedUp) -> bool:

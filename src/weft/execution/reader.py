@@ -15,9 +15,11 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import layout
+from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds, DriverReader, news_files
+from weft.execution.driver_reader import Bounds, DriverReader, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, Results, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
@@ -128,9 +130,14 @@ class Reader:
         """The rows in any of the slices, kept in memory: what a tick is about is small."""
         from pyspark.sql import functions as F
 
-        files = news_files(self.tables[name], self.files(name), slices)
+        table = self.tables[name]
+        wanted = log_slices(table, slices)
+        files = news_files(table, self.files(name), wanted)
         names = {*columns, *(part.column for part in slices)}
         data = self._frame(name, files, names)
+        if not isinstance(table, Results) and wanted != tuple(slices):
+            recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
+            data = told(self._stored(table, files).where(recorded), table).select(*map(quoted, data.columns))
         with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
@@ -139,7 +146,10 @@ class Reader:
         """The rows of which one of the columns in ``keys`` is among its keys (one-column relations), in one pass."""
         from pyspark.sql import functions as F
 
-        data = self.whole(name, {*columns, *keys})
+        table = self.tables[name]
+        data, shown = self.whole(name, {*columns, *keys}), None
+        if not isinstance(table, Results) and table.tracked and may_look_up(table, keys):
+            shown, data = data.columns, self._stored(table, self.files(name))
         marks = []
         for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
@@ -147,8 +157,11 @@ class Reader:
             data = data.join(F.broadcast(wanted), data[quoted(column)] == wanted["_key"], "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
+        met = met.drop(*(f"_met{number}" for number in range(len(marks))))
+        if shown is not None and not isinstance(table, Results):
+            met = told(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
-            found = met.drop(*(f"_met{number}" for number in range(len(marks)))).repartition(1)
+            found = met.repartition(1)
             # Held, and its plan cut off: look-ups go through one another, step by step, and each is named several
             # times by the next, so that plans that kept all before them took Spark minutes to read.
             return found.localCheckpoint(eager=False)
@@ -175,7 +188,26 @@ class Reader:
             check_data_file(file)
         if isinstance(table, Results):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
+        if table.tracked:
+            return told(self._stored(table, files), table).select(*map(quoted, schema.names))
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+
+    def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
+        """All that is stored of a table in these files, as it is stored."""
+        schema = spark_schema(table.stored)
+        if not files:
+            return _empty(self.spark, schema)
+        return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
+
+
+def told(log: DataFrame, table: TableRecord) -> DataFrame:
+    """The periods that rows of a tracked table's log tell (``storage.periods``), by Spark."""
+    from pyspark.sql import functions as F
+
+    end = F.col(VALID_TO)
+    same = [F.col(quoted(each.name)) for each in table.schema.columns if each.name != VALID_TO]
+    last = log.groupBy(*same).agg(F.max_by(end, F.col(table.stored.start)).alias(VALID_TO))
+    return last.where(end.isNull() | (end != F.col(VALID_FROM)))
 
 
 def _inside(column: Column, part: Slice) -> Column:

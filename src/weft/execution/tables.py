@@ -96,7 +96,7 @@ def append(
     if not fresh.num_rows:
         return Appended(0, known)
     writer.check()
-    require_table(place, stored_schema(table.schema), _properties(table))
+    require_table(place, stored_schema(table.schema), properties(table))
     now = _clock(writer.home(), at, fresh)
     reservation = writer.reservations.reserve(table.table_id, load_id, _least(fresh, now))
     failpoint("ingest.reserved")
@@ -123,7 +123,7 @@ def _store(
     counted: tuple[int, int],
 ) -> Appended:
     """The rows in Delta and in the catalog; ``counted`` are those known and those late."""
-    version = _commit(writer, place, stamped, reservation)
+    version = commit_rows(writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
     bounds = pc.min_max(stamped.column(start).cast(pa.int64())).as_py()
@@ -148,10 +148,10 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
     place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
-    found = find_commit(place, app, number, table.schema.start)
+    found = find_commit(place, app, number, table.stored.start)
     if found is None:
         spend(place, app, number)
-        found = find_commit(place, app, number, table.schema.start)  # it may have come just before
+        found = find_commit(place, app, number, table.stored.start)  # it may have come just before
     if found is None or not found.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
@@ -195,10 +195,10 @@ def _not_found(
     return pa.concat_tables(new) if new else rows
 
 
-def _properties(table: TableRecord) -> dict[str, str]:
+def properties(table: TableRecord) -> dict[str, str]:
     """What its Delta table has beside every one's: news and thresholds of queries are found by statistics of instants;
     those of anything else would only make the log longer."""
-    with_statistics = instants([table.schema.start], stored_schema(table.schema))
+    with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
@@ -240,7 +240,7 @@ def _rises(column: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
 
 
-def _commit(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
+def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
     """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
     writer.check()
     return append_rows(place, rows, application(reservation.table_id), reservation.reservation_id)

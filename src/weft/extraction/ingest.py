@@ -56,11 +56,17 @@ def _mail_table(writer: Writer, name: str, ts_from: str | None) -> TableRecord:
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """The table of that name, or None."""
+    """The table of that name, or None; raises Refused for one that is not loaded into."""
     try:
-        return catalog.tables.named(name)
+        found = catalog.tables.named(name)
     except NotFound:
         return None
+    if found.tracked:
+        raise Refused(
+            f"{found.name} is a tracked table: it records what its source holds",
+            hint=f"`weft source poll {found.name}` does; load files into another table.",
+        )
+    return found
 
 
 def ingest_file(

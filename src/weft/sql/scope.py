@@ -13,6 +13,7 @@ from sqlglot import exp
 from weft.algebra.relation import Relation, Scan, Source, attributes, sources
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError
 from weft.sql.refusal import place
 
@@ -77,9 +78,16 @@ class Variable:
 
     @property
     def listed(self) -> tuple[ColumnRef, ...]:
-        """What ``*`` stands for: when and in which order an answer was given is no part of the answer."""
-        results = isinstance(self.relation, Scan) and self.relation.table.source == "results"
-        return tuple(ref for ref in self.columns if not (results and ref.column.startswith("_")))
+        """What ``*`` stands for: when and in which order an answer was given is no part of the answer, nor are the
+        periods of a tracked table part of its rows."""
+        if not isinstance(self.relation, Scan):
+            return self.columns
+        table = self.relation.table
+        hidden = (VALID_FROM, VALID_TO) if table.end == VALID_TO else ()
+        results = table.source == "results"
+        return tuple(
+            ref for ref in self.columns if ref.column not in hidden and not (results and ref.column.startswith("_"))
+        )
 
     def find(self, name: str) -> ColumnRef | None:
         """The column of that name, in any case."""

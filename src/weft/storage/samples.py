@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.algebra.schema import TableSchema
 from weft.catalog.records import TableRecord
 from weft.errors import StorageError
 from weft.location import Location
-from weft.storage.delta_log import RESTORE_HINT, check_data_file, delta_snapshot, has_commits
+from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file, delta_snapshot, has_commits
+from weft.storage.periods import periods, read_log
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
@@ -23,10 +25,16 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
         files = delta_snapshot(place, check_files=False).files
         for file in sorted(files, key=lambda each: (each.greatest.get("ts", 0), each.location), reverse=True):
             check_data_file(file)
-            rows = _head(file.location, names, limit)
+            rows = _periods(file, table.log, names, limit) if table.log else _head(file.location, names, limit)
             if rows:
                 return rows
     return []
+
+
+def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
+    """Of the periods that the file of a tracked table's log tells of; nothing newer is told of them elsewhere."""
+    found = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
+    return [tuple(row[name] for name in names) for row in found]
 
 
 def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:

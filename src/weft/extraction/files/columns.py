@@ -52,6 +52,22 @@ def check_names(names: Sequence[str], where: str) -> None:
         raise Refused("no column was found", hint="No line of the file could be read as a record.", where=where)
 
 
+def chosen_of(
+    found: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
+) -> list[tuple[str, DataType]]:
+    """The columns found that are chosen, in the order of the choice, of the types that it names; raises Refused where
+    one is not there."""
+    by_name = {name.lower(): (name, kind) for name, kind in found}
+    columns = []
+    for name, kind in chosen:
+        if name.lower() not in by_name:
+            hint = f"It has: {', '.join(each for each, _ in found)}."
+            raise Refused(f"there is no column {name!r}", hint=hint, where=where)
+        own, inferred = by_name[name.lower()]
+        columns.append((own, kind or inferred))
+    return columns
+
+
 def match_columns(
     found: Sequence[tuple[str, DataType]], schema: TableSchema | None, ts_from: str | None, evolve: bool, where: str
 ) -> FileColumns:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, printable
 from weft.extraction.byte_streams import DAMAGE, plain
 from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
-from weft.extraction.files.columns import FileColumns, check_names, match_columns
+from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns
 from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
 from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
@@ -120,21 +120,30 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 
 def open_file(
-    path: str | os.PathLike[str], schema: TableSchema | None, *, ts_from: str | None = None, evolve: bool = False
+    path: str | os.PathLike[str],
+    schema: TableSchema | None,
+    *,
+    ts_from: str | None = None,
+    evolve: bool = False,
+    written: Format | None = None,
+    chosen: Sequence[tuple[str, DataType | None]] | None = None,
 ) -> FileSource:
     """Looks at the file's columns; reads it once where types must be inferred or JSON's names collected.
 
-    ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
-    ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
-    :func:`weft.extraction.files.columns.match_columns`).
+    ``schema`` is the table's, or None for the load that makes it.  ``written`` is the file's format (None: as it
+    looks); ``chosen`` are the columns that are taken, with their types where these are not to be inferred (None: all).
+    Raises NotFound for a file that is not there, ExtractionError for one that cannot be read at all, Refused for
+    columns that are not the table's (see :func:`weft.extraction.files.columns.match_columns`).
     """
     file = Path(os.path.abspath(path))
     name = printable(str(file))
     try:
-        layout, found = _look(file, infer=schema is None or evolve or ts_from is not None)
+        layout, found = _look(file, schema is None or evolve or ts_from is not None, written)
     except (*DAMAGE, pa.ArrowException) as error:
         raise _unreadable(file, error) from None
-    check_names(layout.names, name)
+    if chosen is not None:
+        found = chosen_of(found, chosen, name)
+    check_names([each for each, _ in found], name)
     matched = match_columns(found, schema, ts_from, evolve, name)
     known = [] if schema is None else [(c.name, c.type) for c in schema.columns if c.name != schema.start]
     columns = (*known, *matched.added) if schema is not None else matched.stored
@@ -165,8 +174,8 @@ def _format(path: Path) -> Format:
     return "parquet" if head.startswith(b"PAR1") else "json" if head.startswith(b"{") else "csv"
 
 
-def _look(path: Path, infer: bool) -> tuple[Layout, list[tuple[str, DataType]]]:
-    kind = _format(path)
+def _look(path: Path, infer: bool, written: Format | None) -> tuple[Layout, list[tuple[str, DataType]]]:
+    kind = written or _format(path)
     with connect() as connection:
         if kind == "parquet":
             with pq.ParquetFile(path) as file:

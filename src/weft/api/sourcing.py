@@ -1,0 +1,70 @@
+"""What can be done with sources that keep no history, and with the tracked tables that record them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weft.api.arguments import AnyInstant, length, micros
+from weft.catalog.sources import SourceKind, SourceRecord, Stamps
+from weft.execution.home import Home
+
+if TYPE_CHECKING:
+    from weft.algebra.schema import DataType
+    from weft.extraction.batches import Progress
+    from weft.extraction.sources.polling import Polled
+
+
+class Sourcing:
+    """The part of an open home that is about sources."""
+
+    opened: Home
+
+    def add_source(
+        self,
+        name: str,
+        kind: SourceKind,
+        at: str,
+        key: Sequence[str],
+        *,
+        every: str | int = "10m",
+        ts: Stamps | None = None,
+        columns: Sequence[tuple[str, DataType | None]] | None = None,
+    ) -> SourceRecord:
+        """Tracks a source as the table ``name``; nothing is recorded before the first poll.
+
+        ``at`` is its path or URI, ``every`` how often ``run`` polls it, ``columns`` those that are taken, with their
+        types or None (to be inferred).  See ``extraction.sources.adding``.
+        """
+        from weft.extraction.sources.adding import add_source
+
+        return add_source(self.opened, name, kind, at, key, every_us=length(every), stamps=ts, chosen=columns)
+
+    def poll_source(
+        self,
+        name: str,
+        *,
+        now: AnyInstant | None = None,
+        evolve: bool = False,
+        allow_empty: bool = False,
+        progress: Progress | None = None,
+    ) -> Polled:
+        """Records what has changed in a source since its last poll; see ``extraction.sources.polling``.
+
+        ``now`` is for replay homes.  ``evolve`` takes columns that are new, ``allow_empty`` a source that is empty now.
+        """
+        from weft.extraction.sources.polling import Accepting, poll
+
+        at = None if now is None else micros(now)
+        return poll(self.opened, name, now=at, accepting=Accepting(evolve, allow_empty), progress=progress)
+
+    def sources(self) -> tuple[SourceRecord, ...]:
+        """Every source, in the order in which their tables were made."""
+        return self.opened.catalog.sources.all()
+
+    def remove_source(self, name: str) -> SourceRecord:
+        """Forgets a source; its tracked table stays, with all that was recorded.  Raises NotFound, LeaseBusy."""
+        with self.opened.writing(f"remove the source {name}") as writer:
+            found = writer.sources.named(name)
+            writer.sources.remove(found.table_id)
+            return found

@@ -1,0 +1,167 @@
+"""Sources that keep no history: where each is, how its tracked table is made, and how its last poll went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from weft.algebra.schema import DataType
+from weft.catalog import ddl
+from weft.catalog.database import Database
+from weft.catalog.naming import folded, not_found
+from weft.errors import Conflict
+
+SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
+Stamps = Literal["clock", "file", "source"]
+"""What dates a change: the home's clock, the time of the file, or the source's own time of the change."""
+
+
+@dataclass(frozen=True)
+class SourceRecord:
+    """A source of the tracked table ``name``.
+
+    ``location`` is a path or URI, ``options`` what else reading it needs (JSON-able).  Instants are microseconds UTC:
+    ``polled_at`` of the last poll, ``changed_at`` of the last change that was recorded.  ``trouble`` says why the last
+    poll failed (None: it did not); ``open_rows`` is how many rows the source had when it last changed.  ``seen`` tells
+    what was read last (JSON-able), so that the next poll need not read the same again.
+    """
+
+    table_id: int
+    name: str
+    kind: SourceKind
+    location: str
+    options: Mapping[str, Any]
+    stamps: Stamps
+    every_us: int
+    added_at: int
+    polled_at: int | None
+    changed_at: int | None
+    trouble: str | None
+    open_rows: int
+    seen: Mapping[str, Any]
+
+
+class Sources:
+    """The sources of a home's tracked tables, one of each at most."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(
+        self,
+        table_id: int,
+        kind: SourceKind,
+        location: str,
+        options: Mapping[str, Any],
+        stamps: Stamps,
+        every_us: int,
+        at: int,
+    ) -> None:
+        """Notes the source of a tracked table; raises Conflict where it has one."""
+        sources = ddl.sources
+        with self._database.changing() as connection:
+            taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
+            if taken is not None:
+                raise Conflict(f"the table has a source already: {taken.location}", hint="Choose another name.")
+            connection.execute(
+                insert(sources).values(
+                    table_id=table_id,
+                    kind=kind,
+                    location=location,
+                    options=json.dumps(options, sort_keys=True),
+                    stamps=stamps,
+                    every_us=every_us,
+                    added_at=at,
+                    open_rows=0,
+                )
+            )
+
+    def all(self) -> tuple[SourceRecord, ...]:
+        """Every source, in the order in which their tables were made."""
+        with self._database.reading() as connection:
+            return _read(connection)
+
+    def named(self, name: str) -> SourceRecord:
+        """The source of the tracked table of that name, in any case; raises NotFound with the nearest name."""
+        found = self.all()
+        for source in found:
+            if folded(source.name) == folded(name):
+                return source
+        raise not_found("source", name, (source.name for source in found))
+
+    def remove(self, table_id: int) -> None:
+        """Forgets the source; its table, which other parts read, stays."""
+        with self._database.changing_under_lease() as connection:
+            connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
+
+    def intend(self, table_id: int, reservation_id: int, seen: Mapping[str, Any]) -> None:
+        """Notes what will have been read once the reservation is committed (``settle``)."""
+        self._change(table_id, reservation_id=reservation_id, next_seen=json.dumps(seen, sort_keys=True))
+
+    def settle(self, table_id: int) -> None:
+        """What was read counts as such where its reservation was committed, and is to be read again where it was not.
+
+        The reservation is not open any more.
+        """
+        sources, kept = ddl.sources, ddl.reservations
+        with self._database.changing_under_lease() as connection:
+            wanted = select(sources.c.reservation_id, sources.c.next_seen).where(sources.c.table_id == table_id)
+            row = connection.execute(wanted).one()
+            if row.reservation_id is None:
+                return
+            found = connection.execute(
+                select(kept.c.state, kept.c.last_ts).where(kept.c.reservation_id == row.reservation_id)
+            ).one()
+            values: dict[str, Any] = {"reservation_id": None, "next_seen": None}
+            if found.state == "committed":
+                values |= {"seen": row.next_seen, "changed_at": found.last_ts}
+            connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
+
+    def polled(self, table_id: int, at: int, open_rows: int, seen: Mapping[str, Any]) -> None:
+        """Notes that a poll came to its end."""
+        kept = json.dumps(seen, sort_keys=True)
+        self._change(table_id, polled_at=at, trouble=None, open_rows=open_rows, seen=kept)
+
+    def troubled(self, table_id: int, at: int, trouble: str) -> None:
+        """Notes that a poll failed, and why."""
+        self._change(table_id, polled_at=at, trouble=trouble)
+
+    def _change(self, table_id: int, **values: Any) -> None:
+        with self._database.changing() as connection:
+            connection.execute(update(ddl.sources).where(ddl.sources.c.table_id == table_id).values(**values))
+
+
+def _read(connection: Connection) -> tuple[SourceRecord, ...]:
+    joined = ddl.sources.join(ddl.tables, ddl.sources.c.table_id == ddl.tables.c.table_id)
+    wanted = select(ddl.sources, ddl.tables.c.name).select_from(joined).order_by(ddl.sources.c.table_id)
+    return tuple(_record(row) for row in connection.execute(wanted))
+
+
+def _record(row: Row[Any]) -> SourceRecord:
+    return SourceRecord(
+        table_id=row.table_id,
+        name=row.name,
+        kind=row.kind,
+        location=row.location,
+        options=json.loads(row.options),
+        stamps=row.stamps,
+        every_us=row.every_us,
+        added_at=row.added_at,
+        polled_at=row.polled_at,
+        changed_at=row.changed_at,
+        trouble=row.trouble,
+        open_rows=row.open_rows,
+        seen=json.loads(row.seen or "{}"),
+    )
+
+
+def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
+    """The columns that are taken of a source, with the types that were named; None: all of them."""
+    chosen = options.get("columns")
+    if chosen is None:
+        return None
+    return [(name, None if kind is None else DataType.parse(kind)) for name, kind in chosen]

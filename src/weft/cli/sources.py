@@ -1,0 +1,238 @@
+"""source add, poll, show, remove; sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli import terminal
+from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
+
+if TYPE_CHECKING:
+    from weft.api.home import Weft
+    from weft.catalog.sources import SourceRecord
+    from weft.errors import WeftError
+    from weft.extraction.sources.polling import Polled
+
+# The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
+KindOption = Annotated[
+    Literal["csv", "jsonl", "parquet"], typer.Option("--kind", help="What the source is.", show_default=False)
+]
+StampsOption = Annotated[
+    Literal["clock", "file", "source"] | None,
+    typer.Option("--ts", help="What dates a change: the home's clock (default), or the time of the file."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history.")
+    source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
+    source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
+    source.command("show", epilog=example("weft source show employees"))(show)
+    source.command("remove", epilog=example("weft source remove employees"))(remove)
+    app.add_typer(source, name="source", epilog=example("weft source poll"))
+    app.command(epilog=example("weft sources"))(sources)
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table that is made.")],
+    kind: KindOption,
+    at: Annotated[str, typer.Option("--at", metavar="PATH", help="Where the source is.")],
+    key: Annotated[
+        str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
+    ],
+    every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
+    ] = None,
+    ts: StampsOption = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Track a source as a table with a history; nothing is recorded before the first poll."""
+    from weft.api.arguments import column_list
+
+    keys = [each.strip() for each in key.split(",") if each.strip()]
+    with opened(home, create=True) as weft:
+        chosen = None if columns is None else column_list(columns)
+        place = at if at.startswith("file:///") else str(terminal.path(Path(at)))
+        found = weft.add_source(name, kind, place, keys, every=every, ts=ts, columns=chosen)
+        record = weft.catalog.tables.named(name)
+    if json:
+        say_json(_as_json(found))
+        return
+    named = ", ".join(f"{c.name} {c.type}" for c in record.schema.columns if c.name not in _PERIOD)
+    say(f"{found.name} tracks {plain(found.location)}: {named}")
+    say(f"  `weft source poll {found.name}` records what it holds now; `weft run` polls it every {_every(found)}.")
+
+
+_PERIOD = ("valid_from", "valid_to")
+
+
+def poll(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which sources (none: all).")] = None,
+    evolve: Annotated[bool, typer.Option("--evolve", help="Add the source's new columns to the table.")] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="A source that is empty now has lost all its rows.")
+    ] = False,
+    now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Record what has changed in sources since the last poll; one source's trouble does not stop the others."""
+    from weft.errors import ClockError, WeftError
+
+    done: list[tuple[str, Polled | WeftError]] = []
+    with opened(home) as weft:
+        for name in names or [each.name for each in weft.sources()]:
+            found = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
+            try:
+                with counting(f"polling {found}") as progress:
+                    polled = weft.poll_source(found, now=now, evolve=evolve, allow_empty=allow_empty, progress=progress)
+                done.append((found, polled))
+            except ClockError:
+                raise
+            except WeftError as error:
+                if names is not None and len(names) == 1:
+                    raise
+                done.append((found, error))
+    if json:
+        say_json([_outcome(name, each) for name, each in done])
+    elif not done:
+        say("There is no source yet. `weft source add NAME --kind csv --at PATH --key COLS` makes one.")
+    else:
+        for name, each in done:
+            _tell(name, each)
+    if any(not _went_well(each) for _, each in done):
+        raise typer.Exit(1)
+
+
+def _went_well(outcome: Polled | WeftError) -> bool:
+    return not isinstance(outcome, Exception)
+
+
+def _outcome(name: str, outcome: Polled | WeftError) -> dict[str, Any]:
+    if isinstance(outcome, Exception):
+        return {"name": name, "trouble": outcome.message, "hint": outcome.hint}
+    return {
+        "name": name,
+        "began": outcome.began,
+        "ended": outcome.ended,
+        "rows": outcome.open_rows,
+        "at": iso(outcome.at),
+        "late": outcome.late,
+        "trouble": None,
+    }
+
+
+def _tell(name: str, outcome: Polled | WeftError) -> None:
+    if isinstance(outcome, Exception):
+        hint = f" {plain(outcome.hint)}" if outcome.hint else ""
+        screen().print(f"{name}: {plain(outcome.message)}.{hint}", style="yellow", soft_wrap=True)
+    elif outcome.at is None:
+        say(f"{name}: nothing has changed, {outcome.open_rows:,} rows")
+    else:
+        counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {outcome.open_rows:,} rows now"
+        say(f"{name}: {counts}, at {instant(outcome.at)}")
+        if outcome.late:
+            say("  Its own time was not open any more: it got the earliest instant that was.")
+
+
+def sources(home: HomeOption = None, json: JsonOption = False) -> None:
+    """List the sources: what they are, and how their last poll went."""
+    with opened(home) as weft:
+        found = weft.sources()
+        keys = {each.table_id: each.keys for each in weft.tables()}
+    if json:
+        say_json([{**_as_json(each), "key": keys[each.table_id]} for each in found])
+    elif not found:
+        say("There is no source yet. `weft source add NAME --kind csv --at PATH --key COLS` makes one.")
+    else:
+        rows = [
+            (
+                each.name,
+                each.kind,
+                ", ".join(keys[each.table_id]),
+                f"{each.open_rows:,}",
+                "never" if each.polled_at is None else moment(each.polled_at),
+                instant(each.changed_at),
+                plain(each.trouble or ""),
+            )
+            for each in found
+        ]
+        table(("source", "kind", "key", "rows", "last poll", "last change", "trouble"), rows, right=(3,))
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.")],
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a source: where it is, its columns, and how its last poll went."""
+    with opened(home) as weft:
+        found = weft.catalog.sources.named(name)
+        record = weft.catalog.tables.by_id(found.table_id)
+    columns = [each for each in record.schema.columns if each.name not in _PERIOD]
+    if json:
+        told = [{"name": each.name, "type": str(each.type)} for each in columns]
+        say_json({**_as_json(found), "key": record.keys, "columns": told, "changes": record.rows})
+        return
+    say(f"{found.name} tracks {plain(found.location)} ({found.kind}), polled every {_every(found)}")
+    say(f"  key {', '.join(record.keys)}; dated by {_STAMPS[found.stamps]}")
+    say(f"  {found.open_rows:,} rows now, {record.rows:,} begins and ends recorded")
+    say(f"  last poll {instant(found.polled_at, 'never')}, last change {instant(found.changed_at, 'never')}")
+    if found.trouble is not None:
+        screen().print(f"  trouble: {plain(found.trouble)}", style="yellow", soft_wrap=True)
+    table(("column", "type"), [(each.name, str(each.type)) for each in columns])
+
+
+_STAMPS = {"clock": "the home's clock", "file": "the time of the file", "source": "the source's own time of the change"}
+
+
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.")],
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Forget a source; its tracked table stays, with all that was recorded."""
+    with opened(home) as weft:
+        found = weft.remove_source(name)
+    if json:
+        say_json({"name": found.name, "removed": True})
+    else:
+        say(f"{found.name} is polled no more; its table stays as it is.")
+
+
+def _every(source: SourceRecord) -> str:
+    from weft.instants import format_interval
+
+    return format_interval(source.every_us)
+
+
+def _as_json(source: SourceRecord) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "at": source.location,
+        "every": _every(source),
+        "ts": source.stamps,
+        "rows": source.open_rows,
+        "last_poll": iso(source.polled_at),
+        "last_change": iso(source.changed_at),
+        "trouble": source.trouble,
+    }
+
+
+def tell_polled(weft: Weft, name: str, outcome: Polled, json: bool) -> None:
+    """Prints what a poll of ``weft run`` recorded, in a line; nothing where nothing has changed."""
+    if outcome.at is None:
+        return
+    if json:
+        say_json({"polled": _outcome(name, outcome)}, lines=True)
+    else:
+        say(f"{instant(weft.clock())}  {name}: {outcome.began:,} began, {outcome.ended:,} ended")

@@ -1,0 +1,83 @@
+"""Adding a source: its columns are looked at, and the tracked table is made; nothing is recorded yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, get_args
+
+from weft.algebra.schema import DataType
+from weft.catalog.records import TableRecord
+from weft.catalog.sources import SourceKind, SourceRecord, Stamps
+from weft.errors import NotFound, Refused
+from weft.execution.home import Home
+from weft.extraction.sources.snapshot import FORMATS, Chosen, columns_of_file, file_path
+
+SHORTEST_US: Final = 1_000_000
+
+
+def add_source(
+    home: Home,
+    name: str,
+    kind: SourceKind,
+    location: str,
+    keys: Sequence[str],
+    *,
+    every_us: int,
+    stamps: Stamps | None = None,
+    chosen: Chosen = None,
+) -> SourceRecord:
+    """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
+
+    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all).  Raises Refused
+    for what cannot be a source, Conflict where the name is taken, NotFound and ExtractionError where it cannot be read.
+    """
+    _check(kind, keys, every_us, stamps)
+    columns = columns_of_file(file_path(location), kind, chosen)
+    place = str(file_path(location))
+    options: dict[str, Any] = {}
+    if chosen is not None:
+        options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
+    with home.writing(f"add the source {name}") as writer:
+        table = _left_alone(home, name)
+        if table is None:
+            table = writer.tables.create(name, columns, keys, tracked=True)
+        else:
+            _refuse_other(table, columns, keys)
+        writer.sources.add(table.table_id, kind, place, options, stamps or "clock", every_us, home.clock())
+    return home.catalog.sources.named(name)
+
+
+def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:
+    if kind not in get_args(SourceKind):
+        raise Refused(f"{kind!r} is no kind of source", hint=f"It is one of {', '.join(get_args(SourceKind))}.")
+    if not keys:
+        raise Refused("a source needs a key: the columns that tell its rows apart", hint="Name them with --key.")
+    if stamps is not None and stamps not in get_args(Stamps):
+        raise Refused(f"{stamps!r} is nothing that --ts can be", hint=f"It is one of {', '.join(get_args(Stamps))}.")
+    if stamps == "source" and kind in FORMATS:
+        raise Refused(f"a {kind} file does not say when each row changed", hint="Take --ts file, or --ts clock.")
+    if every_us < SHORTEST_US:
+        raise Refused("a source is polled every second at most", hint="Write it like 10m.")
+
+
+def _left_alone(home: Home, name: str) -> TableRecord | None:
+    """The tracked table of that name that has no source any more."""
+    try:
+        table = home.catalog.tables.named(name)
+    except NotFound:
+        return None
+    sources = {source.table_id for source in home.catalog.sources.all()}
+    return table if table.tracked and table.keys and table.table_id not in sources else None
+
+
+def _refuse_other(table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str]) -> None:
+    """Raises Refused where a table that goes on with another source would have other columns or another key."""
+    from weft.extraction.sources.polling import source_schema
+
+    has = {column.name.lower() for column in source_schema(table).columns}
+    wanted = {name.lower() for name, _ in columns}
+    if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:
+        raise Refused(
+            f"{table.name} has a history with other columns or another key",
+            hint=f"It has {', '.join(sorted(has))} and the key {', '.join(table.keys)}; else choose another name.",
+        )

@@ -1,0 +1,180 @@
+"""Polling a source: what it holds now compared with the open rows of its tracked table; the change is one transaction.
+
+All that begins and ends shares one instant and one Delta commit.  A poll that died is simply made again: what it had
+stored is no change any more (design law 6).  What cannot be read as a whole changes nothing, and the catalog says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from weft.algebra.schema import TableSchema
+from weft.catalog import Writer
+from weft.catalog.records import TableRecord
+from weft.catalog.sources import SourceRecord, chosen_columns
+from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.execution.home import Home, kept
+from weft.execution.tables import settle
+from weft.execution.tracking import Recorded, log_of, record
+from weft.extraction.batches import Progress
+from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
+from weft.instants import format_instant
+from weft.storage.periods import change_at, difference, open_periods, repeated_keys, values_of
+from weft.storage.verify import require_whole
+
+LEASE_WAIT_US = 120 * 1_000_000
+
+
+@dataclass(frozen=True)
+class Polled:
+    """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
+
+    ``at`` is the instant of the change (µs UTC; None: nothing changed); it is ``late`` where the source's own time was
+    not open any more.  ``open_rows`` is how many rows the source has now.
+    """
+
+    name: str
+    began: int
+    ended: int
+    open_rows: int
+    at: int | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Accepting:
+    """What a poll takes that is refused otherwise: columns that are new, and a source that is empty now."""
+
+    evolve: bool = False
+    empty: bool = False
+
+
+def poll(
+    home: Home,
+    name: str,
+    *,
+    now: int | None = None,
+    accepting: Accepting = Accepting(),
+    progress: Progress | None = None,
+) -> Polled:
+    """Polls one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
+
+    Raises NotFound, ClockError; ExtractionError and Refused for a source that cannot be read as a whole, is empty
+    though it was not, has two rows of one key, or other columns: the catalog then says so, too; LeaseBusy,
+    StorageError.
+    """
+    source = home.catalog.sources.named(name)
+    clock = clock_of(home, now)
+    try:
+        return _polled(home, source, clock, accepting, progress)
+    except (LeaseBusy, LeaseLost):
+        raise
+    except WeftError as error:
+        home.catalog.sources.troubled(source.table_id, home.clock(), error.message)
+        raise
+
+
+def clock_of(home: Home, now: int | None) -> int:
+    """The instant of a poll: the wall's clock, or a replay home's, which may be told; raises ClockError."""
+    if now is None:
+        return home.now()
+    found = home.catalog.home()
+    if found.clock == "wall":
+        raise ClockError("this home's clock is the wall's: a poll is now", hint="Leave --now out.")
+    if now < found.forward:
+        raise ClockError(
+            f"this home has gone on to {format_instant(found.forward)}, and {format_instant(now)} is before it",
+            hint="A clock never goes back: poll at a later instant.",
+        )
+    return now
+
+
+def source_schema(table: TableRecord) -> TableSchema:
+    """The columns of a tracked table that are its source's."""
+    names = values_of(table.stored)
+    return replace(table.stored, columns=tuple(each for each in table.stored.columns if each.name in names))
+
+
+def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
+    if source.kind in FORMATS and is_unchanged(file_path(source.location), source.seen):
+        home.catalog.sources.polled(source.table_id, home.clock(), source.open_rows, source.seen)
+        return Polled(source.name, 0, 0, source.open_rows)
+    table = home.catalog.tables.by_id(source.table_id)
+    found = _read(source, table, accepting, progress)
+    _refuse_repeated(found.rows, table.keys, source)
+    asked = clock
+    if source.stamps == "file" and found.changed_at is not None:
+        asked = found.changed_at if home.catalog.home().clock == "replay" else min(found.changed_at, clock)
+    purpose = f"poll {source.name}"
+    with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
+        table = tracked_table(writer, source)
+        if found.added:
+            table = writer.tables.evolve(table.name, found.added)
+        done, open_rows = _record(writer, home, source, table, found, asked, accepting)
+        writer.sources.settle(source.table_id)
+        writer.sources.polled(source.table_id, home.clock(), open_rows, found.seen)
+    late = done.first is not None and done.first > asked
+    return Polled(source.name, done.began, done.ended, open_rows, done.first, late)
+
+
+def tracked_table(writer: Writer, source: SourceRecord) -> TableRecord:
+    """The table of a source as the holder of the lease sees it, what dead writers left being settled.
+
+    Raises Conflict where the source was polled or taken away since ``source`` was read: what was read of it since may
+    be older than what is recorded.
+    """
+    settle(writer)
+    require_whole(writer)
+    now = writer.sources.named(source.name)
+    if (now.table_id, now.polled_at, now.seen) != (source.table_id, source.polled_at, source.seen):
+        raise Conflict(f"another process has polled {source.name} meanwhile", hint="Poll it again.")
+    writer.sources.settle(source.table_id)
+    return writer.tables.by_id(source.table_id)
+
+
+def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progress: Progress | None) -> Snapshot:
+    chosen = chosen_columns(source.options)
+    path, schema = file_path(source.location), source_schema(table)
+    return read_file(path, source.kind, schema, chosen, source.seen, evolve=accepting.evolve, progress=progress)
+
+
+def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) -> None:
+    repeated = repeated_keys(rows, keys)
+    if repeated:
+        told = "; ".join(f"{', '.join(map(str, values))}: {count:,} rows" for values, count in repeated)
+        raise ExtractionError(
+            f"{source.name} has several rows with one key ({', '.join(keys)}): {told}",
+            where=source.location,
+            hint="Nothing was changed. A key has one row at a time: name more columns of it when the source is added.",
+        )
+
+
+def _record(
+    writer: Writer,
+    home: Home,
+    source: SourceRecord,
+    table: TableRecord,
+    found: Snapshot,
+    asked: int,
+    accepting: Accepting,
+) -> tuple[Recorded, int]:
+    """What of the snapshot was recorded, and how many rows are open then."""
+    there = open_periods(log_of(writer, table))
+    if there.num_rows and not found.rows.num_rows and not accepting.empty:
+        raise Refused(
+            f"the source of {source.name} is empty, and had {there.num_rows:,} rows",
+            where=source.location,
+            hint=f"Nothing was changed. `weft source poll {source.name} --allow-empty` takes them all as gone.",
+        )
+    ended, begun = difference(there, found.rows)
+    open_rows = there.num_rows - ended.num_rows + begun.num_rows
+    if not ended.num_rows and not begun.num_rows:
+        return Recorded(0, 0, asked), open_rows
+    at = home.clock()
+    load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
+    done = record(writer, table, load_id, asked, lambda floor: change_at(ended, begun, floor, table.stored), found.seen)
+    writer.loads.finish(load_id, done.began + done.ended, 0, 0, int(done.floor > asked), at)
+    return done, open_rows

@@ -1,0 +1,173 @@
+"""What a source holds now, read whole: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
+
+A source that cannot be read as a whole gives nothing: a record that does not parse, a file that changes while it is
+read, a text that used to end with a line's end and does not any more, columns that are not the table's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType, TableSchema
+from weft.catalog.sources import SourceKind
+from weft.errors import ExtractionError, NotFound, Refused
+from weft.extraction.batches import Batch, Progress, printable
+from weft.extraction.files.rows import Format
+from weft.extraction.files.source import FileSource, digest, open_file
+from weft.storage.columns import arrow_type
+
+FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
+Chosen = Sequence[tuple[str, DataType | None]] | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All rows of a source at one moment: columns ``columns``, of which the table lacks ``added``.
+
+    ``changed_at`` is when the source says it was last changed (µs UTC; None: it does not say).  ``seen`` tells what was
+    read, so that the same need not be read again (JSON-able).
+    """
+
+    rows: pa.Table
+    columns: tuple[tuple[str, DataType], ...]
+    added: tuple[tuple[str, DataType], ...]
+    changed_at: int | None
+    seen: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What tells a file from what it was before."""
+
+    size: int
+    modified_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> _Mark:
+        """That of a file; raises NotFound, ExtractionError."""
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            raise NotFound(
+                f"no such file: {printable(str(path))}", hint="The source may be away for a moment."
+            ) from None
+        except OSError as error:
+            raise ExtractionError(f"cannot be read: {printable(str(path))} ({error.strerror})") from None
+        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def file_path(location: str) -> Path:
+    """The path of a file that is named by a path or a ``file:///`` URI."""
+    return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
+
+
+def columns_of_file(path: Path, kind: SourceKind, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+    """The columns of a file as a new tracked table has them; raises as ``open_file``."""
+    return open_file(path, None, written=FORMATS[kind], chosen=chosen).columns
+
+
+def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
+    """Whether the file has the very bytes that were read last; raises NotFound, ExtractionError."""
+    _Mark.of(path)
+    return "sha256" in seen and digest(path) == seen["sha256"]
+
+
+def read_file(
+    path: Path,
+    kind: SourceKind,
+    schema: TableSchema,
+    chosen: Chosen,
+    seen: Mapping[str, Any],
+    *,
+    evolve: bool = False,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """The rows of a file, as the types of ``schema``, which has the source's columns only.
+
+    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not the table's.
+    """
+    before = _Mark.of(path)
+    sha256 = digest(path)
+    source = _opened(path, kind, schema, chosen, evolve)
+    ends_line = kind == "parquet" or _ends_line(path, before.size)
+    if not ends_line and seen.get("ends_line"):
+        raise ExtractionError(
+            "the file ends within a line, as it did not before: it seems to be half written",
+            where=source.name,
+            hint="Nothing was changed. Let its writer write another file and rename it.",
+        )
+    rows = _rows(source, progress)
+    if _Mark.of(path) != before or digest(path) != sha256:
+        raise ExtractionError(
+            "the file changed while it was read", where=source.name, hint="Nothing was changed; poll it again."
+        )
+    read = {"sha256": sha256, "ends_line": ends_line}
+    return Snapshot(rows, source.columns, source.matched.added, before.modified_ns // 1_000, read)
+
+
+def _opened(path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, evolve: bool) -> FileSource:
+    try:
+        source = open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=evolve)
+    except Refused as error:
+        if not evolve:
+            _refuse_lost(open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=True), schema.name)
+        raise Refused(
+            error.message,
+            where=error.where,
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+        ) from None
+    _refuse_lost(source, schema.name)
+    return source
+
+
+def _refuse_lost(source: FileSource, name: str) -> None:
+    """Raises Refused where the file lacks a column: NULL in every row would be a change that nobody made."""
+    lost = [column for column, _ in source.matched.absent]
+    if lost:
+        raise Refused(
+            f"the source of {name} has no column {', '.join(lost)} any more",
+            hint="Nothing was changed. Track what is left as another table, naming its columns with --columns.",
+            where=source.name,
+        )
+
+
+def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
+    pieces: list[pa.Table] = []
+    read = 0
+    for batch in source.batches():
+        _refuse_rejected(batch, source.name)
+        pieces.append(batch.rows.select([name for name, _ in source.columns]))
+        read += batch.read
+        if progress is not None:
+            progress(read)
+    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in source.columns]).empty_table()
+    return pa.concat_tables([empty, *pieces])
+
+
+def _refuse_rejected(batch: Batch, where: str) -> None:
+    if batch.rejected:
+        first, count = batch.rejected[0], len(batch.rejected)
+        others = "" if count == 1 else f" ({count:,} such records at least)"
+        raise ExtractionError(
+            f"{first.position} cannot be read: {first.reason}{others}",
+            where=where,
+            hint="Nothing was changed: what is missing from a part of the source would count as gone.",
+        )
+
+
+def _ends_line(path: Path, size: int) -> bool:
+    """Whether the last byte ends a line; a compressed file, whose end says so itself, does."""
+    if not size:
+        return False
+    with path.open("rb") as file:
+        head = file.read(6)
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+    return last == b"\n" or head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"))

@@ -1,0 +1,25 @@
+"""The history of a source by its definition: of each row, the maximal periods during which the source had it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Row = tuple[Any, ...]
+Period = tuple[Row, int, "int | None"]
+
+
+def coalesced(states: Sequence[tuple[int, Iterable[Row]]]) -> set[Period]:
+    """The periods of a source that had these rows from these instants on, each until the next one."""
+    found: set[Period] = set()
+    for row in {row for _, rows in states for row in rows}:
+        since: int | None = None
+        for instant, rows in states:
+            if row in set(rows) and since is None:
+                since = instant
+            elif row not in set(rows) and since is not None:
+                found.add((row, since, instant))
+                since = None
+        if since is not None:
+            found.add((row, since, None))
+    return found

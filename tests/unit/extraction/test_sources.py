@@ -1,0 +1,263 @@
+"""Polling sources: what is recorded, what is refused and changes nothing, and polls that were killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coalesced import Period, coalesced
+from weft.api import Weft
+from weft.errors import ClockError, Conflict, ExtractionError, Refused, WeftError
+from weft.execution.tracking import log_of
+from weft.storage.delta_log import delta_snapshot
+from weft.storage.periods import periods
+from weft.storage.verify import verify
+
+SOURCES = Path(__file__).resolve().parents[3] / "src" / "weft"
+HEAD = "id,name,dept"
+ANN, BEN, COY = "1,Ann,Dev", "2,Ben,", "3,Coy,Dev"
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    """A replay home, whose clock each poll is told."""
+    with Weft.open(tmp_path / "home", clock="replay") as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "staff.csv", HEAD, ANN, BEN)
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def history(weft: Weft, name: str = "staff") -> set[Period]:
+    """The periods of the tracked table, whose columns are all shown as text."""
+    table = weft.catalog.tables.named(name)
+    found = periods(log_of(weft.catalog, table))
+    values = [found.column(c.name).to_pylist() for c in table.schema.columns if not c.name.startswith("valid_")]
+    rows = [tuple(map(str, row)) for row in zip(*values, strict=True)]
+    ends = [found.column(each).cast(pa.int64()).to_pylist() for each in ("valid_from", "valid_to")]
+    return set(zip(rows, *ends, strict=True))
+
+
+def row(text: str) -> tuple[str, ...]:
+    return tuple(cell or "None" for cell in text.split(","))
+
+
+def test_a_poll_is_one_transaction_at_one_instant(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["ID"])
+    first = weft.poll_source("staff", now=100)
+    assert (first.began, first.ended, first.open_rows, first.at) == (2, 0, 2, 100)
+    write(file, HEAD, "1,Ann,Ops", COY)
+    second = weft.poll_source("STAFF", now=200)
+    assert (second.began, second.ended, second.open_rows, second.at) == (2, 2, 2, 200)
+    write(file, HEAD, ANN, COY)
+    weft.poll_source("staff", now=300)
+    states = [(100, [ANN, BEN]), (200, ["1,Ann,Ops", COY]), (300, [ANN, COY])]
+    assert history(weft) == coalesced([(at, [row(line) for line in lines]) for at, lines in states])
+    table = weft.catalog.tables.named("staff")
+    commits = delta_snapshot(weft.catalog.data / table.path).version
+    assert (table.rows, table.keys, table.first_ts, table.last_ts) == (8, ("id",), 100, 300)
+    assert commits == 3
+    assert verify(weft.catalog) == []
+
+
+def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    assert weft.poll_source("staff", now=150).at is None
+    write(file, "name,id,dept", "Ben,2,", "Ann,1,Dev")  # the same rows, otherwise written
+    assert weft.poll_source("staff", now=200).at is None
+    assert weft.catalog.tables.named("staff").rows == 2
+    assert weft.catalog.reservations.still_open() == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([HEAD], "is empty, and had 2 rows"),
+        ([HEAD, ANN, "2,Ben"], "2 cells where there should be 3"),
+        ([HEAD, ANN, "two,Ben,"], "not of the column's type: id"),
+        ([HEAD, ANN, "1,Ben,"], r"several rows with one key \(id\): 1: 2 rows"),
+        (["id,name", "1,Ann"], "no column dept any more"),
+        ([HEAD + ",pay", ANN + ",7"], "it has also pay"),
+        ([], "no line of names"),
+    ],
+)
+def test_what_cannot_be_right_changes_nothing(weft: Weft, file: Path, lines: list[str], why: str) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    before = weft.catalog.tables.named("staff")
+    write(file, *lines)
+    with pytest.raises(WeftError, match=why):
+        weft.poll_source("staff", now=200)
+    (source,) = weft.sources()
+    assert source.trouble is not None and re.search(why, source.trouble)
+    assert (weft.catalog.tables.named("staff"), source.open_rows, source.changed_at) == (before, 2, 100)
+    write(file, HEAD, ANN)
+    assert weft.poll_source("staff", now=300).ended == 1
+    assert weft.sources()[0].trouble is None
+
+
+def test_a_file_that_ends_within_a_line_is_half_written(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    file.write_text(f"{HEAD}\n{ANN}\n2,Be")
+    with pytest.raises(ExtractionError):
+        weft.poll_source("staff", now=200)
+    file.write_text(f"{HEAD}\n{ANN}\n2,Ben,Op")
+    with pytest.raises(ExtractionError, match="half written"):
+        weft.poll_source("staff", now=200)
+
+
+def test_a_file_that_never_ended_its_last_line_is_taken(weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "staff.csv"
+    file.write_text(f"{HEAD}\n{ANN}")
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    file.write_text(f"{HEAD}\n{BEN}")
+    assert weft.poll_source("staff", now=200).began == 1
+
+
+def test_a_source_that_is_away_is_said_to_be(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    file.rename(file.with_suffix(".away"))
+    with pytest.raises(WeftError, match="no such file"):
+        weft.poll_source("staff", now=200)
+    assert "no such file" in (weft.sources()[0].trouble or "")
+
+
+def test_what_is_asked_for_is_taken(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    write(file, f"{HEAD},pay", f"{ANN},", f"{BEN},7")
+    assert weft.poll_source("staff", now=200, evolve=True).began == 1
+    write(file, f"{HEAD},pay")
+    assert weft.poll_source("staff", now=300, allow_empty=True).ended == 2
+    assert history(weft) == {
+        (("1", "Ann", "Dev", "None"), 100, 300),
+        (("2", "Ben", "None", "None"), 100, 200),
+        (("2", "Ben", "None", "7"), 200, 300),
+    }
+
+
+def test_columns_and_types_can_be_chosen(weft: Weft, file: Path) -> None:
+    from weft.algebra.schema import STRING
+
+    weft.add_source("staff", "csv", str(file), ["id"], columns=[("id", STRING), ("dept", None)])
+    weft.poll_source("staff", now=100)
+    write(file, "id,name,dept,more", "x1,Ann,Dev,", "2,Ben,,7")
+    weft.poll_source("staff", now=200)
+    assert history(weft) == {(("1", "Dev"), 100, 200), (("x1", "Dev"), 200, None), (("2", "None"), 100, None)}
+
+
+def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.jsonl", '{"id": 1, "name": "Ann", "tags": [1, 2]}', '{"id": 2, "name": null}')
+    weft.add_source("a", "jsonl", str(lines), ["id"])
+    weft.poll_source("a", now=100)
+    write(lines, '{"id": 1, "name": "Ann", "tags": [1, 3]}', '{"id": 2}')
+    weft.poll_source("a", now=200)
+    assert history(weft, "a") == {
+        (("1", "Ann", "[1,2]"), 100, 200),
+        (("1", "Ann", "[1,3]"), 200, None),
+        (("2", "None", "None"), 100, None),
+    }
+    parquet = tmp_path / "b.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "x": [1.5, None]}), parquet)
+    weft.add_source("b", "parquet", str(parquet), ["id"])
+    weft.poll_source("b", now=300)
+    parquet.write_bytes(parquet.read_bytes()[:-20])
+    with pytest.raises(ExtractionError):
+        weft.poll_source("b", now=400)
+    assert history(weft, "b") == {(("1", "1.5"), 300, None), (("2", "None"), 300, None)}
+
+
+def test_instants_move_forward(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=500)
+    write(file, HEAD, ANN)
+    late = weft.poll_source("staff", now=400)
+    assert (late.at, late.late) == (501, True)
+    with pytest.raises(ClockError), Weft.open(weft.home.parent / "wall") as wall:
+        wall.add_source("staff", "csv", str(file), ["id"])
+        wall.poll_source("staff", now=400)
+
+
+def test_a_change_may_be_dated_by_its_file(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"], ts="file")
+    os.utime(file, ns=(0, 5_000_000))
+    assert weft.poll_source("staff", now=9_000).at == 5_000
+    write(file, HEAD, ANN)
+    os.utime(file, ns=(0, 4_000_000))
+    late = weft.poll_source("staff", now=9_000)
+    assert (late.at, late.late) == (5_001, True)
+
+
+def test_what_cannot_be_a_source_is_refused(weft: Weft, file: Path, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="needs a key"):
+        weft.add_source("staff", "csv", str(file), [])
+    with pytest.raises(Refused, match="no column 'nr'"):
+        weft.add_source("staff", "csv", str(file), ["nr"])
+    with pytest.raises(Refused, match="name of one that Weft adds"):
+        weft.add_source("own", "csv", str(write(tmp_path / "own.csv", "id,Valid_From", "1,2")), ["id"])
+    weft.add_source("staff", "csv", str(file), ["id"])
+    with pytest.raises(Conflict):
+        weft.add_source("Staff", "csv", str(file), ["id"])
+    with pytest.raises(Refused, match="is a tracked table"):
+        weft.ingest_file(file, "staff")
+
+
+def test_a_source_may_be_removed_and_another_go_on(weft: Weft, file: Path, tmp_path: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    weft.remove_source("staff")
+    assert weft.sources() == ()
+    with pytest.raises(Refused, match="other columns or another key"):
+        weft.add_source("staff", "csv", str(file), ["name"])
+    weft.add_source("staff", "csv", str(write(tmp_path / "moved.csv", HEAD, ANN)), ["id"])
+    assert weft.poll_source("staff", now=200).ended == 1
+
+
+POINTS = ("source.reserved", "source.written", "source.committed")
+
+
+def test_every_failpoint_of_a_source_is_killed_at() -> None:
+    found = {n for path in SOURCES.rglob("*.py") for n in re.findall(r'failpoint\("(source\.\w+)"\)', path.read_text())}
+    assert found == set(POINTS)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_poll_that_was_killed_is_made_again(weft: Weft, file: Path, point: str) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    write(file, HEAD, ANN, COY)
+    home = str(weft.home)
+    command = [sys.executable, "-m", "weft", "source", "poll", "--home", home, "--now", "1970-01-01T00:00:01Z"]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    weft.poll_source("staff", now=2_000_000)
+    instant = 2_000_000 if point == "source.reserved" else 1_000_000
+    assert history(weft) == {
+        (row(ANN), 100, None),
+        (row(BEN), 100, instant),
+        (row(COY), instant, None),
+    }
+    (source,) = weft.sources()
+    assert (source.open_rows, source.trouble, source.changed_at) == (2, None, instant)
+    assert verify(weft.catalog) == []
+    assert weft.catalog.reservations.still_open() == ()

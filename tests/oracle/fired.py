@@ -23,7 +23,10 @@ Label = Callable[[tuple[Any, ...], Any], "str | None"]
 """What a call with these arguments and this result counts as."""
 
 OPERATORS: Final = tuple(
-    getattr(relation, name) for union in (relation.Relation, relation.Predicate) for name in union.split(" | ")
+    getattr(relation, name)
+    for union in (relation.Relation, relation.Predicate)
+    for name in union.split(" | ")
+    if name != "Grouped"  # of temporal views only: no rule of these takes it
 )
 SILENT: Final = ("starts NowBefore", "starts Plain", "ends NowFrom", "ends Plain", "ends Values")
 """Cases that give no event by their law: being asked is all they do."""

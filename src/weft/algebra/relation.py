@@ -15,6 +15,7 @@ branch the user's own query.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal as OneOf
 from typing import TypeAlias
 
 from weft.algebra.scalar import ColumnRef, Scalar
@@ -107,8 +108,34 @@ class Distinct:
     input: Relation
 
 
-Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct"
-Source: TypeAlias = "Scan | Values | Project | Union | Distinct"
+@hashed_once
+@dataclass(frozen=True)
+class Measure:
+    """An aggregate: ``COUNT(*)`` (no argument), COUNT, SUM, AVG, MIN or MAX of a scalar over the input's columns."""
+
+    function: OneOf["count", "sum", "avg", "min", "max"]
+    argument: Scalar | None
+    output: ColumnRef
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Grouped:
+    """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
+
+    ``window`` is the length (an INTERVAL) of the moving window, None for what holds at the instant alone; see
+    ``algebra.temporal.Aggregation``.  A standing query has none.
+    """
+
+    input: Relation
+    alias: str
+    groups: tuple[Output, ...]
+    measures: tuple[Measure, ...]
+    window: Scalar | None = None
+
+
+Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct | Grouped"
+Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped"
 """What FROM lists: a relation that is neither a join nor a selection."""
 
 
@@ -226,7 +253,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
             return tuple(source for part in inputs for source in sources(part))
         case Select(input=inner):
             return sources(inner)
-        case Scan() | Values() | Project() | Union() | Distinct():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped():
             return (relation,)
 
 
@@ -237,7 +264,7 @@ def condition(relation: Relation) -> Predicate:
             return conjunction(*(condition(part) for part in inputs))
         case Select(input=inner, predicate=predicate):
             return conjunction(condition(inner), predicate)
-        case Scan() | Values() | Project() | Union() | Distinct():
+        case Scan() | Values() | Project() | Union() | Distinct() | Grouped():
             return TRUE
 
 
@@ -262,3 +289,6 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
             return tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
         case Union(alias=alias, inputs=inputs):
             return tuple(ColumnRef(alias, ref.column, ref.type) for ref in attributes(inputs[0]))
+        case Grouped(alias=alias, groups=groups, measures=measures):
+            grouped = tuple(ColumnRef(alias, output.name, output.value.type) for output in groups)
+            return (*grouped, *(measure.output for measure in measures))

@@ -60,6 +60,8 @@ class DataType:
     def of_constant(cls, text: str) -> DataType:
         """Reads the type of a constant, which may be a list (``ARRAY<INT>``); raises ValueError as ``parse``."""
         listed = re.fullmatch(r"ARRAY<(.*)>", text)
+        if text in (PERIOD.name, MONTHS.name):
+            return cls(text)
         return cls("ARRAY", element=cls.parse(listed[1])) if listed else cls.parse(text)
 
     def __str__(self) -> str:
@@ -105,6 +107,8 @@ INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
 """A set of instants, which only the period functions of temporal views take; no column has it."""
+MONTHS: Final = DataType("MONTHS")
+"""A length in months of the calendar (INTERVAL 1 YEAR is 12), which temporal views alone have; no column has it."""
 
 
 @hashed_once

@@ -27,7 +27,18 @@ FORMAT: Final = 1
 TableKey = tuple[str, int]
 """What a table is of (``TableSchema.source``), and its id there."""
 
-_RELATIONS: Final = ("Values", "Join", "Select", "Output", "Project", "Union", "Distinct", "Query")
+_RELATIONS: Final = (
+    "Values",
+    "Join",
+    "Select",
+    "Output",
+    "Project",
+    "Union",
+    "Distinct",
+    "Grouped",
+    "Measure",
+    "Query",
+)
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")
 _SCALARS: Final = ("Literal", "Param", "Now", "PeriodOf", "Call", "Cast", "Case")
 _CLASSES: Final[dict[str, Any]] = {

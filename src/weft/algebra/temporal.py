@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
-from typing import Literal as OneOf
 
+from weft.algebra.relation import Measure as Measure
 from weft.algebra.relation import Output
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar, children
 from weft.algebra.schema import Column, TableSchema, hashed_once
@@ -140,16 +140,6 @@ class Extension:
     input: Temporal
     window: Scalar
     at: Param | None = None
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Measure:
-    """An aggregate: ``COUNT(*)`` (no argument), COUNT, SUM, AVG, MIN or MAX of a scalar over the input's columns."""
-
-    function: OneOf["count", "sum", "avg", "min", "max"]
-    argument: Scalar | None
-    output: ColumnRef
 
 
 @hashed_once

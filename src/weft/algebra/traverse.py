@@ -15,6 +15,7 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
     NotExists,
     NowBefore,
@@ -61,6 +62,9 @@ def children(node: Node) -> tuple[Node, ...]:
             return (inner, *(output.value for output in outputs))
         case Distinct(input=inner) | Exists(body=inner) | NotExists(body=inner):
             return (inner,)
+        case Grouped(input=inner, groups=groups, measures=measures):
+            arguments = (measure.argument for measure in measures)
+            return (inner, *(output.value for output in groups), *(arg for arg in arguments if arg is not None))
         case _:
             return scalar_children(node)
 
@@ -88,9 +92,18 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
             made = replace(node, input=given[0], outputs=named)
         case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
             made = type(node)(given[0])
+        case Grouped():
+            made = _regrouped(node, given)
         case _:
             made = with_children(cast("Scalar", node), given)
     return cast("N", made)
+
+
+def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
+    rest = iter(parts[1:])
+    groups = tuple(Output(output.name, next(rest)) for output in node.groups)
+    measures = tuple(each if each.argument is None else replace(each, argument=next(rest)) for each in node.measures)
+    return replace(node, input=parts[0], groups=groups, measures=measures)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -111,7 +124,7 @@ def _above_scalars(node: Node) -> Iterator[Node]:
         match part:
             case Scan() | Values() | Plain() | NowFrom() | NowBefore():
                 pass
-            case Project(input=inner) | Query(input=inner):
+            case Project(input=inner) | Query(input=inner) | Grouped(input=inner):
                 waiting.append(inner)
             case _:
                 waiting.extend(reversed(children(part)))
@@ -175,7 +188,7 @@ def params(node: Node) -> frozenset[Param]:
 
 def range_variables(node: Node) -> tuple[str, ...]:
     """The range variables that are bound in it, in the order of the text, each once."""
-    bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union)))
+    bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union, Grouped)))
     return tuple(dict.fromkeys(bound))
 
 
@@ -203,6 +216,9 @@ def rename(node: N, names: Mapping[str, str]) -> N:
         match part:
             case ColumnRef(scan=scan) | PeriodOf(scan=scan):
                 return replace(part, scan=names[scan]) if scan in names else part
+            case Grouped(alias=alias, measures=measures) if alias in names:
+                named = tuple(replace(each, output=replace(each.output, scan=names[alias])) for each in measures)
+                return replace(part, alias=names[alias], measures=named)
             case Scan(alias=alias) | Values(alias=alias) | Project(alias=alias) | Union(alias=alias):
                 return replace(part, alias=names[alias]) if alias in names else part
             case _:

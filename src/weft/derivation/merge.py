@@ -32,6 +32,7 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
     NotExists,
     NowBefore,
@@ -115,6 +116,8 @@ def _blocks(relation: Relation) -> list[_Block]:
             return _blocks(inner)
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
+        case Grouped():
+            raise DerivationError("GROUP BY stands in temporal views only")
 
 
 def block_count(node: Relation | Predicate) -> int:

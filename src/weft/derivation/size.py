@@ -15,6 +15,7 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
     NotExists,
     NowBefore,
@@ -71,7 +72,7 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case Plain():
+        case Plain() | Grouped():  # groups stand in temporal views only, which are not derived from so
             return NOTHING
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
@@ -103,7 +104,7 @@ def _met(
 def _sources(node: Relation | Predicate) -> int:
     """How many sources it names, once."""
     match node:
-        case Scan() | Values():
+        case Scan() | Values() | Grouped():
             return 1
         case Plain() | NowFrom() | NowBefore():
             return 0

@@ -21,6 +21,7 @@ from weft.algebra.schema import (
     INT,
     INTEGRAL,
     INTERVAL,
+    MONTHS,
     NULL,
     STRING,
     TIMESTAMP,
@@ -123,9 +124,9 @@ def fits(type: DataType, family: str) -> bool:
         return True
     match family:
         case "ANY":
-            return type != INTERVAL
+            return type not in (INTERVAL, MONTHS)
         case "TEXT":
-            return type not in (INTERVAL, BINARY)
+            return type not in (INTERVAL, MONTHS, BINARY)
         case "NUMERIC":
             return type.numeric
         case "INTEGRAL" | "INDEX":

@@ -1,6 +1,6 @@
 """INTERVAL constants, read as Spark reads them: microseconds, and whether they count whole days.
 
-Months, quarters and years have no fixed length and are refused for now.
+Months, quarters and years have no fixed length: they are read in temporal views only, where each instant is judged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.scalar import Literal
-from weft.algebra.schema import INTERVAL
+from weft.algebra.schema import INTERVAL, MONTHS
 from weft.errors import SqlError
 from weft.sql.refusal import place, refuse
 
@@ -27,7 +27,8 @@ UNITS: Final = {
 }
 LONGEST: Final = 3_652_059 * UNITS["DAY"]
 """From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
-_CALENDAR: Final = ("MONTH", "QUARTER", "YEAR")
+LONGEST_MONTHS: Final = 9_999 * 12
+_CALENDAR: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
 _AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
 _PART: Final = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s+([A-Za-z]+)(?=\s|$)", re.ASCII)
@@ -47,6 +48,52 @@ def interval(node: exp.Interval) -> Literal:
     if unit is None:
         return length(sum(_amount(amount, name, node) for amount, name in _parts(text, node)), node)
     return length(sign * _amount(text, unit.name, node), node)
+
+
+def months(node: exp.Interval) -> Literal | None:
+    """INTERVAL 1 YEAR, INTERVAL '1 year 6 months', INTERVAL '1-6' YEAR TO MONTH, as months of the calendar.
+
+    None for an interval of units that have a fixed length; raises SqlError for one of both kinds.
+    """
+    text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
+    if isinstance(unit, exp.IntervalSpan):
+        spanned = re.fullmatch(r"\s*([+-]?)(\d{1,5})-(\d{1,2})\s*", text, re.ASCII)
+        if (unit.this.name.upper(), unit.expression.name.upper()) != ("YEAR", "MONTH"):
+            return None
+        if spanned is None or int(spanned[3]) > 11:
+            raise SqlError(
+                f"{text!r} is not an interval YEAR TO MONTH",
+                where=place(node),
+                hint="Write INTERVAL '1-6' YEAR TO MONTH.",
+            )
+        count = (-1 if spanned[1] == "-" else 1) * (12 * int(spanned[2]) + int(spanned[3]))
+        return _calendar_length(sign * count, node)
+    parts = [(text, unit.name)] if unit is not None else _PART.findall(re.sub(r"(?i)^\s*interval\s", "", text))
+    calendar = [name.upper().removesuffix("S") in _CALENDAR for _, name in parts]
+    if not any(calendar):
+        return None
+    if not all(calendar):
+        raise refuse(
+            "an INTERVAL of months and of days",
+            node,
+            "Spark has none",
+            "Add two: + INTERVAL 1 MONTH + INTERVAL 2 DAYS.",
+        )
+    count = 0
+    for amount, name in parts:
+        found = _AMOUNT.fullmatch(re.sub(r"\s", "", amount))
+        if found is None or found[3] is not None:
+            raise SqlError(
+                f"{amount!r} is not a number of {name.upper()}", where=place(node), hint="Write INTERVAL 18 MONTHS."
+            )
+        count += int(f"{found[1]}{found[2]}") * _CALENDAR[name.upper().removesuffix("S")]
+    return _calendar_length(sign * count, node)
+
+
+def _calendar_length(count: int, node: exp.Expr) -> Literal:
+    if abs(count) > LONGEST_MONTHS:
+        raise SqlError(f"an INTERVAL is at most {LONGEST_MONTHS:,} months long", where=place(node))
+    return Literal(count, MONTHS)
 
 
 def counts_days(node: exp.Interval) -> bool:

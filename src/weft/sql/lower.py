@@ -31,11 +31,13 @@ from weft.algebra.relation import (
     conjunction,
 )
 from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, mentions_now
-from weft.algebra.schema import INTERVAL, NULL, Column, DataType, TableSchema
+from weft.algebra.schema import INTERVAL, MONTHS, NULL, Column, DataType, TableSchema
 from weft.errors import SqlError
 from weft.sql.functions import common
 from weft.sql.limits import within_limits
 from weft.sql.lower_from import lower_from, named, plain_name, stars
+from weft.sql.lower_group import is_grouped, lower_grouped
+from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.parse import parse
@@ -51,17 +53,30 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
 
     Raises SqlError, naming construct, place and reason, for everything outside the class of the language.
     """
+    return _bound(text, tables, view=False)
+
+
+def bind_view(text: str, tables: Mapping[str, TableSchema]) -> Query:
+    """The temporal view that ``text`` means over ``tables`` (by name): tracked tables and other views.
+
+    The same language with period functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY;
+    what it means over time ``derivation.temporal.sequenced`` tells.  Raises SqlError as ``bind``.
+    """
+    return _bound(text, tables, view=True)
+
+
+def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> Query:
     try:
-        query = lower_query(parse(text), tables)
+        query = lower_query(parse(text), tables, view=view)
         within_limits(query)
     except RecursionError:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
     return query
 
 
-def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema]) -> Query:
+def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False) -> Query:
     """The outermost query."""
-    scope = Scope(Context(tables, Names(), _subquery, _body_only))
+    scope = Scope(Context(tables, Names(), _subquery, _body_only, view))
     if isinstance(node, exp.Select):
         inner, outputs = _select(node, scope)
         for output in outputs:
@@ -75,7 +90,7 @@ def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema]) -> Query:
 
 
 def _answerable(output: Output, node: exp.Expr) -> None:
-    if output.value.type in (INTERVAL, NULL):
+    if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
         raise refuse(f"a column of type {kind}", node, "it cannot be stored", "Convert it with CAST(… AS …).")
 
@@ -113,11 +128,15 @@ def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, .
     """FROM and WHERE as a relation, and the select list."""
     _with(select, scope)
     inner = _from_and_where(select, scope)
+    if scope.context.view and is_grouped(select):
+        relation, outputs = lower_grouped(select, inner, scope, _output)
+        return relation, _apart(outputs, select)
     return inner, _outputs(select, scope)
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
-    only(select, "expressions", "from_", "joins", "where", "distinct", "with_")
+    grouping = ("group", "having") if scope.context.view else ()
+    only(select, "expressions", "from_", "joins", "where", "distinct", "with_", *grouping)
     distinct = select.args.get("distinct")
     if distinct is not None:
         only(distinct)
@@ -258,6 +277,11 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
     outputs: list[Output] = []
     for item in select.expressions:
         outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+    return _apart(tuple(outputs), select)
+
+
+def _apart(outputs: tuple[Output, ...], select: exp.Select) -> tuple[Output, ...]:
+    """The columns of a select list, no two of one name."""
     names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
@@ -265,7 +289,7 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
                 f"two columns of the answer are named {output.name!r}", where=place(select), hint="Name one with AS."
             )
         names.add(output.name.lower())
-    return tuple(outputs)
+    return outputs
 
 
 def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
@@ -279,7 +303,15 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
             "the answer would be a new row every microsecond",
             "Select the columns that NOW() is compared with; each answer's first instant is delivered as _first_at.",
         )
-    name = item.alias if isinstance(item, exp.Alias) else value.column if isinstance(value, ColumnRef) else ""
+    if mentions_period(value):
+        raise refuse(
+            "a period function in the select list",
+            item,
+            "the periods of a view's rows are given as valid_from and valid_to",
+            "Ask for it in WHERE.",
+        )
+    named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
+    name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(f"the column name {name!r}", item, "names that begin with _ are Weft's own", "Name it with AS.")
     return Output(name or f"col{position + 1}", value)
@@ -296,7 +328,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
         only(node, "this")
         node = node.this
     inner = scope.inner()
-    if not isinstance(node, exp.Select) or _bare_values(node) is not None:
+    if not isinstance(node, exp.Select) or _bare_values(node) is not None or (scope.context.view and is_grouped(node)):
         return lower_rows(node, inner, "sub")
     _with(node, inner)
     body = _from_and_where(node, inner)

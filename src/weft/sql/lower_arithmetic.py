@@ -7,7 +7,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Cast, Literal, Scalar
-from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, NULL, TIMESTAMP, DataType
+from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, MONTHS, NULL, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import intervals
 from weft.sql.conversion import converted
@@ -52,6 +52,10 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
         return _moved("+", right, left, node.this)
     if operator in "+-" and left.type in _TIMES and right.type == INTERVAL:
         return _moved(operator, left, right, node.expression)
+    if operator == "+" and left.type == MONTHS and right.type in _TIMES:
+        return _moved_by_months(operator, right, left)
+    if operator in "+-" and left.type in _TIMES and right.type == MONTHS:
+        return _moved_by_months(operator, left, right)
     if operator == "-" and left.type in _TIMES and right.type in _TIMES:
         node.meta[_OF_DAYS] = left.type == right.type == DATE
         return Call("-", (converted(left, TIMESTAMP), converted(right, TIMESTAMP)), INTERVAL)
@@ -70,6 +74,12 @@ def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
     """``time`` later or earlier; a DATE stays one where the interval, written as ``node``, counts days."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
+
+
+def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
+    """The same day of another month, or its last day where there is none; a DATE stays one."""
+    moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
+    return Cast(moved, DATE) if time.type == DATE else moved
 
 
 def _counts_days(node: exp.Expr) -> bool:

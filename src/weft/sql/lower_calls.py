@@ -9,6 +9,7 @@ from sqlglot import exp
 from weft.algebra.scalar import Call, Literal, Scalar
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
+from weft.sql.aggregates import MEASURES, WINDOW
 from weft.sql.conversion import converted
 from weft.sql.functions import (
     AGGREGATES,
@@ -22,6 +23,7 @@ from weft.sql.functions import (
     rounded_decimal,
 )
 from weft.sql.lower_arithmetic import beside_decimal
+from weft.sql.lower_period import VIEWS_ONLY
 from weft.sql.patterns import check_pattern, check_replacement
 from weft.sql.refusal import place, refuse
 from weft.sql.scope import suggestion
@@ -91,11 +93,19 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
         raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
 
 
-def unknown_function(name: str, node: exp.Expr) -> SqlError:
-    """The error to raise for a function that is not on the list, with the reason."""
+def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlError:
+    """The error to raise for a function that is not on the list, with the reason; in a temporal view with ``view``."""
     shown = f"{name.upper()}()"
+    if view and name in MEASURES:
+        return refuse(f"{shown} here", node, "an aggregate stands in a select list or in HAVING, not within another")
+    if view and name == WINDOW:
+        return refuse(f"{shown} here", node, "the moving window is an item of GROUP BY")
+    if view and name in AGGREGATES:
+        return refuse(shown, node, f"the aggregates of views are {', '.join(MEASURES).upper()}")
+    if name == WINDOW:
+        return refuse(shown, node, "aggregates of standing queries come in a later release", VIEWS_ONLY)
     if name in AGGREGATES:
-        return refuse(shown, node, "aggregates come in a later release")
+        return refuse(shown, node, "aggregates come in a later release", VIEWS_ONLY if name in MEASURES else None)
     if name in WINDOWS:
         return refuse(shown, node, "window functions come in a later release")
     if name in VOLATILE:

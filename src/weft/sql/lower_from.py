@@ -72,7 +72,7 @@ def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows:
     (alias,) = set(scope.variables) - set(before.variables)
     using = {}
     for column in join.args.get("using") or ():
-        condition, left, owners = _using(column, before, Variable.of(source))
+        condition, left, owners = _using(column, before, scope.variable(source))
         conditions.append(condition)
         using[column.name.lower()] = Merged(left, owners | {alias})
     # As Spark has it: what the last USING names comes first.
@@ -87,7 +87,7 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate
     source = _source(join.this, beside, rows)
     on = join.args.get("on")
     demanded = lower_predicate(on, True, beside) if on is not None else TRUE
-    using = [_using(column, scope, Variable.of(source))[0] for column in join.args.get("using") or ()]
+    using = [_using(column, scope, scope.variable(source))[0] for column in join.args.get("using") or ()]
     body = Select(source, conjunction(demanded, *using))
     return Exists(body) if kind == "SEMI" else NotExists(body)
 
@@ -127,7 +127,7 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Sour
     plain_name(alias)
     columns = tuple(name.name for name in alias.args.get("columns") or ())
     relation = rows(query, scope.inner(lateral=False), alias.name, columns)
-    scope.add(alias.name, Variable.of(relation), alias)
+    scope.add(alias.name, scope.variable(relation), alias)
     return relation
 
 
@@ -153,12 +153,12 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
         relation = scope.scan(node)
     if columns:
         relation = _renamed(relation, columns, shown, scope, node)
-    scope.add(shown, Variable.of(relation), node)
+    scope.add(shown, scope.variable(relation), node)
     return relation
 
 
 def _renamed(relation: Source, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
-    refs = Variable.of(relation).listed
+    refs = scope.variable(relation).listed
     outputs = tuple(Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True))
     return Project(relation, scope.fresh(alias), outputs)
 

@@ -79,7 +79,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return _in_subquery(node, positive, scope)
         case exp.NullSafeNEQ():
             return lower_predicate(exp.NullSafeEQ(this=node.this, expression=node.expression), not positive, scope)
-        case _ if _mentions_now(node):
+        case _ if _mentions_now(node) and not scope.context.view:
             return _of_now(node, positive, scope)
         case _:
             condition_ = lower_boolean(node, scope)

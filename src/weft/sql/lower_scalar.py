@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar
-from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, NULL, STRING, TIMESTAMP, DataType
+from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar, mentions_now
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
+from weft.sql.aggregates import MEASURES
 from weft.sql.conversion import as_time, comparable, compared_as_text, converted, typed
 from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
-from weft.sql.intervals import interval
+from weft.sql.intervals import interval, months
 from weft.sql.lower_arithmetic import combined
 from weft.sql.lower_calls import apply, extracted, unknown_function
+from weft.sql.lower_period import PERIOD_FUNCTIONS, mentions_period, period_call
 from weft.sql.refusal import only, place, refuse, spaced
-from weft.sql.scope import Scope
+from weft.sql.scope import Grouping, Scope
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
 COMPARISONS: Final[dict[type[exp.Expr], str]] = {
@@ -84,10 +87,10 @@ def _negative(node: exp.Neg, scope: Scope) -> Scalar:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return literals.number(node.this, negative=True)
     value = lower_scalar(node.this, scope)
-    if not (value.type.numeric or value.type == INTERVAL):
+    if not (value.type.numeric or value.type in (INTERVAL, MONTHS)):
         raise SqlError(f"- takes a number, not {value.type}", where=place(node))
-    if isinstance(value, Literal) and value.type == INTERVAL and isinstance(value.value, int):
-        return Literal(-value.value, INTERVAL)
+    if isinstance(value, Literal) and value.type in (INTERVAL, MONTHS) and isinstance(value.value, int):
+        return Literal(-value.value, value.type)
     return Call("negative", (value,), value.type)
 
 
@@ -265,9 +268,33 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         raise refuse(node.sql("spark"), node, "a function is called by its plain name")
     if name in NOW_NAMES and not node.expressions:
         return Now()
+    if name in PERIOD_FUNCTIONS:
+        return period_call(name, node, scope)
+    if name in MEASURES and scope.grouping is not None:
+        return _measure(name, node, scope, scope.grouping)
     if name not in FUNCTIONS:
-        raise unknown_function(name, node)
+        raise unknown_function(name, node, view=scope.context.view)
     return apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
+
+
+def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
+    """An aggregate of a temporal view: a column of its groups."""
+    if len(node.expressions) != 1:
+        raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
+    (given,) = node.expressions
+    if isinstance(given, exp.Distinct):
+        hint = "Write it over (SELECT DISTINCT …) AS d: every SELECT of a view gives each row once."
+        raise refuse(f"{name.upper()}(DISTINCT …)", node, "aggregates are over the rows of FROM", hint)
+    if isinstance(given, exp.Star) and name == "count":
+        only(given)
+        return grouping.measure("count", None)
+    argument = lower_scalar(given, replace(scope, grouping=None))
+    if mentions_now(argument) or mentions_period(argument):
+        raise refuse("the time itself in an aggregate", node, "it would be another value every microsecond")
+    try:
+        return grouping.measure(MEASURES[name], argument)
+    except TypeError as error:
+        raise SqlError(f"{name.upper()} of {error} has no meaning", where=place(node)) from None
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
@@ -275,7 +302,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Literal: _literal,
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN, fixed=True),
-    exp.Interval: lambda node, scope: interval(node),
+    exp.Interval: lambda node, scope: (months(node) if scope.context.view else None) or interval(node),
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _logical("and"),

@@ -17,7 +17,9 @@ from weft.algebra.relation import (
     And,
     Distinct,
     Exists,
+    Grouped,
     Join,
+    Measure,
     NotExists,
     NowBefore,
     NowFrom,
@@ -44,8 +46,28 @@ from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 from weft.sql.identifiers import quoted
 
+NULL_SAFE: Final = "is not distinct from"
+"""``<=>`` in the spelling that other engines read, too."""
 _INFIX: Final = frozenset(
-    ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "like", "ilike", "and", "or")
+    (
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "<=>",
+        "is not distinct from",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "like",
+        "ilike",
+        "and",
+        "or",
+    )
 )
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _DEEPEST: Final = 4
@@ -87,6 +109,8 @@ def literal(value: Literal) -> str:
         return f"DATE '{to_date(raw).isoformat()}'"
     if type == "INTERVAL":
         return interval(raw)
+    if type == "MONTHS":
+        return f"INTERVAL '{raw}' MONTH"
     return str(raw) if raw >= 0 else f"({raw})"
 
 
@@ -252,8 +276,25 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
             return _united("UNION", inputs, views, depth)
         case Distinct(input=inner):
             return select("DISTINCT *", inner, views, depth)
+        case Grouped():
+            return _grouped(relation, views, depth)
         case Scan() | Join() | Select():
             return select(", ".join(scalar(ref) for ref in attributes(relation)), relation, views, depth)
+
+
+def _grouped(relation: Grouped, views: Views, depth: int) -> str:
+    """SELECT … GROUP BY …, as a temporal view has it."""
+    measures = (f"{measure_text(each)} AS {name(each.output.column)}" for each in relation.measures)
+    by = [scalar(output.value) for output in relation.groups]
+    if relation.window is not None:
+        by.append(f"MOVING_WINDOW({scalar(relation.window)})")
+    text = select(", ".join((*map(item, relation.groups), *measures)), relation.input, views, depth)
+    return f"{text}\n{'  ' * depth}GROUP BY {', '.join(by)}" if by else text
+
+
+def measure_text(measure: Measure) -> str:
+    """``COUNT(*)``, ``SUM(e.salary)``."""
+    return f"{measure.function.upper()}({'*' if measure.argument is None else scalar(measure.argument)})"
 
 
 def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int) -> str:

@@ -10,11 +10,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Relation, Scan, Source, attributes, sources
-from weft.algebra.scalar import ColumnRef
+from weft.algebra.relation import Measure, Relation, Scan, Source, attributes, sources
+from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError
+from weft.sql.aggregates import Aggregate, aggregate_type
 from weft.sql.refusal import place
 
 RESULTS: Final = "results"
@@ -72,9 +73,9 @@ class Variable:
     columns: tuple[ColumnRef, ...]
 
     @classmethod
-    def of(cls, relation: Source) -> Variable:
-        """All columns of a relation."""
-        return cls(relation, attributes(relation))
+    def of(cls, relation: Source, hidden: tuple[str, ...] = ()) -> Variable:
+        """All columns of a relation but those that are hidden."""
+        return cls(relation, tuple(ref for ref in attributes(relation) if ref.column not in hidden))
 
     @property
     def listed(self) -> tuple[ColumnRef, ...]:
@@ -112,6 +113,35 @@ class Context:
     """A query in parentheses as the relation of its rows, and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
     """A query in parentheses of which only matters whether it has a row."""
+    view: bool = False
+    """Whether the text is a temporal view: it is over tracked tables, and may have periods, NOW anywhere, GROUP BY."""
+
+
+@dataclass
+class Grouping:
+    """The columns of a SELECT's groups under the range variable ``alias``: what is grouped by, and the aggregates."""
+
+    alias: str
+    groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
+    measures: list[Measure] = field(default_factory=list)
+
+    def group(self, value: Scalar) -> None:
+        """Adds what is grouped by."""
+        self.groups.setdefault(value, ColumnRef(self.alias, f"group_{len(self.groups) + 1}", value.type))
+
+    def measure(self, function: Aggregate, argument: Scalar | None) -> ColumnRef:
+        """The column of an aggregate, the same one for the same aggregate; raises TypeError where it has no type."""
+        for known in self.measures:
+            if (known.function, known.argument) == (function, argument):
+                return known.output
+        type = aggregate_type(function, None if argument is None else argument.type)
+        output = ColumnRef(self.alias, f"measure_{len(self.measures) + 1}", type)
+        self.measures.append(Measure(function, argument, output))
+        return output
+
+    def columns(self) -> tuple[ColumnRef, ...]:
+        """All columns, those that are grouped by first."""
+        return (*self.groups.values(), *(each.output for each in self.measures))
 
 
 @dataclass(frozen=True)
@@ -136,6 +166,8 @@ class Scope:
     """Whether the range variables of ``parent`` can be named; a derived table sees its CTEs only."""
     copied: bool = False
     """Whether what stands here is written several times (the body of a NOT IN)."""
+    grouping: Grouping | None = None
+    """Where aggregates may stand: the groups they are of."""
 
     def inner(self, *, lateral: bool = True) -> Scope:
         """The scope of a SELECT inside of this one."""
@@ -153,7 +185,24 @@ class Scope:
         if schema is None:
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
             raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
+        if self.context.view and (schema.start, schema.end) != (VALID_FROM, VALID_TO):
+            raise SqlError(
+                f"{name!r} is append-only: its rows have no periods",
+                where=place(table),
+                hint="A temporal view is over tracked tables and views; over this table a standing query can be asked.",
+            )
         return Scan(schema, self.fresh(table.alias or table.name))
+
+    def variable(self, relation: Source) -> Variable:
+        """A relation of FROM; in a view the bounds of a row's periods are no columns of it."""
+        return Variable.of(relation, (VALID_FROM, VALID_TO) if self.context.view and isinstance(relation, Scan) else ())
+
+    def visible_variables(self) -> dict[str, Variable]:
+        """What the aliases that can be named here stand for, the innermost first."""
+        found: dict[str, Variable] = {}
+        for scope in self._visible():
+            found = {**scope.variables, **found}
+        return found
 
     def common(self, name: str) -> Shared | None:
         """The common table expression of that name, the innermost one."""
@@ -177,7 +226,13 @@ class Scope:
         if found is not None:
             return found
         shown = f"{column.table}.{column.name}" if column.table else column.name
-        raise SqlError(f"there is no column {shown!r}", where=place(column), hint=self._hint(column))
+        hint = self._hint(column)
+        if self.context.view and column.name.lower() in (VALID_FROM, VALID_TO):
+            alias = column.table or next(iter(self.variables), "e")
+            hint = (
+                f"Periods are no columns of a view's FROM: write PERIOD_START({alias}), PERIOD_END({alias}) in WHERE."
+            )
+        raise SqlError(f"there is no column {shown!r}", where=place(column), hint=hint)
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
         """The column of that name in this SELECT's FROM, and whose it is; raises SqlError where several have it."""
@@ -223,9 +278,7 @@ class Scope:
                 return
 
     def _hint(self, column: exp.Column) -> str:
-        everything: dict[str, Variable] = {}
-        for scope in self._visible():
-            everything = {**scope.variables, **everything}
+        everything = self.visible_variables()
         qualifier = column.table.lower()
         if qualifier and qualifier not in everything:
             return f"{column.table!r} is no table or alias of FROM. " + suggestion(column.table, everything, "aliases")

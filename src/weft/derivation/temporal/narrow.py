@@ -1,0 +1,122 @@
+"""A view's tables, narrowed to the columns that it needs, before it is read over time.
+
+    FROM employees AS e … WHERE e.dept = 'Development', only e.id being named elsewhere
+    FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
+
+Rows that agree in the columns that are left become one, with the instants of all of them.  That is no other view,
+since at each instant a SELECT, an EXISTS and a difference of whole rows see a set of rows through its columns alone.
+It would be another one where rows are counted, directly under GROUP BY, and where a row's own periods are asked for:
+the tables there keep all their columns.  A condition on NOW is moved with the others: it is judged a row at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.algebra.relation import (
+    Grouped,
+    Join,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    block,
+    condition,
+    conjunction,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import ColumnRef, Literal, PeriodOf, columns
+from weft.algebra.schema import BOOLEAN
+from weft.algebra.temporal import Base, attributes
+from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
+
+
+def narrowed(query: Query) -> Query:
+    """The same view over as few columns of its tables as it can do with."""
+    query = transform(query, _flat)
+    known = mentioned(transform(query, _without_local))
+    whole = _whole(query)
+    taken = set(range_variables(query))
+    needed: dict[Scan, tuple[ColumnRef, ...]] = {}
+    for part in walk(query):
+        if isinstance(part, Scan) and part.alias not in whole:
+            own = attributes(Base(part.table, part.alias))
+            kept = tuple(ref for ref in own if ref in known)
+            if kept != own:
+                needed[part] = kept
+    inner = {scan: _fresh(f"{scan.alias}_stored", taken) for scan in needed}
+
+    def change(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
+        if isinstance(node, Select):
+            return _moved(node, needed, inner)
+        return node
+
+    moved = transform(query, change)
+    left = {scan: _narrow(scan, (), needed[scan], inner[scan]) for scan in needed}
+    return substitute(moved, left)
+
+
+def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
+    """A block's conditions in one place, beside all its sources."""
+    return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
+
+
+def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
+    if not isinstance(node, Select):
+        return node
+    scans = [source for source in sources(node) if isinstance(source, Scan)]
+    local = {part for scan in scans for part in _local(scan, node.predicate)}
+    kept = conjunction(*(part for part in conjuncts(node.predicate) if part not in local))
+    return Select(node.input, kept)
+
+
+def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
+    """What a condition demands of the columns of one table alone."""
+    for part in conjuncts(predicate):
+        if not isinstance(part, Plain) or any(isinstance(each, PeriodOf) for each in walk(part.condition)):
+            continue
+        if {ref.scan for ref in columns(part.condition)} == {scan.alias}:
+            yield part
+
+
+def _whole(query: Query) -> frozenset[str]:
+    """The tables whose rows must stay apart: those directly under GROUP BY, and those whose periods are asked for."""
+    asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
+    grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
+    counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
+    return frozenset(asked | counted)
+
+
+def _moved(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
+    """A block with its narrowed tables, the conditions on each of them alone moved into it."""
+    parts: list[Relation] = list(sources(select))
+    demanded = condition(select)
+    for place, scan in enumerate(parts):
+        if isinstance(scan, Scan) and scan in needed:
+            local = tuple(_local(scan, demanded))
+            parts[place] = _narrow(scan, local, needed[scan], inner[scan])
+            demanded = conjunction(*(part for part in conjuncts(demanded) if part not in local))
+    joined = parts[0] if len(parts) == 1 else Join(tuple(parts))
+    return Select(joined, demanded)
+
+
+def _narrow(scan: Scan, local: tuple[Plain, ...], kept: tuple[ColumnRef, ...], inner: str) -> Project:
+    stored = Scan(scan.table, inner)
+    outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in kept)
+    there = (Output("held", Literal(True, BOOLEAN, fixed=True)),)
+    demanded = rename(conjunction(*local), {scan.alias: inner})
+    return Project(Select(stored, demanded) if local else stored, scan.alias, outputs or there)
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name

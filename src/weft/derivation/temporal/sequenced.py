@@ -1,0 +1,359 @@
+"""What a bound query means over time: its sequenced meaning, as temporal algebra.
+
+At each instant t the view holds the answer of the query over the rows that hold at t; a condition that speaks of NOW
+or of a row's own periods is judged at t_now, of the row as its item of FROM gives it.  With A for what FROM lists:
+
+    FROM and WHERE      ⋈_p(A1 … An)            conditions on one item below, as σ
+    EXISTS (B)          π_A(A ⋈_c B)            c: B's WHERE, in which A is named
+    NOT EXISTS (B)      A − π_A(A ⋈_c B)
+    p OR q              σ_p(A) ∪ σ_q(A)
+    SELECT              π
+    UNION               ∪
+    EXCEPT, INTERSECT   −, and EXISTS with every column null-safe equal
+    GROUP BY            Π_{A',0}, over EX_w where a moving window is given
+
+What stands within EXISTS is over the flat combination of its own items with those around it, so that whatever is
+named there, a row's periods too, is at hand.  Once an EXISTS was applied the rows have fewer instants; what comes
+after and asks for an item's own periods is therefore applied to the items as they were, and the two are intersected
+(∩ is ⋈ with every column null-safe equal).  So is OR, and what NOT EXISTS takes away is found from the items as they
+were: no part is written more than twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from weft.algebra.relation import (
+    And,
+    Distinct,
+    Exists,
+    Grouped,
+    Join,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Or,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Select,
+    Source,
+    Union,
+    Values,
+    condition,
+    conjunction,
+    conjuncts,
+    disjunction,
+    sources,
+)
+from weft.algebra.relation import attributes as columns_of
+from weft.algebra.scalar import ColumnRef, Literal, Now, PeriodOf, Scalar, call, columns
+from weft.algebra.schema import BOOLEAN
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Constant,
+    Difference,
+    Extension,
+    Projection,
+    Selection,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+)
+from weft.algebra.traverse import free_columns, range_variables, substitute, walk
+from weft.derivation.temporal.narrow import narrowed
+from weft.errors import SqlError
+
+
+def sequenced(query: Query) -> Temporal:
+    """The temporal relation that a view denotes; its attributes are named and typed as the query's outputs.
+
+    Raises SqlError for a subquery with GROUP BY that names columns of the query around it.
+    """
+    query = narrowed(query)
+    reading = _Reading(set(range_variables(query)))
+    held = reading.held(query.input)
+    outputs = tuple(Output(each.name, held.named(each.value)) for each in query.outputs)
+    refs = attributes(held.relation)
+    if tuple(each.value for each in outputs) == refs and all(
+        each.name == ref.column for each, ref in zip(outputs, refs, strict=True)
+    ):
+        return held.relation
+    return _projection(held.relation, reading.fresh("answer"), outputs)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Combinations of rows of ``items``, restricted: ``relation`` has the attributes of all items, by position."""
+
+    items: tuple[Temporal, ...]
+    conditions: tuple[Scalar, ...]
+    relation: Temporal
+
+    @property
+    def untouched(self) -> bool:
+        """Whether every row still has the instants that all items share."""
+        return self.relation == _joined(self.items, self.conditions)
+
+    @property
+    def names(self) -> dict[ColumnRef, ColumnRef]:
+        """The items' columns as ``relation`` names them."""
+        own = (ref for item in self.items for ref in attributes(item))
+        return dict(zip(own, attributes(self.relation), strict=True))
+
+    def named(self, scalar: Scalar) -> Scalar:
+        """A scalar over the items as one over ``relation``."""
+        return substitute(scalar, self.names)
+
+
+@dataclass
+class _Reading:
+    """Reads one query; hands out range variables that it does not have."""
+
+    taken: set[str]
+
+    def fresh(self, wanted: str) -> str:
+        """``wanted``, or ``wanted_2`` … where that is taken."""
+        name, count = wanted, 1
+        while name in self.taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self.taken.add(name)
+        return name
+
+    def held(self, relation: Relation) -> _Held:
+        """FROM and WHERE."""
+        items = tuple(self.source(each) for each in sources(relation))
+        return self.combined(items, (), condition(relation))
+
+    def source(self, node: Source, alias: str | None = None) -> Temporal:
+        """What FROM lists, under its own range variable or under ``alias``."""
+        match node:
+            case Scan(table=table):
+                return Base(table, alias or node.alias)
+            case Values(columns=heads, rows=rows):
+                return Constant(alias or node.alias, heads, rows)
+            case Distinct(input=inner):
+                return self.source(_one_source(inner), alias)
+            case Project(input=inner, outputs=outputs):
+                held = self.held(inner)
+                named = tuple(Output(each.name, held.named(each.value)) for each in outputs)
+                return _projection(held.relation, alias or node.alias, named)
+            case Union(inputs=inputs):
+                first = self.source(_one_source(inputs[0]), alias or node.alias)
+                return reduce(TemporalUnion, (self.source(_one_source(part)) for part in inputs[1:]), first)
+            case Grouped():
+                return self.grouped(node, alias or node.alias)
+
+    def grouped(self, node: Grouped, alias: str) -> Aggregation:
+        """GROUP BY."""
+        held = self.held(node.input)
+        groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
+        measures = tuple(
+            replace(
+                each,
+                argument=None if each.argument is None else held.named(each.argument),
+                output=replace(each.output, scan=alias),
+            )
+            for each in node.measures
+        )
+        over = held.relation
+        if node.window is not None and not (isinstance(node.window, Literal) and node.window.value == 0):
+            over = Extension(over, node.window)
+        return Aggregation(over, alias, groups, measures)
+
+    def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
+        """The combinations of the items' rows for which ``given`` and ``demanded`` are true."""
+        parts = conjuncts(demanded)
+        conditions = given + tuple(plain for part in parts if (plain := _scalar(part)) is not None)
+        held = _Held(items, conditions, _joined(items, conditions))
+        others = [part for part in parts if _scalar(part) is None]
+        for part in sorted(others, key=lambda each: not _asks(each, items)):  # periods first: nothing to intersect
+            held = self.restricted(held, part)
+        return held
+
+    def restricted(self, held: _Held, demanded: Predicate) -> _Held:
+        """The rows for which a further condition is true."""
+        scalar = _scalar(demanded)
+        if held.untouched and (scalar is not None or isinstance(demanded, And)):
+            return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
+        if not held.untouched and (isinstance(demanded, Or) or _asks(demanded, held.items)):
+            fresh = self.combined(held.items, held.conditions, demanded).relation
+            return replace(held, relation=self.both(held.relation, fresh))
+        if scalar is not None:
+            return replace(held, relation=Selection(held.relation, held.named(scalar)))
+        match demanded:
+            case And(items=parts):
+                return reduce(self.restricted, parts, held)
+            case Or(items=parts):
+                found = [self.restricted(held, part).relation for part in parts]
+                return replace(held, relation=reduce(TemporalUnion, found))
+            case Exists(body=body):
+                return self.with_partner(held, body, negated=False)
+            case NotExists(body=body):
+                return self.with_partner(held, body, negated=True)
+            case _:
+                raise AssertionError(f"a condition of time is a scalar: {demanded}")
+
+    def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
+        """The rows that have a partner in ``body`` at the same instant, or with ``negated`` those that have none."""
+        instead = _opened(body)
+        if instead is not None:
+            each: tuple[Predicate, ...] = tuple(NotExists(one) if negated else Exists(one) for one in instead)
+            return self.restricted(held, conjunction(*each) if negated else disjunction(*each))
+        if negated and (right := self.same_rows(held, body)) is not None:
+            return replace(held, relation=Difference(held.relation, right))
+        if held.untouched or negated:
+            items, conditions = held.items, held.conditions
+        else:
+            items, conditions, body = (held.relation,), (), substitute(body, held.names)
+        partners = tuple(self.source(each) for each in sources(body))
+        found = self.combined((*items, *partners), conditions, condition(body)).relation
+        partnered = self.renamed(found, attributes(held.relation))
+        return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
+
+    def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
+        """What EXCEPT takes away: a body that demands no more than that all columns are null-safe equal."""
+        own = [ref for item in held.items for ref in attributes(item)]
+        parts = sources(body)
+        if len(parts) != 1 or len(columns_of(parts[0])) != len(own):
+            return None
+        pairs = zip(columns_of(parts[0]), own, strict=True)
+        if set(conjuncts(condition(body))) != {Plain(call("<=>", *pair)) for pair in pairs}:
+            return None
+        return self.source(parts[0])
+
+    def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
+        """The first columns of a relation, named as ``own``, under a range variable of their own."""
+        outputs = tuple(
+            Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
+        )
+        return _projection(relation, self.fresh("held"), outputs)
+
+    def both(self, one: Temporal, other: Temporal) -> Temporal:
+        """R ∩ S, as a join in which every column is the same on both sides."""
+        right = self.renamed(other, attributes(other))
+        same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
+        return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
+
+
+def _one_source(relation: Relation) -> Source:
+    """An arm of a set operation, each of which is a query of its own."""
+    (found,) = sources(relation)
+    return found
+
+
+def _opened(body: Relation) -> tuple[Relation, ...] | None:
+    """A body one of whose derived tables names columns around it, as bodies in which that table is taken apart.
+
+    Such tables come of ``x IN (SELECT …)`` and of set operations there.  EXISTS asks for any row, so that they may be:
+    a union becomes several bodies.  None where there is no such table.
+    """
+    parts, demanded = sources(body), condition(body)
+    for place, part in enumerate(parts):
+        if not _looks_out(part):
+            continue
+        inner: Relation = part
+        while isinstance(inner, Distinct):
+            inner = inner.input
+        arms = inner.inputs if isinstance(inner, Union) else (inner,)
+        found = []
+        for arm in arms:
+            values = [each.value for each in arm.outputs] if isinstance(arm, Project) else columns_of(arm)
+            instead = arm.input if isinstance(arm, Project) else arm
+            if isinstance(instead, Grouped) or (not isinstance(arm, Project) and arm == part):
+                raise SqlError(
+                    "a subquery with GROUP BY that names a column of the query around it",
+                    hint="Join with a derived table (SELECT … GROUP BY …) instead.",
+                )
+            meaning = dict(zip(columns_of(inner), values, strict=True))
+            others = (*parts[:place], instead, *parts[place + 1 :])
+            found.append(Select(Join(others), substitute(demanded, meaning)))
+        return tuple(found)
+    return None
+
+
+def _looks_out(part: Source) -> bool:
+    bound = range_variables(part)
+    periods = (each.scan for each in walk(part) if isinstance(each, PeriodOf))
+    return bool(free_columns(part)) or any(scan not in bound for scan in periods)
+
+
+def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
+    """The columns' names, those that occur before with a number."""
+    names: dict[str, None] = {}
+    for ref in refs:
+        name, count = ref.column, 1
+        while name.lower() in names:
+            count += 1
+            name = f"{ref.column}_{count}"
+        names[name.lower()] = None
+    return [*names]
+
+
+def _asks(demanded: Predicate, items: tuple[Temporal, ...]) -> bool:
+    """Whether a condition asks for the periods of one of these items' rows."""
+    own = _aliases(items)
+    return any(isinstance(part, PeriodOf) and part.scan in own for part in walk(demanded))
+
+
+def _aliases(items: Sequence[Temporal]) -> frozenset[str]:
+    return frozenset(ref.scan for item in items for ref in attributes(item))
+
+
+def _scalar(demanded: Predicate) -> Scalar | None:
+    """A condition without EXISTS as one scalar; None for any other."""
+    match demanded:
+        case Plain(condition=scalar):
+            return scalar
+        case NowFrom(threshold=threshold):
+            return call(">=", Now(), threshold)
+        case NowBefore(threshold=threshold):
+            return call("<", Now(), threshold)
+        case And(items=parts) | Or(items=parts):
+            scalars = [found for part in parts if (found := _scalar(part)) is not None]
+            if len(scalars) < len(parts):
+                return None
+            if not scalars:
+                return Literal(isinstance(demanded, And), BOOLEAN, fixed=True)
+            return call("and" if isinstance(demanded, And) else "or", *scalars)
+        case Exists() | NotExists():
+            return None
+
+
+def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
+    """⋈ of the items, what is demanded of one of them alone being a selection of it."""
+    own: list[list[Scalar]] = [[] for _ in items]
+    shared = []
+    for each in conditions:
+        named = {ref.scan for ref in columns(each)} | {part.scan for part in walk(each) if isinstance(part, PeriodOf)}
+        owners = [place for place, item in enumerate(items) if named & _aliases((item,))]
+        if len(owners) <= 1:
+            own[owners[0] if owners else 0].append(each)
+        else:
+            shared.append(each)
+    selected = [Selection(item, _all(local)) if local else item for item, local in zip(items, own, strict=True)]
+    return selected[0] if len(selected) == 1 else TemporalJoin(tuple(selected), _all(shared))
+
+
+def _all(conditions: Sequence[Scalar]) -> Scalar:
+    if not conditions:
+        return Literal(True, BOOLEAN, fixed=True)
+    return conditions[0] if len(conditions) == 1 else call("and", *conditions)
+
+
+def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
+    """π, one of mere columns below it taken in: π_A(π_B(R)) = π_A(R)."""
+    if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
+        meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
+        within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)
+        return Projection(relation.input, alias, within)
+    return Projection(relation, alias, outputs)

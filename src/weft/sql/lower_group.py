@@ -1,0 +1,165 @@
+"""GROUP BY and HAVING of temporal views.
+
+    SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
+
+becomes a projection of a selection of a ``Grouped``; each aggregate, and each expression that is grouped by, is a
+column of it.  ``MOVING_WINDOW(length)`` among the items of GROUP BY lets every row count for that much longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from weft.algebra.relation import (
+    Exists,
+    Grouped,
+    NotExists,
+    Output,
+    Predicate,
+    Relation,
+    Select,
+)
+from weft.algebra.scalar import ColumnRef, Literal, Scalar, columns, mentions_now
+from weft.algebra.schema import INTERVAL
+from weft.algebra.traverse import map_scalars, substitute, walk
+from weft.errors import SqlError
+from weft.sql.aggregates import MEASURES, WINDOW
+from weft.sql.lower_period import mentions_period
+from weft.sql.lower_predicate import lower_predicate
+from weft.sql.lower_scalar import lower_scalar
+from weft.sql.refusal import only, place, refuse
+from weft.sql.scope import Grouping, Scope
+
+Item = Callable[[exp.Expr, Scope, int], Output]
+"""How an item of a select list is lowered, by its place in it."""
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """Whether a SELECT has GROUP BY, HAVING, or an aggregate in its list."""
+    if select.args.get("group") is not None or select.args.get("having") is not None:
+        return True
+    return any(_has_aggregate(item) for item in select.expressions)
+
+
+def _has_aggregate(node: exp.Expr) -> bool:
+    inside = node.walk(prune=lambda part: isinstance(part, exp.Query))
+    return any(isinstance(part, exp.Anonymous) and str(part.this).lower() in MEASURES for part in inside)
+
+
+def lower_grouped(
+    select: exp.Select, relation: Relation, scope: Scope, item: Item
+) -> tuple[Relation, tuple[Output, ...]]:
+    """What a SELECT with groups is over, and its list; ``relation`` is its FROM and WHERE."""
+    grouping = Grouping(scope.fresh("grouped"))
+    window = _groups(select, scope, grouping)
+    grouped_scope = replace(scope, grouping=grouping)
+    outputs = []
+    for number, node in enumerate(select.expressions):
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            raise refuse("* beside GROUP BY", node, "it has columns that are not grouped by", "Write the columns out.")
+        found = item(node, grouped_scope, number)
+        outputs.append(Output(found.name, _of_groups(found.value, grouping, node)))
+    having = select.args.get("having")
+    demanded = None if having is None else _having(having, grouped_scope, grouping)
+    if not grouping.columns():
+        raise SqlError("GROUP BY names no column, and nothing is counted", where=place(select))
+    names = _names(grouping, outputs)
+    renamed = {ref: ColumnRef(ref.scan, names[ref.column], ref.type) for ref in grouping.columns()}
+    over: Relation = Grouped(
+        relation,
+        grouping.alias,
+        tuple(Output(renamed[ref].column, value) for value, ref in grouping.groups.items()),
+        tuple(replace(each, output=renamed[each.output]) for each in grouping.measures),
+        window,
+    )
+    if demanded is not None:
+        over = Select(over, substitute(demanded, renamed))
+    return over, tuple(Output(output.name, substitute(output.value, renamed)) for output in outputs)
+
+
+def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
+    """Adds what GROUP BY names to ``grouping``; gives the length of the moving window."""
+    group, window = select.args.get("group"), None
+    if group is None:
+        return None
+    only(group, "expressions")
+    for node in group.expressions:
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() == WINDOW:
+            if window is not None:
+                raise SqlError("GROUP BY has two moving windows", where=place(node))
+            window = _window(node, scope)
+            continue
+        value = lower_scalar(node, scope)
+        if isinstance(value, Literal):
+            raise refuse(
+                "GROUP BY of a constant", node, "it could mean a place in the select list", "Write the column."
+            )
+        if mentions_now(value) or mentions_period(value):
+            raise refuse(
+                "GROUP BY of the time itself", node, "groups are of the columns' values", "Write NOW() into WHERE."
+            )
+        grouping.group(value)
+    return window
+
+
+def _window(node: exp.Anonymous, scope: Scope) -> Scalar:
+    length = lower_scalar(node.expressions[0], scope) if len(node.expressions) == 1 else None
+    if (
+        not isinstance(length, Literal)
+        or length.type != INTERVAL
+        or not isinstance(length.value, int)
+        or length.value < 0
+    ):
+        raise SqlError(
+            "MOVING_WINDOW takes one constant INTERVAL, not below zero, of days or shorter units",
+            where=place(node),
+            hint="Write it like GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS).",
+        )
+    return length
+
+
+def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
+    only(node, "this")
+    demanded = lower_predicate(node.this, True, scope)
+    if any(isinstance(part, (Exists, NotExists)) for part in walk(demanded)):
+        raise refuse(
+            "a subquery in HAVING",
+            node,
+            "it is a condition on one group",
+            "Ask it of a derived table (SELECT … GROUP BY …).",
+        )
+    return map_scalars(demanded, lambda value: _of_groups(value, grouping, node))
+
+
+def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
+    """A scalar over the groups' columns; raises SqlError for a column that has no one value in a group."""
+    found = substitute(value, grouping.groups)
+    loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(found) if ref.scan != grouping.alias)
+    if loose or mentions_period(found):
+        raise refuse(
+            loose[0] if loose else "a period function beside GROUP BY",
+            node,
+            "it is neither grouped by nor in an aggregate, and a group has many rows",
+            "Add it to GROUP BY, or ask for its MIN or MAX.",
+        )
+    return found
+
+
+def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
+    """The groups' columns named as the select list has them."""
+    names: dict[str, str] = {}
+    for output in outputs:
+        if isinstance(output.value, ColumnRef):
+            names.setdefault(output.value.column, output.name)
+    taken = {output.name.lower() for output in outputs}
+    for ref in grouping.columns():
+        if ref.column not in names:
+            name = ref.column
+            while name.lower() in taken:
+                name += "_"
+            taken.add(name.lower())
+            names[ref.column] = name
+    return names

@@ -1,0 +1,145 @@
+"""The measures of groups over time, as SQL that DuckDB and Spark read alike (paper, section 5.1).
+
+Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE,
+which nothing can be taken back from, are computed anew for each fragment between two bounds.  Fragments that meet and
+have the same measures become one period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra.scalar import Scalar
+from weft.algebra.schema import INTEGRAL, DataType
+from weft.algebra.temporal import Aggregation, Measure
+from weft.sql.render import spelled
+from weft.sql.sweeping import coalesced, columns_of, listed, over
+
+_WIDE: Final = "DECIMAL(20,0)"
+"""What BIGINTs are summed as: their sum may not fit."""
+
+
+def aggregated(relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str) -> str:
+    """An aggregation over the step ``name`` AS a; ``text`` renders a scalar over it, ``since`` is t0."""
+    arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
+    groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
+    values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
+    rows = f"SELECT {listed(groups, values, 'valid_from', 'valid_to')} FROM {name} AS a"
+    groups_of = _Groups(len(groups), relation.measures, arguments, rows, since)
+    return coalesced(groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew(), groups_of.width)
+
+
+def _exact(measure: Measure) -> bool:
+    """Whether a row that ends can be taken from it again."""
+    type = None if measure.argument is None else measure.argument.type
+    if type is None or measure.function == "count":
+        return True
+    return measure.function in ("sum", "avg") and type.name not in ("FLOAT", "DOUBLE")
+
+
+def _summed_as(type: DataType) -> str:
+    """The type in which values are added up."""
+    if type.name in INTEGRAL:
+        return _WIDE if type.name == "BIGINT" else "BIGINT"
+    return str(type) if type.name == "DECIMAL" else "DOUBLE"
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """``rows``: c1 … the groups, x1 … the arguments, and a period."""
+
+    count: int
+    measures: tuple[Measure, ...]
+    arguments: tuple[Scalar, ...]
+    rows: str
+    since: str
+
+    @property
+    def width(self) -> int:
+        """How many columns the result has."""
+        return self.count + len(self.measures)
+
+    def running(self) -> str:
+        """Running sums: n counts rows, n1 … the arguments that are not NULL, v1 … adds them up."""
+        keys = columns_of(self.count)
+        summed = [self._summed(number) for number in range(len(self.arguments))]
+        counts = ["n", *(f"n{number + 1}" for number in range(len(self.arguments)))]
+        counts += [f"v{number + 1}" for number in summed if number is not None]
+        begin, end = ["1 AS n"], ["-1 AS n"]
+        for number in range(1, len(self.arguments) + 1):
+            begin.append(f"CASE WHEN x{number} IS NULL THEN 0 ELSE 1 END AS n{number}")
+            end.append(f"CASE WHEN x{number} IS NULL THEN 0 ELSE -1 END AS n{number}")
+        for place in (number for number in summed if number is not None):
+            value = f"COALESCE(CAST(x{place + 1} AS {_summed_as(self.arguments[place].type)}), 0)"
+            begin.append(f"{value} AS v{place + 1}")
+            end.append(f"-{value} AS v{place + 1}")
+        events = (
+            f"SELECT {listed(keys, 'valid_from AS instant', begin)} FROM ({self.rows}) AS given UNION ALL "
+            f"SELECT {listed(keys, 'valid_to', end)} FROM ({self.rows}) AS given WHERE valid_to IS NOT NULL"
+        )
+        if not self.count:
+            events += f" UNION ALL SELECT {listed(self.since, ('0' for _ in counts))}"
+        sums = [f"SUM({each}) AS {each}" for each in counts]
+        at_once = f"SELECT {listed(keys, 'instant', sums)} FROM ({events}) AS events GROUP BY {listed(keys, 'instant')}"
+        window = over(keys, "instant")
+        so_far = [f"SUM({each}) {window} AS {each}" for each in counts]
+        following = f"LEAD(instant) {window} AS next"
+        swept = f"SELECT {listed(keys, 'instant', following, so_far)} FROM ({at_once}) AS at_once"
+        measures = [f"{self._running(each)} AS c{place}" for place, each in enumerate(self.measures, self.count + 1)]
+        there = " WHERE n > 0" if self.count else ""
+        heads = listed(keys, measures, "instant AS valid_from", "next AS valid_to")
+        return f"SELECT {heads} FROM ({swept}) AS swept{there}"
+
+    def _summed(self, place: int) -> int | None:
+        """The argument's place, where a measure adds it up."""
+        asked = (each for each in self.measures if each.argument == self.arguments[place])
+        return place if any(each.function in ("sum", "avg") for each in asked) else None
+
+    def _running(self, measure: Measure) -> str:
+        if measure.argument is None:
+            return "CAST(n AS BIGINT)"
+        place = self.arguments.index(measure.argument) + 1
+        if measure.function == "count":
+            return f"CAST(n{place} AS BIGINT)"
+        return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, f'v{place}', f'n{place}')} END"
+
+    def anew(self) -> str:
+        """Each fragment's measures from the rows that hold in it."""
+        keys = columns_of(self.count)
+        bounds = (
+            f"SELECT {listed(keys, 'valid_from AS instant')} FROM ({self.rows}) AS given UNION "
+            f"SELECT {listed(keys, 'valid_to')} FROM ({self.rows}) AS given WHERE valid_to IS NOT NULL"
+        )
+        if not self.count:
+            bounds += f" UNION SELECT {self.since}"
+        following = f"LEAD(instant) {over(keys, 'instant')} AS next"
+        fragments = f"SELECT {listed(keys, 'instant', following)} FROM ({bounds}) AS bounds"
+        same = "".join(f" AND f.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
+        measures = [f"{self._anew(each)} AS c{place}" for place, each in enumerate(self.measures, self.count + 1)]
+        own = columns_of(self.count, "f")
+        return (
+            f"SELECT {listed(own, measures, 'f.instant AS valid_from', 'f.next AS valid_to')} "
+            f"FROM ({fragments}) AS f {'' if self.count else 'LEFT '}JOIN ({self.rows}) AS r "
+            f"ON r.valid_from <= f.instant AND (r.valid_to IS NULL OR f.instant < r.valid_to){same} "
+            f"GROUP BY {listed(own, 'f.instant', 'f.next')}"
+        )
+
+    def _anew(self, measure: Measure) -> str:
+        if measure.argument is None:
+            return "CAST(COUNT(r.valid_from) AS BIGINT)"
+        column = f"r.x{self.arguments.index(measure.argument) + 1}"
+        if measure.function == "count":
+            return f"CAST(COUNT({column}) AS BIGINT)"
+        if measure.function in ("min", "max"):
+            return f"{measure.function.upper()}({column})"
+        total = f"SUM(CAST({column} AS {_summed_as(measure.argument.type)}))"
+        return f"CASE WHEN COUNT({column}) > 0 THEN {_quotient(measure, total, f'COUNT({column})')} END"
+
+
+def _quotient(measure: Measure, total: str, count: str) -> str:
+    """SUM or AVG of a total and a count that is not 0."""
+    if measure.function == "avg":
+        return f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)"
+    return f"TRY_CAST({total} AS {spelled(measure.output.type)})"

@@ -1,0 +1,92 @@
+"""Temporal views on DuckDB: recorded histories as tables, and the value of a view's text at an instant."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO, Base, Temporal
+from weft.derivation.temporal.sequenced import sequenced
+from weft.sql.lower import bind_view
+from weft.sql.render import spelled
+from weft.sql.value import Asked, Leaf, value_sql
+
+MACROS = {"UNIX_MICROS(x)": "epoch_us(x)", "TIMESTAMP_MICROS(x)": "make_timestamp(x)"}
+"""Two functions of Spark's that DuckDB has under other names."""
+EPOCH = dt.datetime(1970, 1, 1)
+Period = tuple[int, "int | None"]
+"""[from, to) in microseconds; None: open."""
+Value = dict[tuple[Any, ...], list[Period]]
+"""Row -> its periods, in order."""
+
+
+def tracked(number: int, name: str, /, **columns: str) -> TableSchema:
+    """A tracked table with these columns and types."""
+    given = [*((column, DataType.parse(type)) for column, type in columns.items())]
+    named = [*given, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP)]
+    return TableSchema(
+        number, name, tuple(Column(place, *each) for place, each in enumerate(named, 1)), VALID_FROM, VALID_TO
+    )
+
+
+def day(text: str) -> int:
+    """The first instant of a day, ``10/01/97`` as the paper writes it."""
+    return (dt.datetime.strptime(text, "%m/%d/%y") - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def moment(instant: int | None) -> dt.datetime | None:
+    return None if instant is None else EPOCH + dt.timedelta(microseconds=instant)
+
+
+def leaf_name(leaf: Leaf) -> str:
+    """The view that a leaf of an expression reads: the table's name, or that of what a change takes or puts."""
+    return leaf.table.name if isinstance(leaf, Base) else f"{type(leaf).__name__.lower()}_{leaf.base.table.name}"
+
+
+class Histories:
+    """Tables in DuckDB."""
+
+    def __init__(self, tables: Iterable[TableSchema]) -> None:
+        self.tables = {table.name: table for table in tables}
+        self.connection = duckdb.connect(config={"threads": 1})
+        for name, meaning in MACROS.items():
+            self.connection.execute(f"CREATE MACRO {name} AS {meaning}")
+        for name, table in self.tables.items():
+            self.create(name, table)
+
+    def create(self, name: str, table: TableSchema) -> None:
+        """An empty table of that schema."""
+        heads = ", ".join(f"{column.name} {spelled(column.type)}" for column in table.columns)
+        self.connection.execute(f"CREATE OR REPLACE TABLE {name} ({heads})")
+
+    def load(self, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
+        """Replaces tables' rows: values, from, to; instants in microseconds."""
+        for name, given in rows.items():
+            self.connection.execute(f"DELETE FROM {name}")
+            if given:
+                marks = ", ".join("?" * len(given[0]))
+                values = [(*row[:-2], moment(row[-2]), moment(row[-1])) for row in given]
+                self.connection.executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+
+    def view(self, text: str, now: int, since: int = 0) -> Value:
+        """The value of a view's text at ``now``."""
+        return self.value(sequenced(bind_view(text, self.tables)), now, since)
+
+    def value(self, relation: Temporal, now: int, since: int = 0) -> Value:
+        """The value of a temporal relation at ``now``."""
+        return self.read(value_sql(relation, leaf_name, Asked(now, since)))
+
+    def read(self, sql: str) -> Value:
+        found: Value = defaultdict(list)
+        for *row, start, end in self.connection.execute(sql.replace("`", '"')).fetchall():
+            found[tuple(row)].append((_micros(start), None if end is None else _micros(end)))
+        return {row: sorted(periods, key=lambda each: each[0]) for row, periods in found.items()}
+
+
+def _micros(instant: dt.datetime) -> int:
+    return (instant - EPOCH) // dt.timedelta(microseconds=1)

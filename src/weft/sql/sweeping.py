@@ -88,10 +88,10 @@ def without(left: str, right: str, width: int) -> str:
     return f"SELECT {listed(keys)}, valid_from, valid_to FROM ({swept}) AS swept WHERE l > 0 AND r = 0"
 
 
-def extended(name: str, width: int, window: str, now: str) -> str:
-    """EX_w: each instant and what follows it within ``window``: [a, b) becomes [a, b + w), open where b + w > now."""
+def extended(name: str, width: int, window: str, at: str) -> str:
+    """EX_w: each instant and what follows it within ``window``: [a, b) becomes [a, b + w), open where b + w > at."""
     later = f"valid_to + {window}"
-    end = f"CASE WHEN {later} <= {now} THEN {later} END"
+    end = f"CASE WHEN {later} <= {at} THEN {later} END"
     moved = f"SELECT {listed(columns_of(width))}, valid_from, {end} AS valid_to FROM {name}"
     return coalesced(moved, width)
 

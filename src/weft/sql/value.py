@@ -65,15 +65,16 @@ class Asked:
     """t_now."""
     since: int
     """t0, at which time begins."""
-    parameters: Mapping[Param, Literal] = field(default_factory=dict)
+    parameters: Mapping[str, Literal] = field(default_factory=dict)
+    """By their names."""
 
     def literal(self, param: Param) -> Literal:
         """What a parameter means; raises DerivationError for one that is not known."""
         if param == TIME_START:
             return Literal(self.since, TIMESTAMP)
-        if param not in self.parameters:
+        if param.name not in self.parameters:
             raise DerivationError(f"nothing is given for the parameter :{param.name}")
-        return self.parameters[param]
+        return self.parameters[param.name]
 
 
 @dataclass(frozen=True)
@@ -208,8 +209,8 @@ class _Chain:
                 return without(self.step(left), self.step(right), width)
             case Semijoin():
                 return self.semijoined(relation)
-            case Extension(input=inner, window=window):
-                return extended(self.step(inner), width, self.text(window, {}), self.now)
+            case Extension(input=inner, window=window, at=at):
+                return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}))
             case Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
             case Aggregation(input=inner):

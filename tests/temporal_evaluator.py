@@ -241,6 +241,7 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "/": lambda a, b: a / b,
+    "least": min,
     "period_start": min,
     "period_end": max,
     "period_length": len,

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import is_
 from typing import Final, TypeAlias
 
 from weft.algebra.relation import Measure as Measure
@@ -172,6 +174,7 @@ Temporal: TypeAlias = (
 )
 
 
+@lru_cache(maxsize=20_000)
 def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
     """The explicit attributes of a temporal relation, in their order."""
     match relation:
@@ -214,6 +217,8 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
     """The same operator over other inputs, as many as ``inputs`` gives."""
+    if all(map(is_, parts, inputs(relation))):
+        return relation
     match relation:
         case Base() | Deleted() | Inserted() | Constant():
             return relation

@@ -1,0 +1,146 @@
+"""Only what is recent: a change that begins at an instant s needs of the relations beside it what holds from s on.
+
+Theorem.  Let D have no instant before s, and let op be τ-reducible.  Then, FR_s being what holds from s on,
+
+    D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X)), p silent on X's period sets
+    FR_s(op(X1, …)) = FR_s(op(FR_s(X1), …))          FR_s(EX_w(X)) = FR_s(EX_w(FR_{s−w}(X)))
+
+Proof.  The first two: where D does not hold neither side does, and from s on X and FR_s(X) have the same snapshots.
+The third: for an instant from s on, the snapshot of op's result is op^nt of the inputs' snapshots at that instant
+(Definition 3.2), which FR_s leaves as they are.  The last: a row is in EX_w(X) at t >= s by an instant u of X with
+t − w <= u <= t, so u >= s − w; judged as of an instant, what holds after it held then.  ∎
+
+A predicate that speaks of a tuple's period set needs all of it: FR stops there.  ``since`` has the law
+
+    since(X, s) has from s on exactly what X has; before s it may have anything.
+"""
+
+from __future__ import annotations
+
+from weft.algebra.scalar import CHANGED_FROM, Call, PeriodOf, Scalar, children, minus
+from weft.algebra.schema import TIMESTAMP
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Constant,
+    Deleted,
+    Difference,
+    Extension,
+    Fragment,
+    Inserted,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+    inputs,
+    mentions_time,
+    over,
+)
+
+
+def recent(relation: Temporal) -> Temporal:
+    """An equal expression that reads of each base relation only what holds since the change begins."""
+    return _Bounding().bounded(relation)
+
+
+class _Bounding:
+    """One rewriting; what occurs twice is looked at once."""
+
+    def __init__(self) -> None:
+        self._bounded: dict[Temporal, Temporal] = {}
+        self._begin: dict[Temporal, Scalar | None] = {}
+        self._since: dict[tuple[Temporal, Scalar], Temporal] = {}
+
+    def bounded(self, relation: Temporal) -> Temporal:
+        """The relation, equal, with what is beside something that begins at an instant cut there."""
+        if relation not in self._bounded:
+            parts = tuple(map(self.bounded, inputs(relation)))
+            self._bounded[relation] = self._bound(over(relation, parts))
+        return self._bounded[relation]
+
+    def _bound(self, relation: Temporal) -> Temporal:
+        match relation:
+            case Difference(left=left, right=right):
+                first = self.begin(left)
+                return relation if first is None else over(relation, (left, self.since(right, first)))
+            case TemporalJoin():
+                begins = tuple(map(self.begin, relation.inputs))
+                first = next((each for each in begins if each is not None), None)
+                return relation if first is None else self._join_since(relation, first, begins)
+            case Fragment(input=inner, since=start):
+                return over(relation, (self.since(inner, start),))
+            case _:
+                return relation
+
+    def _join_since(self, join: TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]) -> Temporal:
+        """The inputs that have no beginning of their own, and whose period sets the predicate leaves alone, cut."""
+        spoken_of = _spoken_of(join.predicate)
+        parts = (
+            self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
+            for part, begun in zip(join.inputs, begins, strict=True)
+        )
+        return over(join, tuple(parts))
+
+    def begin(self, relation: Temporal) -> Scalar | None:
+        """An instant before which the relation surely has nothing; None where none is known."""
+        if relation not in self._begin:
+            self._begin[relation] = self._begin_of(relation)
+        return self._begin[relation]
+
+    def _begin_of(self, relation: Temporal) -> Scalar | None:
+        match relation:
+            case Deleted() | Inserted():
+                return CHANGED_FROM
+            case Base() | Constant() | Aggregation(groups=()):
+                return None
+            case Fragment(since=first):
+                return first
+            case TemporalUnion(left=left, right=right):
+                return self.begin(left) if self.begin(left) == self.begin(right) else None
+            case TemporalJoin(inputs=parts):
+                return next((first for first in map(self.begin, parts) if first is not None), None)
+            case Difference(left=inner) | Semijoin(left=inner):
+                return self.begin(inner)
+            case Selection() | Projection() | Extension() | Aggregation():
+                return self.begin(relation.input)
+
+    def since(self, relation: Temporal, first: Scalar) -> Temporal:
+        """The relation, right from the instant ``first`` on, its base relations cut where they can be."""
+        key = (relation, first)
+        if key not in self._since:
+            self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)
+        return self._since[key]
+
+    def _cut(self, relation: Temporal, first: Scalar) -> Temporal:
+        match relation:
+            case Base() | Semijoin(left=Base()):
+                return Fragment(relation, first)
+            case Deleted() | Inserted() | Constant() | Fragment():
+                return relation
+            case Selection(predicate=predicate) if mentions_time(predicate):
+                return relation
+            case TemporalJoin():
+                return self._join_since(relation, first, (None,) * len(relation.inputs))
+            case Extension(input=inner, window=window, at=at):
+                earliest = first if at is None else Call("least", (first, at), TIMESTAMP)
+                return over(relation, (self.since(inner, minus(earliest, window)),))
+            case Semijoin(left=left, right=right):
+                return over(relation, (self.since(left, first), right))
+            case Difference() | TemporalUnion():
+                return over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
+            case Selection() | Projection() | Aggregation():
+                return over(relation, (self.since(relation.input, first),))
+
+
+def _variables(relation: Temporal) -> frozenset[str]:
+    return frozenset(ref.scan for ref in attributes(relation))
+
+
+def _spoken_of(predicate: Scalar) -> frozenset[str]:
+    """The range variables whose period sets a predicate speaks of."""
+    if isinstance(predicate, PeriodOf):
+        return frozenset((predicate.scan,))
+    return frozenset().union(*map(_spoken_of, children(predicate)))

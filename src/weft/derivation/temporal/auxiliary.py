@@ -1,0 +1,201 @@
+"""Self-maintenance: the least that has to be kept of each base relation, so that no source is asked again (section 6).
+
+An auxiliary view of R is π_B(σ_f(R)).  f are the conditions on R alone that the view demands of every row it uses; B
+the columns that it uses, and R's key.  Columns can be left out only where rows that then are one make no difference:
+
+- not below a difference, a union or an aggregate over the input itself: they compare or count whole rows;
+- not of a range variable whose period set a predicate speaks of: fewer columns make other, longer periods.
+
+With the key among the columns, each row of the auxiliary view has one row of R behind it at any instant, so it needs
+nothing but the changes of R itself: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.algebra.relation import Output
+from weft.algebra.scalar import ColumnRef, PeriodOf, Scalar, children, columns
+from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Difference,
+    Extension,
+    Fragment,
+    Projection,
+    Selection,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+    inputs,
+    mentions_time,
+    over,
+)
+from weft.algebra.traverse import rename, substitute
+from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.plan import maintenance
+
+Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
+"""The key columns of tracked tables, by the tables' ids; of one that is not there, the whole row is the key."""
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """π_B(σ_f(R)): ``conditions`` are over R under its own name as range variable."""
+
+    table: TableSchema
+    columns: tuple[str, ...]
+    conditions: frozenset[Scalar]
+
+    @property
+    def definition(self) -> Temporal:
+        """As an expression over the table."""
+        return self.of(Base(self.table, self.table.name))
+
+    def of(self, relation: Temporal) -> Temporal:
+        """The same of another relation with R's columns: of ∇R or ΔR it is the auxiliary view's own delta."""
+        rows = relation if not self.conditions else Selection(relation, conjunction(*sorted(self.conditions, key=repr)))
+        refs = [ref for ref in attributes(relation) if ref.column in self.columns]
+        return Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
+
+    def contains(self, other: Auxiliary) -> bool:
+        """Whether the other can be had from this one."""
+        same = self.table == other.table
+        return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
+
+
+def auxiliary_views(expression: Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
+    """What has to be kept of the base relations for a view to be maintained without its sources.
+
+    Of a base relation that no maintenance expression reads, nothing.  None is contained in another.
+    """
+    plan = maintenance(expression)
+    derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
+    read = {base for each in derived for base in each.reads}
+    return shared(_auxiliary(base, need, keys) for base, need in _needs(plan.view).items() if base in read)
+
+
+def shared(views: Iterable[Auxiliary]) -> tuple[Auxiliary, ...]:
+    """The auxiliary views, of one view or of many, without those that another one contains."""
+    kept: list[Auxiliary] = []
+    for view in sorted(set(views), key=lambda view: (len(view.conditions), -len(view.columns), repr(view))):
+        if not any(other.contains(view) for other in kept):
+            kept.append(view)
+    return tuple(kept)
+
+
+def over_auxiliaries(expression: Temporal, keys: Keys, stored: Mapping[Auxiliary, TableSchema]) -> Temporal:
+    """The view over the tables in which auxiliary views are stored, those of a base relation that none serves apart.
+
+    Law: it is equal to the view over the base relations.
+    """
+    chosen: dict[Temporal, Temporal] = {}
+    for base, need in _needs(expression).items():
+        wanted = _auxiliary(base, need, keys)
+        table = next((table for view, table in stored.items() if view.contains(wanted)), None)
+        if table is not None:
+            chosen[base] = Base(table, base.alias)
+    return _replaced(expression, chosen)
+
+
+def _replaced(relation: Temporal, chosen: Mapping[Temporal, Temporal]) -> Temporal:
+    if relation in chosen:
+        return chosen[relation]
+    return over(relation, tuple(_replaced(part, chosen) for part in inputs(relation)))
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What is asked of a relation: columns (None: all of them) of the rows for which all filters are true."""
+
+    wanted: frozenset[ColumnRef] | None
+    filters: tuple[Scalar, ...] = ()
+
+    def also(self, refs: Iterable[ColumnRef]) -> frozenset[ColumnRef] | None:
+        return None if self.wanted is None else self.wanted | frozenset(refs)
+
+
+def _auxiliary(base: Base, need: _Need, keys: Keys) -> Auxiliary:
+    names = tuple(ref.column for ref in attributes(base))
+    key = keys.get(base.table.id, names)
+    used = set(names) if need.wanted is None else {*key, *(ref.column for ref in need.wanted)}
+    used |= {ref.column for each in need.filters for ref in columns(each)}
+    conditions = frozenset(rename(each, {base.alias: base.table.name}) for each in need.filters)
+    return Auxiliary(base.table, tuple(name for name in names if name in used), conditions)
+
+
+def _needs(relation: Temporal) -> dict[Base, _Need]:
+    """What a view asks of each of its base relations."""
+    found: dict[Base, _Need] = {}
+    waiting = [(relation, _Need(None))]
+    while waiting:
+        part, need = waiting.pop()
+        if isinstance(part, Base):
+            met = found.get(part)
+            found[part] = need if met is None else _either(met, need)
+        waiting.extend(zip(inputs(part), _below(part, need), strict=True))
+    return found
+
+
+def _either(one: _Need, other: _Need) -> _Need:
+    wanted = None if one.wanted is None else other.also(one.wanted)
+    return _Need(wanted, tuple(each for each in one.filters if each in other.filters))
+
+
+def _below(relation: Temporal, need: _Need) -> tuple[_Need, ...]:
+    """What an operator asks of its inputs, when that is asked of it."""
+    match relation:
+        case Selection(predicate=predicate):
+            wanted = None if mentions_time(predicate) else need.also(columns(predicate))
+            return (_Need(wanted, (*need.filters, *_timeless(predicate))),)
+        case Projection(input=inner, alias=alias, outputs=outputs):
+            wanted = frozenset(ref for output in outputs for ref in columns(output.value))
+            return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
+        case Aggregation(input=inner, alias=alias, groups=groups):
+            return (_Need(None, _through(need.filters, alias, groups, inner)),)
+        case TemporalJoin():
+            return tuple(_of_part(relation, part, need) for part in relation.inputs)
+        case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
+            across = dict(zip(attributes(left), attributes(right), strict=True))
+            return (_Need(None, need.filters), _Need(None, tuple(substitute(f, across) for f in need.filters)))
+        case Extension() | Fragment():
+            return (need,)
+        case _:
+            return tuple(_Need(None) for _ in inputs(relation))
+
+
+def _of_part(join: TemporalJoin, part: Temporal, need: _Need) -> _Need:
+    """What a join asks of one input: conditions on it alone, and the columns that are used of it."""
+    ours = frozenset(attributes(part))
+    filters = (*need.filters, *_timeless(join.predicate))
+    mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
+    wanted = need.also(columns(join.predicate))
+    judged = not _spoken_of(join.predicate).isdisjoint(ref.scan for ref in ours)
+    return _Need(None if wanted is None or judged else wanted & ours, mine)
+
+
+def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
+    """What a predicate demands of the row alone."""
+    return tuple(part for part in conjuncts(predicate) if not mentions_time(part))
+
+
+def _through(
+    filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: Temporal
+) -> tuple[Scalar, ...]:
+    """Filters on outputs as filters on the input, where they are on plain columns of it."""
+    plain = {
+        ColumnRef(alias, output.name, output.value.type): output.value
+        for output in outputs
+        if isinstance(output.value, ColumnRef)
+    }
+    return tuple(substitute(each, plain) for each in filters if columns(each) <= plain.keys())
+
+
+def _spoken_of(predicate: Scalar) -> frozenset[str]:
+    if isinstance(predicate, PeriodOf):
+        return frozenset((predicate.scan,))
+    return frozenset().union(*map(_spoken_of, children(predicate)))

@@ -1,0 +1,181 @@
+"""Plans of maintenance: what is kept stands for itself, look-ups instead of whole tables, auxiliary views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shown_temporal import tracked, words
+from temporal_drawn import TABLES, Drawn
+from temporal_evaluator import Database, Rows, later, less, union
+from weft.algebra.relation import Output
+from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, call
+from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Deleted,
+    Difference,
+    Extension,
+    Inserted,
+    Measure,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalJoin,
+    attributes,
+)
+from weft.derivation.temporal.auxiliary import auxiliary_views, over_auxiliaries, shared
+from weft.derivation.temporal.plan import maintenance, states
+from weft.errors import DerivationError
+
+EMPLOYEES = tracked(11, "employees", "id", "dept", "office", "phone")
+ASSIGNMENTS = tracked(12, "assignments", "id", "project", "hours")
+E, S = Base(EMPLOYEES, "e"), Base(ASSIGNMENTS, "s")
+
+
+def ref(scan: str, column: str) -> ColumnRef:
+    return ColumnRef(scan, column, INT)
+
+
+DEVELOPERS = Projection(
+    Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), "d", (Output("id", ref("e", "id")),)
+)
+JOINED = TemporalJoin((DEVELOPERS, S), call("=", ref("d", "id"), ref("s", "id")))
+PROJECTS = Projection(JOINED, "v", (Output("project", ref("s", "project")),))
+ROWS = Measure("count", None, ColumnRef("a", "n", BIGINT))
+HOURS = Measure("sum", ref("s", "hours"), ColumnRef("a", "hours", BIGINT))
+BY_PROJECT = Aggregation(S, "a", (Output("project", ref("s", "project")),), (ROWS, HOURS))
+
+
+def stored(relation: Temporal, id: int) -> Base:
+    """A table that holds an expression."""
+    names = attributes(relation)
+    given = (*((name.column, name.type) for name in names), ("valid_from", TIMESTAMP), ("valid_to", TIMESTAMP))
+    columns = tuple(Column(place + 1, *each) for place, each in enumerate(given))
+    return Base(TableSchema(id, f"kept{id}", columns, start="valid_from", end="valid_to"), names[0].scan)
+
+
+def test_a_change_looks_up_what_it_meets() -> None:
+    derived = maintenance(PROJECTS).change([EMPLOYEES])
+    assert derived.reads_whole == ()
+    assert set(derived.reads) == {E, S}
+    assert words(derived.literal.inserted or E) != words(derived.inserted or E)
+
+
+def test_without_an_equality_a_join_reads_whole_tables() -> None:
+    apart = TemporalJoin((E, S), call("<", ref("e", "id"), ref("s", "id")))
+    assert maintenance(apart).change([EMPLOYEES]).reads_whole == (S,)
+
+
+def test_a_kept_aggregate_is_maintained_without_its_base_relation() -> None:
+    (state,) = states(BY_PROJECT)
+    kept = stored(state, 91)
+    derived = maintenance(BY_PROJECT, ((state, kept),)).change([ASSIGNMENTS])
+    assert derived.reads == (kept,)
+    assert derived.reads_whole == ()
+    assert maintenance(BY_PROJECT).change([ASSIGNMENTS]).reads == (S,)
+
+
+def test_a_table_of_other_columns_cannot_stand_for_a_kept_expression() -> None:
+    with pytest.raises(DerivationError, match="cannot stand for"):
+        maintenance(BY_PROJECT, ((BY_PROJECT, S),))
+
+
+def test_what_has_no_rule_is_refused() -> None:
+    with pytest.raises(DerivationError, match="Semijoin"):
+        maintenance(Semijoin(E, S, ((ref("e", "id"), ref("s", "id")),))).change([EMPLOYEES])
+
+
+def test_which_views_time_changes() -> None:
+    ended = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
+    assert not maintenance(PROJECTS).needs_refresh
+    assert not maintenance(BY_PROJECT).needs_refresh
+    assert not maintenance(Selection(E, ended)).needs_refresh  # an open period stays open: what ended has ended
+    young = call(">=", Call("period_start", (PeriodOf("e"),), TIMESTAMP), Call("-", (Now(), WEEK), TIMESTAMP))
+    assert maintenance(Selection(E, young)).needs_refresh
+    assert maintenance(replace(BY_PROJECT, input=Extension(S, WEEK))).needs_refresh
+
+
+WEEK = Literal(7 * 86_400_000_000, INTERVAL)
+KEYS = {11: ("id", "office"), 12: ("id",)}
+
+
+def test_auxiliary_views_are_the_least_that_serves() -> None:
+    employees, assignments = sorted(auxiliary_views(PROJECTS, KEYS), key=lambda view: view.table.id)
+    assert words(employees.definition) == "π_{id, dept, office}(σ_{employees.dept = 1}(employees))"
+    assert words(assignments.definition) == "π_{id, project}(assignments)"
+    assert auxiliary_views(Selection(E, call("=", ref("e", "dept"), Literal(1, INT))), KEYS) == ()
+
+
+def test_below_a_count_or_a_period_predicate_every_column_stays() -> None:
+    (counted,) = auxiliary_views(BY_PROJECT, KEYS)
+    assert counted.columns == ("id", "project", "hours")
+    long = call(">", Call("period_length", (PeriodOf("s"),), INTERVAL), WEEK)
+    judged = replace(JOINED, predicate=call("and", JOINED.predicate, long))
+    views = auxiliary_views(replace(PROJECTS, input=judged), KEYS)
+    assert {view.table.name: view.columns for view in views}["assignments"] == ("id", "project", "hours")
+
+
+def test_one_that_is_contained_in_another_is_not_kept() -> None:
+    some = replace(PROJECTS, input=Selection(JOINED, call("=", ref("s", "project"), Literal(3, INT))))
+    one, two = auxiliary_views(PROJECTS, KEYS), auxiliary_views(some, KEYS)
+    assert shared([*one, *two]) == shared(one)
+
+
+def test_random_views_over_auxiliary_views_are_the_same() -> None:
+    smaller = 0
+    for seed in range(200):
+        drawn = Drawn(seed)
+        view, now = drawn.view(drawn.chance.choice((2, 3))), 6
+        keys = {table.id: ("k",) for table in TABLES}
+        tables: dict[str, Rows] = {table.name: drawn.rows(now) for table in TABLES}
+        views = auxiliary_views(view, keys)
+        places = {each: stored(each.definition, 100 + n).table for n, each in enumerate(views)}
+        data = Database(now, tables)
+        base = tables | {table.name: data.value(each.definition) for each, table in places.items()}
+        smaller += sum(bool(each.conditions) or len(each.columns) < 2 for each in views)
+        assert Database(now, base).value(over_auxiliaries(view, keys, places)) == data.value(view)
+    assert smaller > 30
+
+
+def test_auxiliary_views_are_kept_by_the_changes_of_their_table_alone() -> None:
+    chosen = Selection(S, call(">", ref("s", "project"), Literal(0, INT)))
+    view = Projection(
+        TemporalJoin((E, chosen), call("=", ref("e", "id"), ref("s", "id"))), "v", (Output("p", ref("s", "project")),)
+    )
+    (kept,) = (each for each in auxiliary_views(view, {12: ("id",)}) if each.table == ASSIGNMENTS)
+    assert kept.columns == ("id", "project") and kept.conditions
+    base = Base(ASSIGNMENTS, "assignments")
+    old = {(1, 1, 7): frozenset((1, 2, 3)), (2, 1, 7): frozenset((3,))}
+    gone, came = {(1, 1, 7): frozenset((3,))}, {(1, 1, 8): frozenset((3,)), (3, 0, 1): frozenset((3,))}
+    data = Database(3, {"assignments": old}, {"assignments": gone}, {"assignments": came})
+    deleted, inserted = data.value(kept.of(Deleted(base))), data.value(kept.of(Inserted(base)))
+    new = Database(3, {"assignments": union(less(old, gone), came)}).value(kept.definition)
+    assert union(less(data.value(kept.definition), deleted), inserted) == new
+    assert new == {(1, 1): frozenset((1, 2, 3)), (2, 1): frozenset((3,))}
+
+
+def test_random_views_with_kept_aggregates() -> None:
+    kept_ones = 0
+    for seed in range(150):
+        drawn = Drawn(10_000 + seed)
+        view, then, now = drawn.view(2), 5, 8
+        kept = tuple((state, stored(state, 200 + n)) for n, state in enumerate(states(view)))
+        plan = maintenance(view, kept)
+        old: dict[str, Rows] = {table.name: drawn.rows(then) for table in TABLES}
+        before = Database(then, old)
+        contents = {base.table.name: before.value(state) for state, base in kept}
+        tables = {name: later(rows, then, now) for name, rows in (old | contents).items()}
+        data = Database(now, tables, params={"refreshed": then})
+        refreshed = less(later(before.value(plan.view), then, now), data.value(plan.refresh.deleted))
+        assert union(refreshed, data.value(plan.refresh.inserted)) == data.value(plan.view)
+        kept_ones += bool(kept)
+    assert kept_ones > 25
+
+
+def test_a_difference_is_looked_up_on_both_sides() -> None:
+    same = Difference(E, replace(E, alias="f"))
+    assert maintenance(same).change([EMPLOYEES]).reads_whole == ()

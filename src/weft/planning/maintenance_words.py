@@ -109,9 +109,10 @@ class Words:
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
 
     def dropped(self, dropped: Dropped) -> str:
-        """A term that was left out, and why."""
+        """What was left out, and why."""
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
-        return f"({dropped.rule}) {dropped.term} is empty: {why}"
+        so = ": the term is empty" if dropped.whole else ""
+        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
 
 
 def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:

@@ -14,7 +14,7 @@ What is kept already may stand for the expression that it is (``kept``): the vie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -33,7 +33,7 @@ from weft.algebra.temporal import (
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.judging import judged
 from weft.derivation.temporal.measures import kept_form
-from weft.derivation.temporal.propagation import propagated, refreshed
+from weft.derivation.temporal.propagation import BOTH, Kind, propagated, refreshed
 from weft.derivation.temporal.recent import recent
 from weft.derivation.temporal.rules import Dropped, Log, Step
 from weft.derivation.temporal.touched import touched
@@ -88,12 +88,12 @@ class Maintenance:
         """The tables whose changes concern the view."""
         return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
 
-    def change(self, tables: Iterable[TableSchema]) -> Derived:
-        """∇V and ΔV for a change of these tables at one instant.
+    def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
+        """∇V and ΔV for a change of these tables at one instant, of deletions or insertions only where that is known.
 
         Raises DerivationError for a view with an operator that has no rule.
         """
-        return _changed(self, frozenset(tables) & frozenset(self.tables))
+        return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
     @cached_property
     def refresh(self) -> Derived:
@@ -138,9 +138,9 @@ def states(expression: Temporal) -> tuple[Aggregation, ...]:
 
 
 @lru_cache(maxsize=1_000)
-def _changed(plan: Maintenance, tables: frozenset[TableSchema]) -> Derived:
+def _changed(plan: Maintenance, tables: frozenset[TableSchema], kinds: frozenset[Kind]) -> Derived:
     log = Log()
-    delta = propagated(plan.view, tables, log)
+    delta = propagated(plan.view, tables, log, kinds)
     return _derived(delta, log, dict(plan.kept))
 
 

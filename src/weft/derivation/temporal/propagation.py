@@ -12,6 +12,7 @@ A view is refreshed to t_now first, then a change that is dated t_now is propaga
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final, Literal, TypeAlias
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import Base, Constant, Deleted, Inserted, Temporal
@@ -19,17 +20,24 @@ from weft.derivation.temporal.delta import NOTHING, Delta, followed_by
 from weft.derivation.temporal.judging import judged
 from weft.derivation.temporal.rules import Log, changed, operands, passed, with_operand
 
+Kind: TypeAlias = 'Literal["deletions", "insertions"]'
+BOTH: Final[frozenset[Kind]] = frozenset(("deletions", "insertions"))
 
-def propagated(relation: Temporal, tables: Collection[TableSchema], log: Log) -> Delta:
+
+def propagated(relation: Temporal, tables: Collection[TableSchema], log: Log, kinds: Collection[Kind] = BOTH) -> Delta:
     """∇E and ΔE for a change of these tables at one instant, over their state before it.
 
+    ``kinds`` says what the change has: ∇ without "deletions", Δ without "insertions" is known to be empty.
     Raises DerivationError for an operator that has no rule (⋉ and FR stand in no view).
     """
     if isinstance(relation, Base) and relation.table in tables:
-        return Delta(Deleted(relation), Inserted(relation))
+        return Delta(
+            Deleted(relation) if "deletions" in kinds else None,
+            Inserted(relation) if "insertions" in kinds else None,
+        )
     if isinstance(relation, (Base, Constant)):
         return NOTHING
-    deltas = tuple(propagated(part, tables, log) for part in operands(relation))
+    deltas = tuple(propagated(part, tables, log, kinds) for part in operands(relation))
     return NOTHING if all(delta.empty for delta in deltas) else changed(relation, deltas, log)
 
 

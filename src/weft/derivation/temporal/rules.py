@@ -34,13 +34,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A term of a refresh that is empty whatever the data, and why."""
+    """What a refresh need not compute, since no tuple can satisfy it, and what contradicts what.
+
+    ``predicate`` is the case that cannot be: p turns by its part ``part``.  ``whole`` where the term has no other case,
+    so that there is nothing to take out (or to put in) at all.
+    """
 
     rule: str
     operator: Temporal
     term: str
+    part: Scalar
     predicate: Scalar
     why: tuple[Scalar | str, ...]
+    whole: bool
 
 
 @dataclass

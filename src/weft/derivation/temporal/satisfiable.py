@@ -79,10 +79,10 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | N
                 if (clash := _clash(atom, atoms, open_)) is not None:
                     return clash
     for term, said in null.items():
+        if _never_null(term):
+            return ()
         if term in known:
             return (known[term], said)
-        if _never_null(term):
-            return (said,)
     _add_what_is_known(order, open_)
     return order.cycle()
 
@@ -170,7 +170,7 @@ def _add_what_rises(order: Order[Said], term: Scalar, open_: dict[str, bool]) ->
     if was == term:
         return
     if rises(term):
-        order.at_most(was, term, 0, "it does not fall as time passes")
+        order.at_most(was, term, 0, "what rises with NOW() does not fall")
     if not mentions_now(term) and not any(open_[period.scan] for period in _periods(term)):
         order.at_most(term, was, 0, "closed periods do not change")
         order.at_most(was, term, 0, "closed periods do not change")
@@ -198,24 +198,18 @@ def _is_end(term: Scalar) -> bool:
 
 
 def _never_null(term: Scalar | str) -> bool:
+    """Whether it surely has a value: it is made of constants, instants and periods by what is known to give one."""
     match term:
-        case str() | Now() | Literal():
-            return not (isinstance(term, Literal) and term.value is None)
-        case Call(name=name):
-            return name in (START, END, LENGTH) or (rises(term) and not any(True for _ in _columns(term)))
+        case str() | Now() | PeriodOf():
+            return True
+        case Literal(value=value):
+            return value is not None
+        case Call(name=name, args=args):
+            return name in (START, END, LENGTH, "+", "-", *_RISING) and all(map(_never_null, args))
+        case Cast(arg=arg, type=type):
+            return {arg.type, type} <= {TIMESTAMP, DATE} and _never_null(arg)
         case _:
             return term == REFRESHED
-
-
-def _columns(term: Scalar) -> Iterator[Scalar]:
-    """What could be NULL in it: whatever is no constant, NOW or period."""
-    if isinstance(term, (Now, PeriodOf)) or (isinstance(term, Literal) and term.value is not None):
-        return
-    parts = children(term)
-    if not parts:
-        yield term
-    for part in parts:
-        yield from _columns(part)
 
 
 def _periods(scalar: Scalar) -> Iterator[PeriodOf]:

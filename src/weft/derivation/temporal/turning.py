@@ -17,6 +17,9 @@ from weft.derivation.temporal.judging import as_of_refresh, conjunction, conjunc
 from weft.derivation.temporal.rules import Dropped, Log
 from weft.derivation.temporal.satisfiable import contradiction
 
+LEAVING = "[p]_t ∧ [¬p]_now"
+COMING = "[p]_now ∧ [¬p]_t"
+
 
 def turned(rule: str, operator: Temporal, predicate: Scalar, log: Log) -> tuple[Scalar | None, Scalar | None]:
     """The predicates of what is taken out and of what is put in; None for what is dropped, which is noted."""
@@ -33,17 +36,20 @@ def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving
     varying = tuple(part for part in parts if as_of_refresh(part) != part)
     then = tuple(map(as_of_refresh, varying))
     before, after = (then, varying) if leaving else (varying, then)
-    kept, reasons = [], []
-    for part in after:
-        term = conjunction(*steady, *before, not_true(part))
-        why = contradiction(term)
-        if why is None:
-            kept.append(not_true(part))
-        else:
-            reasons.append((term, why))
-    name = "[p]_t ∧ [¬p]_now" if leaving else "[p]_now ∧ [¬p]_t"
-    for term, why in reasons:
-        log.dropped.append(Dropped(rule, operator, name, term, why))
-    if not after:
-        log.dropped.append(Dropped(rule, operator, name, predicate, ("nothing in it changes as time passes",)))
-    return conjunction(*steady, *before, disjunction(tuple(kept))) if kept else None
+    name = LEAVING if leaving else COMING
+    if not varying:
+        never = conjunction(predicate, not_true(predicate))
+        log.dropped.append(
+            Dropped(rule, operator, name, predicate, never, ("it does not change as time passes",), True)
+        )
+        return None
+    cases = [
+        (part, conjunction(*steady, *before, not_true(judged))) for part, judged in zip(varying, after, strict=True)
+    ]
+    refuted = {part: why for part, case in cases if (why := contradiction(case)) is not None}
+    whole = len(refuted) == len(cases)
+    for part, case in cases:
+        if part in refuted:
+            log.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
+    kept = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
+    return conjunction(*steady, *before, disjunction(kept)) if kept else None

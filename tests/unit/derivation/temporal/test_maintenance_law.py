@@ -8,12 +8,13 @@ derivation the conditions of Theorems 4.3, 5.1 and 5.2 are held, and what reads 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, shared, union
-from weft.algebra.temporal import Temporal
+from weft.algebra.temporal import Selection, Temporal, TemporalJoin
 from weft.derivation.temporal import propagated, refreshed
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.judging import judged
@@ -49,6 +50,8 @@ class Sequence:
         assert data.value(judged(self.view)) == kept
         self.apply(data, kept, self.refresh, self.refresh_log)
         for dropped in self.refresh_log.dropped:
+            assert isinstance(dropped.operator, (Selection, TemporalJoin))
+            assert data.value(replace(dropped.operator, predicate=dropped.predicate)) == {}, dropped
             self.counted[f"dropped {dropped.rule}"] += 1
 
     def change(self) -> None:

@@ -66,12 +66,14 @@ class Histories:
 
     def load(self, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
         """Replaces tables' rows: values, from, to; instants in microseconds."""
+        script = []
         for name, given in rows.items():
-            self.connection.execute(f"DELETE FROM {name}")
+            types = [column.type for column in self.tables[name].columns]
+            shown = (", ".join(map(_constant, row, types)) for row in given)
+            script.append(f"TRUNCATE {name}")
             if given:
-                marks = ", ".join("?" * len(given[0]))
-                values = [(*row[:-2], moment(row[-2]), moment(row[-1])) for row in given]
-                self.connection.executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+                script.append(f"INSERT INTO {name} VALUES ({'), ('.join(shown)})")
+        self.connection.execute("; ".join(script))
 
     def view(self, text: str, now: int, since: int = 0) -> Value:
         """The value of a view's text at ``now``."""
@@ -83,9 +85,18 @@ class Histories:
 
     def read(self, sql: str) -> Value:
         found: Value = defaultdict(list)
-        for *row, start, end in self.connection.execute(sql.replace("`", '"')).fetchall():
-            found[tuple(row)].append((_micros(start), None if end is None else _micros(end)))
+        for row in self.connection.execute(sql.replace("`", '"')).fetchall():
+            *values, start, end = (_micros(each) if isinstance(each, dt.datetime) else each for each in row)
+            found[tuple(values)].append((start, end))
         return {row: sorted(periods, key=lambda each: each[0]) for row, periods in found.items()}
+
+
+def _constant(value: Any, type: DataType) -> str:
+    if value is None:
+        return "NULL"
+    return (
+        f"TIMESTAMP '{moment(value)}'" if type == TIMESTAMP else repr(value) if isinstance(value, str) else str(value)
+    )
 
 
 def _micros(instant: dt.datetime) -> int:

@@ -120,7 +120,7 @@ def unit_length(name: str, node: exp.Expr) -> int:
             f"INTERVAL … {folded}",
             node,
             "months and years have no fixed length; calendar units come in a later release",
-            "Write days, for example INTERVAL 30 DAYS.",
+            "Write days, for example INTERVAL 30 DAYS; temporal views have calendar units.",
         )
     if folded not in UNITS:
         raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"Units: {', '.join(UNITS)}.")

@@ -10,8 +10,8 @@ from sqlglot import exp
 from weft.errors import SqlError
 
 _LATER: Final = {
-    "group": ("GROUP BY", "aggregates come in a later release"),
-    "having": ("HAVING", "aggregates come in a later release"),
+    "group": ("GROUP BY", "aggregates of standing queries come in a later release; a temporal view has them"),
+    "having": ("HAVING", "aggregates of standing queries come in a later release; a temporal view has them"),
     "order": ("ORDER BY", "answers are delivered in the order of their first instant; leave it out"),
     "limit": ("LIMIT", "which rows are the first k changes as data arrives; it comes in a later release"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),

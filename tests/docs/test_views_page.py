@@ -1,0 +1,55 @@
+"""The page on temporal views: its SQL is taken, and what it says is refused is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.pages import ROOT, blocks
+from temporal_values import Histories, tracked
+from weft.algebra.temporal import attributes
+from weft.derivation.temporal.sequenced import sequenced
+from weft.errors import SqlError
+from weft.sql.aggregates import MEASURES
+from weft.sql.lower import bind, bind_view
+from weft.sql.lower_period import PERIOD_FUNCTIONS
+
+PAGE = (ROOT / "docs" / "reference" / "views.md").read_text()
+EMPLOYEES = {"id": "INT", "dept": "STRING", "name": "STRING", "office": "STRING", "salary": "DECIMAL(10,2)"}
+EMPLOYEES["hired"] = "DATE"
+ASSIGNMENTS = {"id": "INT", "project": "STRING", "supervisor": "STRING"}
+TABLES = {
+    "employees": tracked(1, "employees", **EMPLOYEES),
+    "assignments": tracked(2, "assignments", **ASSIGNMENTS),
+}
+TEXTS = [each.strip() for block in blocks(PAGE) if block.language == "sql" for each in block.text.split(";")]
+REFUSED = re.findall(r"^\| `(SELECT .+?)` \|", PAGE[PAGE.index("## What is refused") :], flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_views_are_taken_and_have_a_value(text: str) -> None:
+    query = bind_view(text, TABLES)
+    relation = sequenced(query)
+    assert [ref.type for ref in attributes(relation)] == list(query.types)
+    assert [ref.column for ref in attributes(relation)] == [output.name for output in query.outputs]
+    assert isinstance(Histories(TABLES.values()).value(relation, 0), dict)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        sequenced(bind_view(text, TABLES))
+    assert refused.value.where or refused.value.hint
+
+
+@pytest.mark.parametrize("text", [each for each in TEXTS if re.search(r"PERIOD_|GROUP BY|COUNT|MONTH|YEAR", each)])
+def test_what_views_alone_have_is_no_part_of_a_query(text: str) -> None:
+    with pytest.raises(SqlError):
+        bind(text, TABLES)
+
+
+def test_every_function_is_there() -> None:
+    assert len(TEXTS) > 10 and len(REFUSED) > 10
+    missing = {name for name in (*PERIOD_FUNCTIONS, *MEASURES) if f"`{name.upper()}(" not in PAGE}
+    assert not missing

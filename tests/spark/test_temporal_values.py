@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 SCHEMAS = {name: tracked(number, name, **columns) for number, (name, columns) in enumerate(TABLES.items(), 1)}
 VIEWS = 40
-TOGETHER = 8
+TOGETHER = 4
 """Views in one query."""
-MOST_SELECTS = 4
+MOST_SELECTS = 3
 UTC = dt.timezone.utc
 
 

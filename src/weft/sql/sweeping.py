@@ -7,10 +7,18 @@ several periods, its *tuple* being all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999'"
 """Beyond every end: where an open period ends, for comparing."""
+
+
+BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
+"""Behind FROM: each period twice, for its start and for its end.  Spark writes a step out wherever it is named, so that
+a chain of steps each of which names the one before twice would grow with every step; so each is named once."""
+BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
+"""The instant of a bound; NULL for the end of an open period."""
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
@@ -62,20 +70,20 @@ def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
     return f"GREATEST({listed(starts)})", f"LEAST({listed(ends)})", overlap  # both pass over NULLs
 
 
+def _counted(count: int, name: str) -> str:
+    """What a bound adds to a count: as much as its end takes away."""
+    return f"CASE WHEN side = 0 THEN {count} ELSE {-count} END AS {name}"
+
+
 def without(left: str, right: str, width: int) -> str:
     """The left one's instants less those of the same row on the right; both are names of coalesced relations."""
     keys = columns_of(width)
-    events = " UNION ALL ".join(
-        f"SELECT {listed(keys)}, {bound} AS instant, {counts} FROM {name}{where}"
-        for name, one, other in (
-            (left, "1 AS l, 0 AS r", "-1 AS l, 0 AS r"),
-            (right, "0 AS l, 1 AS r", "0 AS l, -1 AS r"),
-        )
-        for bound, counts, where in (
-            ("valid_from", one, ""),
-            ("valid_to", other, " WHERE valid_to IS NOT NULL"),
-        )
+    bounds = " UNION ALL ".join(
+        f"SELECT {listed(keys)}, {BOUND} AS instant, {_counted(count, 'l')}, {_counted(other, 'r')} "
+        f"FROM {name} {BOTH_BOUNDS}"
+        for name, count, other in ((left, 1, 0), (right, 0, 1))
     )
+    events = f"SELECT * FROM ({bounds}) AS bounds WHERE instant IS NOT NULL"
     summed = (
         f"SELECT {listed(keys)}, instant, SUM(l) AS l, SUM(r) AS r FROM ({events}) AS events "
         f"GROUP BY {listed(keys, 'instant')}"
@@ -96,32 +104,67 @@ def extended(name: str, width: int, window: str, at: str) -> str:
     return coalesced(moved, width)
 
 
-def judged(name: str, width: int, after_now: str) -> str:
-    """The relation with what the period functions say of each row's tuple: ``period_start``, ``period_end``,
-    ``period_length`` and the number of its periods.
+@dataclass(frozen=True)
+class Until:
+    """The instant up to which periods are looked at, and the one after it, as text; ``suffix`` tells several apart."""
 
-    ``after_now`` is the instant after t_now, where an open period ends when it is judged.
-    """
-    end = f"COALESCE(valid_to, {after_now})"
+    instant: str
+    after: str
+    suffix: str = ""
+
+    @property
+    def start(self) -> str:
+        """A period's start; NULL where it begins later."""
+        return f"CASE WHEN valid_from <= {self.instant} THEN valid_from END"
+
+    @property
+    def end(self) -> str:
+        """A period's end, cut off after the instant; NULL where it begins later."""
+        return f"CASE WHEN valid_from <= {self.instant} THEN LEAST(COALESCE(valid_to, {self.after}), {self.after}) END"
+
+
+def judged(name: str, width: int, untils: Sequence[Until]) -> str:
+    """The relation with what the period functions say of each row's tuple, up to each of some instants:
+    ``period_start``, ``period_end``, ``period_length``."""
     tuple_ = over(columns_of(width))
+    said = []
+    for each in untils:
+        length = f"SUM(UNIX_MICROS({each.end}) - UNIX_MICROS({each.start})) {tuple_}"
+        said += [
+            f"MIN({each.start}) {tuple_} AS period_start{each.suffix}",
+            f"MAX({each.end}) {tuple_} - INTERVAL '1' MICROSECOND AS period_end{each.suffix}",
+            f"TIMESTAMP_MICROS(CAST({length} AS BIGINT)) - TIMESTAMP '1970-01-01 00:00:00+00:00' "
+            f"AS period_length{each.suffix}",
+        ]
+    return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to', said)} FROM {name}"
+
+
+def cut(name: str, width: int, until: Until) -> str:
+    """The periods up to an instant, an open one ending after it, with ``periods``, how many their tuple has."""
+    columns = columns_of(width)
     return (
-        f"SELECT {listed(columns_of(width))}, valid_from, valid_to, MIN(valid_from) {tuple_} AS period_start, "
-        f"MAX({end}) {tuple_} - INTERVAL '1' MICROSECOND AS period_end, "
-        f"TIMESTAMP_MICROS(CAST(SUM(UNIX_MICROS({end}) - UNIX_MICROS(valid_from)) {tuple_} AS BIGINT)) "
-        f"- TIMESTAMP '1970-01-01 00:00:00+00:00' AS period_length, COUNT(*) {tuple_} AS periods FROM {name}"
+        f"SELECT {listed(columns)}, valid_from, {until.end} AS valid_to, COUNT(*) {over(columns)} AS periods "
+        f"FROM {name} WHERE valid_from <= {until.instant}"
     )
 
 
-def containing(outer: tuple[str, int], inner: tuple[str, int], condition: str, after_now: str) -> str:
-    """The pairs of tuples the first of which holds at every instant of the second: ``c1 …`` of both, one after another.
+def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
+    """The pairs of tuples, up to an instant, the first of which holds at every instant of the second (or, where not
+    ``contained``, at some): ``c1 …`` of both, one after another, and ``holds``.
 
     Given are names and widths; ``condition`` is over the aliases ``a`` and ``b``.  As periods are maximal, each
     period of the second lies within one of the first's or is not covered: the covered ones are counted.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]
+    related = (
+        "a.valid_from <= b.valid_from AND b.valid_to <= a.valid_to"
+        if contained
+        else "a.valid_from < b.valid_to AND b.valid_from < a.valid_to"
+    )
+    all_of_them = " HAVING COUNT(*) = b.periods" if contained else ""
     return (
-        f"SELECT {listed(named)}, TRUE AS holds FROM {outer[0]} AS a CROSS JOIN ({judged(*inner, after_now)}) AS b "
-        f"WHERE a.valid_from <= b.valid_from AND (a.valid_to IS NULL OR b.valid_to <= a.valid_to){condition} "
-        f"GROUP BY {listed(pair, 'b.periods')} HAVING COUNT(*) = b.periods"
+        f"SELECT {listed(named)}, TRUE AS holds "
+        f"FROM ({cut(*outer, until)}) AS a CROSS JOIN ({cut(*inner, until)}) AS b "
+        f"WHERE {related}{condition} GROUP BY {listed(pair, 'b.periods')}{all_of_them}"
     )

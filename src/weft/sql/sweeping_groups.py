@@ -15,7 +15,7 @@ from weft.algebra.scalar import Scalar
 from weft.algebra.schema import INTEGRAL, DataType
 from weft.algebra.temporal import Aggregation, Measure
 from weft.sql.render import spelled
-from weft.sql.sweeping import coalesced, columns_of, listed, over
+from weft.sql.sweeping import BOTH_BOUNDS, BOUND, coalesced, columns_of, listed, over
 
 _WIDE: Final = "DECIMAL(20,0)"
 """What BIGINTs are summed as: their sum may not fit."""
@@ -67,18 +67,16 @@ class _Groups:
         summed = [self._summed(number) for number in range(len(self.arguments))]
         counts = ["n", *(f"n{number + 1}" for number in range(len(self.arguments)))]
         counts += [f"v{number + 1}" for number in summed if number is not None]
-        begin, end = ["1 AS n"], ["-1 AS n"]
+        added = ["CASE WHEN side = 0 THEN 1 ELSE -1 END AS n"]
         for number in range(1, len(self.arguments) + 1):
-            begin.append(f"CASE WHEN x{number} IS NULL THEN 0 ELSE 1 END AS n{number}")
-            end.append(f"CASE WHEN x{number} IS NULL THEN 0 ELSE -1 END AS n{number}")
+            added.append(
+                f"CASE WHEN x{number} IS NULL THEN 0 WHEN side = 0 THEN 1 ELSE -1 END AS n{number}",
+            )
         for place in (number for number in summed if number is not None):
             value = f"COALESCE(CAST(x{place + 1} AS {_summed_as(self.arguments[place].type)}), 0)"
-            begin.append(f"{value} AS v{place + 1}")
-            end.append(f"-{value} AS v{place + 1}")
-        events = (
-            f"SELECT {listed(keys, 'valid_from AS instant', begin)} FROM ({self.rows}) AS given UNION ALL "
-            f"SELECT {listed(keys, 'valid_to', end)} FROM ({self.rows}) AS given WHERE valid_to IS NOT NULL"
-        )
+            added.append(f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS v{place + 1}")
+        bounds = f"SELECT {listed(keys, f'{BOUND} AS instant', added)} FROM ({self.rows}) AS given {BOTH_BOUNDS}"
+        events = f"SELECT * FROM ({bounds}) AS bounds WHERE instant IS NOT NULL"
         if not self.count:
             events += f" UNION ALL SELECT {listed(self.since, ('0' for _ in counts))}"
         sums = [f"SUM({each}) AS {each}" for each in counts]
@@ -109,8 +107,8 @@ class _Groups:
         """Each fragment's measures from the rows that hold in it."""
         keys = columns_of(self.count)
         bounds = (
-            f"SELECT {listed(keys, 'valid_from AS instant')} FROM ({self.rows}) AS given UNION "
-            f"SELECT {listed(keys, 'valid_to')} FROM ({self.rows}) AS given WHERE valid_to IS NOT NULL"
+            f"SELECT DISTINCT {listed(keys, 'instant')} FROM (SELECT {listed(keys, f'{BOUND} AS instant')} "
+            f"FROM ({self.rows}) AS given {BOTH_BOUNDS}) AS bounds WHERE instant IS NOT NULL"
         )
         if not self.count:
             bounds += f" UNION SELECT {self.since}"

@@ -49,7 +49,7 @@ from weft.algebra.temporal import (
 )
 from weft.errors import DerivationError
 from weft.sql import render
-from weft.sql.sweeping import coalesced, columns_of, containing, extended, judged, listed, shared, without
+from weft.sql.sweeping import Until, coalesced, columns_of, extended, judged, listed, pairs, shared, without
 from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "Base | Deleted | Inserted"
@@ -117,6 +117,15 @@ class _Item:
     columns: tuple[ColumnRef, ...]
 
 
+@dataclass(frozen=True)
+class _Joining:
+    """A join whose condition is being read: its inputs, the whole of it, and what is joined besides."""
+
+    items: Sequence[_Item]
+    whole: Scalar
+    joins: list[str]
+
+
 def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
     """Columns by their places in a step, under an alias."""
     return {ref: ColumnRef(alias, f"c{number}", ref.type) for number, ref in enumerate(refs, 1)}
@@ -130,11 +139,11 @@ def _of(scan: str, items: Sequence[_Item]) -> _Item:
     raise DerivationError(f"the periods of {scan} are not those of a tuple that is at hand")
 
 
-def _asked(predicate: Scalar) -> frozenset[str]:
-    """The range variables whose start, end or length is asked for."""
+def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
+    """The periods whose start, end or length is asked for."""
     if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
-        return frozenset(each.scan for each in predicate.args if isinstance(each, PeriodOf))
-    return frozenset().union(*map(_asked, parts_of(predicate)))
+        return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
+    return tuple(found for part in parts_of(predicate) for found in _asked(part))
 
 
 def _conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
@@ -284,8 +293,9 @@ class _Chain:
         asked = _asked(predicate)
         froms = []
         for item in items:
-            judging = any(ref.scan in asked for ref in item.columns)
-            source = f"({judged(item.step, len(item.columns), self.after_now)})" if judging else item.step
+            untils = [self.until(each) for each in asked if any(ref.scan == each.scan for ref in item.columns)]
+            distinct = tuple(dict.fromkeys(untils))
+            source = f"({judged(item.step, len(item.columns), distinct)})" if distinct else item.step
             froms.append(f"{source} AS {item.alias}")
         given = (column for item in items for column in columns_of(len(item.columns), item.alias))
         heads = [f"{column} AS c{number}" for number, column in enumerate(given, 1)]
@@ -298,30 +308,40 @@ class _Chain:
     def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
         """A condition with its period functions as columns; what must be joined for them is added to ``joins``."""
         match scalar:
-            case Call(name="period_overlaps"):  # rows that are combined share an instant
-                return Literal(True, BOOLEAN, fixed=True)
-            case Call(name="period_contains", args=(PeriodOf(scan=outer), PeriodOf(scan=inner))):
-                if outer == inner:
+            case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
+                return Literal(True, BOOLEAN, fixed=True)  # rows that are combined share an instant
+            case Call(name="period_contains" | "period_overlaps", args=(PeriodOf() as one, PeriodOf() as other)):
+                if one.scan == other.scan:
                     return Literal(True, BOOLEAN, fixed=True)
-                return self.contains(_of(outer, items), _of(inner, items), whole, joins)
-            case Call(name=name, args=(PeriodOf(scan=scan),), type=type):
-                return ColumnRef(_of(scan, items).alias, name, type)
+                contained = scalar.name == "period_contains"
+                return self.paired(one, other, _Joining(items, whole, joins), contained=contained)
+            case Call(name=name, args=(PeriodOf() as period,), type=type):
+                return ColumnRef(_of(period.scan, items).alias, f"{name}{self.until(period).suffix}", type)
             case _:
                 parts = parts_of(scalar)
                 return with_children(scalar, tuple(self.judging(each, items, whole, joins) for each in parts))
 
-    def contains(self, outer: _Item, inner: _Item, whole: Scalar, joins: list[str]) -> Scalar:
-        """Whether the one tuple holds at every instant of the other: a step of the pairs for which it does."""
+    def until(self, period: PeriodOf) -> Until:
+        """The instant up to which a period is looked at."""
+        if period.at is None:
+            return Until(self.now, self.after_now)
+        instant = self.asked.literal(period.at).value
+        assert isinstance(instant, int)
+        return Until(render.timestamp(instant), render.timestamp(instant + 1), f"_{period.at.name}")
+
+    def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
+        """Whether two tuples are related by their periods: a step of the pairs that are is joined."""
+        outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
-        equal = [each for each in _conjuncts(whole) if _is_equality(each) and columns(each) <= names.keys()]
+        equal = [each for each in _conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
         condition = "".join(f" AND {self.text(each, names)}" for each in equal)
         sizes = (outer.step, len(outer.columns)), (inner.step, len(inner.columns))
-        pairs = self.named(containing(*sizes, condition, self.after_now), (outer.step, inner.step))
-        self.reads.append(pairs)
-        alias = f"k{len(joins) + 1}"
+        found = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))
+        self.reads.append(found)
+        alias = f"k{len(joining.joins) + 1}"
         both = [*columns_of(len(outer.columns), outer.alias), *columns_of(len(inner.columns), inner.alias)]
         same = " AND ".join(f"{alias}.c{number} IS NOT DISTINCT FROM {column}" for number, column in enumerate(both, 1))
-        joins.append(f" LEFT JOIN {pairs} AS {alias} ON {same}")
+        joining.joins.append(f" LEFT JOIN {found} AS {alias} ON {same}")
         return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)
 
     def text(self, scalar: Scalar, names: Names) -> str:

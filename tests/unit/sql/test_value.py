@@ -109,6 +109,42 @@ def test_extension_as_of_an_earlier_instant(number: int) -> None:
     assert made.read(value_sql(extension, leaf_name, asked)) == shown(expected)
 
 
+@pytest.mark.parametrize("number", range(40))
+def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
+    """What a refresh asks of a tuple as of the last one, beside what is so now."""
+    chance = random.Random(number)
+    at = chance.randint(0, LAST)
+    r, s = drawn(chance), drawn(chance)
+    made = home()
+    made.load({"r": stored(r), "s": stored(s)})
+    then = Param("refreshed", TIMESTAMP)
+    asked = Asked(LAST, 0, {"refreshed": Literal(at, TIMESTAMP)})
+    start, end, length = (
+        call(f"period_{name}", PeriodOf("r", at=then), type=type)
+        for name, type in (("start", TIMESTAMP), ("end", TIMESTAMP), ("length", INTERVAL))
+    )
+    bound = Literal(chance.randint(0, LAST), TIMESTAMP)
+    now_longer = call(">", call("period_length", PeriodOf("r"), type=INTERVAL), Literal(2, INTERVAL))
+    for test, wanted in (
+        (call("<=", start, bound), lambda t: bool(t) and min(t) <= bound.value),
+        (call(">=", end, bound), lambda t: bool(t) and max(t) >= bound.value),
+        (call("<", length, Literal(3, INTERVAL)), lambda t: 0 < len(t) < 3),
+    ):
+        found = made.read(value_sql(Selection(BASE_R, call("and", test, now_longer)), leaf_name, asked))
+        held = {row: {each for each in r[row] if each <= at} for row in r}
+        assert found == shown({row: t for row, t in r.items() if wanted(held[row]) and len(t) > 2})
+    two = (PeriodOf("r", at=then), PeriodOf("s", at=then))
+    for name, related in (("contains", lambda a, b: bool(b) and a >= b), ("overlaps", lambda a, b: bool(a & b))):
+        joined = TemporalJoin((BASE_R, BASE_S), call(f"period_{name}", *two))
+        expected = {}
+        for one, its in r.items():
+            for other, others in s.items():
+                a, b = ({each for each in instants if each <= at} for instants in (its, others))
+                if related(a, b):
+                    expected[(*one, *other)] = its & others
+        assert made.read(value_sql(joined, leaf_name, asked)) == shown(expected)
+
+
 def test_a_parameter_that_is_not_given_is_told() -> None:
     with pytest.raises(DerivationError, match=":asked"):
         value_sql(Fragment(BASE_R, Param("asked", TIMESTAMP)), leaf_name, Asked(0, 0))

@@ -32,6 +32,7 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import INTERVAL, MONTHS, NULL, Column, DataType, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError
 from weft.sql.functions import common
 from weft.sql.limits import within_limits
@@ -80,16 +81,19 @@ def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool
     if isinstance(node, exp.Select):
         inner, outputs = _select(node, scope)
         for output in outputs:
-            _answerable(output, node)
+            _answerable(output, node, view=view)
         return Query(inner, outputs)
     relation = lower_rows(node, scope, _ANSWER)
     outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
     for output in outputs:
-        _answerable(output, node)
+        _answerable(output, node, view=view)
     return Query(relation, outputs)
 
 
-def _answerable(output: Output, node: exp.Expr) -> None:
+def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
+    if view and output.name.lower() in (VALID_FROM, VALID_TO):
+        reason = "the periods of a view's rows come under it"
+        raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
         raise refuse(f"a column of type {kind}", node, "it cannot be stored", "Convert it with CAST(… AS …).")

@@ -45,7 +45,7 @@ def is_grouped(select: exp.Select) -> bool:
 
 
 def _has_aggregate(node: exp.Expr) -> bool:
-    inside = node.walk(prune=lambda part: isinstance(part, exp.Query))
+    inside = node.walk(prune=lambda part: isinstance(part, (exp.Query, exp.Window)))
     return any(isinstance(part, exp.Anonymous) and str(part.this).lower() in MEASURES for part in inside)
 
 

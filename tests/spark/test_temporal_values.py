@@ -88,6 +88,7 @@ def groups(cases: list[tuple[Query, Recorded, int]]) -> Iterator[dict[int, tuple
         yield dict(enumerate(cases[begin : begin + TOGETHER], begin))
 
 
+@pytest.mark.timeout(900)
 def test_random_views(spark: SparkSession) -> None:
     tried: Counter[str] = Counter()
     for group in groups(drawn()):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from weft.execution.maintenance import Step
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
+    from weft.extraction.sources.polling import Polled
     from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, TsOrder
     from weft.runtime.doctor import Check
@@ -306,13 +307,14 @@ class Weft(Sourcing):
         delivered: Callable[[list[Delivered]], None],
         troubled: Callable[[WeftError], None],
         maintained: Callable[[Step], None] = lambda _: None,
+        polled: Callable[[Polled], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
         """Ticks by timeliness until ``stop``; see ``schedule.runner``.  ``delivered`` is called in another thread."""
         from weft.schedule.runner import PACE_US, Runner
 
         pace = PACE_US if pace_us is None else pace_us
-        Runner(self.opened, ticked, delivered, troubled, maintained, pace).run(stop)
+        Runner(self.opened, ticked, delivered, troubled, maintained, polled, pace).run(stop)
 
     def deliver(self) -> list[Delivered]:
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from weft.execution.home import Home
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
     from weft.extraction.batches import Progress
+    from weft.extraction.sources.history import PastLoaded
     from weft.extraction.sources.polling import Polled
 
 
@@ -30,15 +32,20 @@ class Sourcing:
         every: str | int = "10m",
         ts: Stamps | None = None,
         columns: Sequence[tuple[str, DataType | None]] | None = None,
+        table: str | None = None,
     ) -> SourceRecord:
         """Tracks a source as the table ``name``; nothing is recorded before the first poll.
 
         ``at`` is its path or URI, ``every`` how often ``run`` polls it, ``columns`` those that are taken, with their
-        types or None (to be inferred).  See ``extraction.sources.adding``.
+        types or None (to be inferred), ``table`` the one in the source, where it has several.  See
+        ``extraction.sources.adding``.
         """
         from weft.extraction.sources.adding import add_source
 
-        return add_source(self.opened, name, kind, at, key, every_us=length(every), stamps=ts, chosen=columns)
+        every_us = length(every)
+        return add_source(
+            self.opened, name, kind, at, key, every_us=every_us, stamps=ts, chosen=columns, table_of=table
+        )
 
     def poll_source(
         self,
@@ -57,6 +64,20 @@ class Sourcing:
 
         at = None if now is None else micros(now)
         return poll(self.opened, name, now=at, accepting=Accepting(evolve, allow_empty), progress=progress)
+
+    def load_past(
+        self,
+        name: str,
+        path: str | os.PathLike[str],
+        ts_from: str,
+        *,
+        op: str | None = None,
+        progress: Progress | None = None,
+    ) -> PastLoaded:
+        """Loads dated states, or with ``op`` dated changes, of a source; see ``extraction.sources.history``."""
+        from weft.extraction.sources.history import load_history
+
+        return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
 
     def sources(self) -> tuple[SourceRecord, ...]:
         """Every source, in the order in which their tables were made."""

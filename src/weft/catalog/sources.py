@@ -44,6 +44,11 @@ class SourceRecord:
     open_rows: int
     seen: Mapping[str, Any]
 
+    @property
+    def due_at(self) -> int:
+        """When ``run`` polls it next (µs UTC)."""
+        return self.added_at if self.polled_at is None else self.polled_at + self.every_us
+
 
 class Sources:
     """The sources of a home's tracked tables, one of each at most."""

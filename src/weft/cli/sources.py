@@ -1,4 +1,4 @@
-"""source add, poll, show, remove; sources."""
+"""source add, poll, history, show, remove; sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
 KindOption = Annotated[
-    Literal["csv", "jsonl", "parquet"], typer.Option("--kind", help="What the source is.", show_default=False)
+    Literal["csv", "jsonl", "parquet", "changes"],
+    typer.Option("--kind", help="What the source is.", show_default=False),
 ]
 StampsOption = Annotated[
     Literal["clock", "file", "source"] | None,
@@ -32,6 +33,7 @@ def add_to(app: typer.Typer) -> None:
     source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history.")
     source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
     source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
+    source.command("history", epilog=example("weft source history employees backups.csv --ts-from taken_at"))(history)
     source.command("show", epilog=example("weft source show employees"))(show)
     source.command("remove", epilog=example("weft source remove employees"))(remove)
     app.add_typer(source, name="source", epilog=example("weft source poll"))
@@ -46,6 +48,9 @@ def add(
         str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
     ],
     every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
+    of: Annotated[
+        str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
@@ -61,7 +66,7 @@ def add(
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
         place = at if at.startswith("file:///") else str(terminal.path(Path(at)))
-        found = weft.add_source(name, kind, place, keys, every=every, ts=ts, columns=chosen)
+        found = weft.add_source(name, kind, place, keys, every=every, ts=ts, columns=chosen, table=of)
         record = weft.catalog.tables.named(name)
     if json:
         say_json(_as_json(found))
@@ -140,7 +145,34 @@ def _tell(name: str, outcome: Polled | WeftError) -> None:
         counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {outcome.open_rows:,} rows now"
         say(f"{name}: {counts}, at {instant(outcome.at)}")
         if outcome.late:
-            say("  Its own time was not open any more: it got the earliest instant that was.")
+            rows = "1 transaction" if outcome.late == 1 else f"{outcome.late:,} transactions"
+            say(f"  Late: {rows} got the earliest instant that was open, not their own time.")
+
+
+def history(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, JSON lines or Parquet file.")],
+    ts_from: Annotated[str, typer.Option("--ts-from", metavar="COL", help="The column that dates each row.")],
+    op: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="The rows are changes, and this column says D of one that ended."),
+    ] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Load what is known of a source's past: all its rows at several instants, or dated changes."""
+    with opened(home) as weft, counting(f"loading {path.name}") as progress:
+        done = weft.load_past(name, terminal.path(path), ts_from, op=op, progress=progress)
+    if json:
+        counts = {"name": done.name, "began": done.began, "ended": done.ended, "already_loaded": done.already}
+        say_json({**counts, "first_ts": iso(done.first), "last_ts": iso(done.last)})
+    elif done.already:
+        say(f"{done.name}: this very file was loaded before; nothing was recorded again.")
+    elif done.first is None:
+        say(f"{done.name}: the file says nothing new.")
+    else:
+        span = f"from {instant(done.first)} to {instant(done.last)}"
+        say(f"{done.name}: {done.began:,} began, {done.ended:,} ended, {span}")
 
 
 def sources(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -228,11 +260,11 @@ def _as_json(source: SourceRecord) -> dict[str, Any]:
     }
 
 
-def tell_polled(weft: Weft, name: str, outcome: Polled, json: bool) -> None:
+def tell_polled(weft: Weft, json: bool, outcome: Polled) -> None:
     """Prints what a poll of ``weft run`` recorded, in a line; nothing where nothing has changed."""
     if outcome.at is None:
         return
     if json:
-        say_json({"polled": _outcome(name, outcome)}, lines=True)
+        say_json({"ticks": [], "delivered": [], "polled": _outcome(outcome.name, outcome)}, lines=True)
     else:
-        say(f"{instant(weft.clock())}  {name}: {outcome.began:,} began, {outcome.ended:,} ended")
+        say(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")

@@ -13,6 +13,7 @@ import typer
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.maintaining import in_short
 from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working
+from weft.cli.sources import tell_polled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -222,7 +223,16 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
             _tell_delivered(found)
 
     troubled, maintained = partial(tell_trouble, weft, json), partial(tell_maintained, weft, json)
-    weft.run(stop, ticked=ticked, delivered=delivered, troubled=troubled, maintained=maintained, pace_us=pace_us)
+    polled = partial(tell_polled, weft, json)
+    weft.run(
+        stop,
+        ticked=ticked,
+        delivered=delivered,
+        troubled=troubled,
+        maintained=maintained,
+        polled=polled,
+        pace_us=pace_us,
+    )
 
 
 def tell_trouble(weft: Weft, json: bool, error: WeftError) -> None:

@@ -54,13 +54,14 @@ def record(
     load_id: int,
     at_least: int,
     changes: Callable[[int], pa.Table],
-    seen: Mapping[str, Any],
+    seen: Mapping[str, Any] | None,
 ) -> Recorded:
     """Stores log rows, all or none of them.
 
     ``changes`` gives them when it is told the earliest instant that is open (µs UTC): the greatest of ``at_least``, F
     and the first after the table's last change; none of them has a lesser ``ts``.  ``seen`` is what will have been read
-    of the source then.  Raises LeaseLost, StorageError, and what ``changes`` raises, nothing being stored.
+    of the source by then (None: no more than before).  Raises LeaseLost, StorageError, and what ``changes`` raises,
+    nothing being stored.
     """
     place = writer.data / table.path
     writer.check()
@@ -76,7 +77,8 @@ def record(
     if not rows.num_rows:
         writer.reservations.abandon(reservation.reservation_id)
         return Recorded(0, 0, reservation.floor)
-    writer.sources.intend(table.table_id, reservation.reservation_id, seen)
+    if seen is not None:
+        writer.sources.intend(table.table_id, reservation.reservation_id, seen)
     rows = rows.sort_by(TS)
     version = commit_rows(writer, place, rows, reservation)
     failpoint("source.written")

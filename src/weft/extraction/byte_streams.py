@@ -19,6 +19,8 @@ from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """What reading a damaged (or compressed and cut) file raises: content, not a failure of the load."""
 
+COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
+"""How gzip, bzip2 and xz begin."""
 _BUFFER: Final = 1 << 18
 _BLANK: Final = b"\r\n \t"
 BOM: Final = b"\xef\xbb\xbf"
@@ -101,11 +103,12 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
     opened: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
-    if magic.startswith(b"\x1f\x8b"):
+    gzipped, bzipped, xzipped = map(magic.startswith, COMPRESSED)
+    if gzipped:
         opened = gzip.GzipFile(fileobj=stored)
-    elif magic.startswith(b"BZh"):
+    elif bzipped:
         opened = bz2.BZ2File(stored)
-    elif magic.startswith(b"\xfd7zXZ\x00"):
+    elif xzipped:
         opened = lzma.LZMAFile(stored)  # noqa: SIM115 - closed by the stream that reads it
     else:
         return stored

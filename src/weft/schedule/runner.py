@@ -13,9 +13,11 @@ from typing import Final
 
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
-from weft.errors import ClockError, ExecutionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.maintenance import Step
+from weft.extraction.sources.polling import Polled, poll
+from weft.instants import LAST_INSTANT
 from weft.interruption import Wish
 from weft.schedule.idle import Idle
 from weft.schedule.ticking import Ticked, all_quiet, tick
@@ -73,7 +75,7 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered``, ``troubled`` and ``maintained`` hear what happens.
+    """Runs one home; ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` hear what happens.
 
     Answers go to channels in a thread of their own: one that stalls stops deliveries only.
     """
@@ -83,6 +85,7 @@ class Runner:
     delivered: Callable[[list[Delivered]], None]
     troubled: Callable[[WeftError], None]
     maintained: Callable[[Step], None]
+    polled: Callable[[Polled], None] = lambda _: None
     pace_us: int = PACE_US
     _worked: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
@@ -113,6 +116,26 @@ class Runner:
 
     def _step(self) -> int:
         """Does what is due now; how long to wait then, in microseconds."""
+        return min(self._poll_due(), self._tick_due())
+
+    def _poll_due(self) -> int:
+        """Polls the sources that are due; how long it is until the next is, in microseconds.
+
+        What one of them has against it is told, and stops nothing.
+        """
+        for source in self.home.catalog.sources.all():
+            if source.due_at <= self.home.clock():
+                try:
+                    done = poll(self.home, source.name)
+                except WeftError as error:
+                    told = f"{source.name} was not polled: {error.message}"
+                    self.troubled(ExtractionError(told, hint=error.hint, where=error.where))
+                else:
+                    self.polled(done)
+        dues = [source.due_at for source in self.home.catalog.sources.all()]
+        return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
+
+    def _tick_due(self) -> int:
         at = self.home.clock()
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:

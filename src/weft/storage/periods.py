@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     import duckdb
 
 TS: Final = "ts"
-OP: Final = "_op"
-"""Column of changes: ``D`` where the row with that key ended, anything else where it is so from now on."""
-AT: Final = "_at"
-"""Column of changes: the instant of the change, microseconds UTC."""
-ORDER: Final = "_order"
-"""Column of changes: of those of one key at one instant the last by this one counts."""
 _OF_LOG: Final = (VALID_FROM, VALID_TO, TS)
 
 
@@ -55,7 +49,7 @@ def periods(log: pa.Table) -> pa.Table:
     # An aggregate leaves out NULLs, and a period that is open ends in one.
     last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
     text = f"SELECT {same}, {last} AS {VALID_TO} FROM log GROUP BY {same} HAVING {last} IS DISTINCT FROM {VALID_FROM}"
-    with _over(log=log) as connection:
+    with over(log=log) as connection:
         return conformed(connection.sql(text).to_arrow_table(), log.select(names).schema)
 
 
@@ -79,7 +73,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
     """Keys that more than one row has, at most ``most`` of them, and how many rows have each."""
     names = ", ".join(map(quoted, keys))
     text = f"SELECT {names}, count(*) FROM given GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL LIMIT {most}"
-    with _over(given=rows) as connection:
+    with over(given=rows) as connection:
         return [(tuple(row[:-1]), int(row[-1])) for row in connection.sql(text).fetchall()]
 
 
@@ -89,7 +83,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     ``there`` has the columns of ``rows``, and ``valid_from``.
     """
     same = " AND ".join(f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}" for name in rows.column_names)
-    with _over(there=there, given=rows) as connection:
+    with over(there=there, given=rows) as connection:
         ended = connection.sql(f"SELECT a.* FROM there a ANTI JOIN given b ON {same}").to_arrow_table()
         begun = connection.sql(f"SELECT a.* FROM given a ANTI JOIN there b ON {same}").to_arrow_table()
     return conformed(ended, there.schema), conformed(begun, rows.schema)
@@ -110,7 +104,7 @@ def _with_instants(rows: pa.Table, instants: dict[str, int]) -> pa.Table:
 
 
 @contextmanager
-def _over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+def over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB that sees these tables by name."""
     with connect() as connection:
         for name, rows in tables.items():

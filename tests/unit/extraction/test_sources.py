@@ -156,6 +156,14 @@ def test_what_is_asked_for_is_taken(weft: Weft, file: Path) -> None:
     }
 
 
+def test_json_lines_without_a_line_have_no_row(weft: Weft, tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.jsonl", '{"id": 1}')
+    weft.add_source("a", "jsonl", str(lines), ["id"])
+    weft.poll_source("a", now=100)
+    write(lines)
+    assert weft.poll_source("a", now=200, allow_empty=True).ended == 1
+
+
 def test_columns_and_types_can_be_chosen(weft: Weft, file: Path) -> None:
     from weft.algebra.schema import STRING
 
@@ -172,6 +180,9 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
     weft.poll_source("a", now=100)
     write(lines, '{"id": 1, "name": "Ann", "tags": [1, 3]}', '{"id": 2}')
     weft.poll_source("a", now=200)
+    write(lines, "")
+    with pytest.raises(Refused, match="is empty, and had 2 rows"):
+        weft.poll_source("a", now=250)
     assert history(weft, "a") == {
         (("1", "Ann", "[1,2]"), 100, 200),
         (("1", "Ann", "[1,3]"), 200, None),

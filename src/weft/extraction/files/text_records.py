@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -241,26 +241,38 @@ _EXACT: Final = json.JSONDecoder(
 )
 
 
-def json_records(stream: io.BufferedReader) -> Iterator[TextRecord]:
+Told = Callable[[Any], "dict[str, Any] | str | None"]
+"""What a line's JSON says as a record: an object, the problem, or None where it is no record."""
+
+
+def _an_object(found: Any) -> dict[str, Any] | str:
+    return found if isinstance(found, dict) else "not a JSON object"
+
+
+def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator[TextRecord]:
     """The records of JSON lines, one object a line; blank lines are none.  Nested values are cells of JSON text."""
     lines = _Lines(stream)
     while line := _next_line(lines):
         if isinstance(line, list):
             yield from line
         elif line.strip():
-            yield json_record(lines.number + (not line.endswith(b"\n")), line)
+            record = json_record(lines.number + (not line.endswith(b"\n")), line, told)
+            if record is not None:
+                yield record
     yield from _broken_off(lines)
 
 
-def json_record(number: int, line: bytes) -> TextRecord:
-    """One line as a record, or with the problem."""
+def json_record(number: int, line: bytes, told: Told = _an_object) -> TextRecord | None:
+    """One line as a record, or with the problem; None where it is none.  Its numbers are given to ``told`` as texts."""
     problem = _not_text(line)
     if problem is not None:
         return TextRecord(number, line, None, problem)
     try:
-        found = _EXACT.decode(line.decode("utf-8").strip())
-        if not isinstance(found, dict):
-            return TextRecord(number, line, None, "not a JSON object")
+        found = told(_EXACT.decode(line.decode("utf-8").strip()))
+        if found is None:
+            return None
+        if isinstance(found, str):
+            return TextRecord(number, line, None, found)
         cells: dict[str, str | None] = {}
         kinds: dict[str, str] = {}
         for name, value in found.items():

@@ -10,6 +10,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused
 from weft.execution.home import Home
+from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.snapshot import FORMATS, Chosen, columns_of_file, file_path
 
 SHORTEST_US: Final = 1_000_000
@@ -25,25 +26,29 @@ def add_source(
     every_us: int,
     stamps: Stamps | None = None,
     chosen: Chosen = None,
+    table_of: str | None = None,
 ) -> SourceRecord:
     """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
 
-    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all).  Raises Refused
-    for what cannot be a source, Conflict where the name is taken, NotFound and ExtractionError where it cannot be read.
+    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``table_of`` is
+    the table in the source, where it has several.  Raises Refused for what cannot be a source, Conflict where the name
+    is taken, NotFound and ExtractionError where it cannot be read.
     """
     _check(kind, keys, every_us, stamps)
-    columns = columns_of_file(file_path(location), kind, chosen)
-    place = str(file_path(location))
-    options: dict[str, Any] = {}
+    path = file_path(location)
+    is_feed = kind == "changes"
+    columns = columns_of_feed(path, table_of, chosen) if is_feed else columns_of_file(path, kind, chosen)
+    options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
+    own: Stamps = stamps or ("source" if is_feed else "clock")
     with home.writing(f"add the source {name}") as writer:
         table = _left_alone(home, name)
         if table is None:
             table = writer.tables.create(name, columns, keys, tracked=True)
         else:
             _refuse_other(table, columns, keys)
-        writer.sources.add(table.table_id, kind, place, options, stamps or "clock", every_us, home.clock())
+        writer.sources.add(table.table_id, kind, str(path), options, own, every_us, home.clock())
     return home.catalog.sources.named(name)
 
 

@@ -6,12 +6,14 @@ stored is no change any more (design law 6).  What cannot be read as a whole cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
-from weft.algebra.schema import TableSchema
+from weft.algebra.schema import DataType, TableSchema
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
@@ -20,8 +22,11 @@ from weft.execution.home import Home, kept
 from weft.execution.tables import settle
 from weft.execution.tracking import Recorded, log_of, record
 from weft.extraction.batches import Progress
+from weft.extraction.sources.feed import read_feed
+from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.instants import format_instant
+from weft.storage.changes import undated
 from weft.storage.periods import change_at, difference, open_periods, repeated_keys, values_of
 from weft.storage.verify import require_whole
 
@@ -32,8 +37,8 @@ LEASE_WAIT_US = 120 * 1_000_000
 class Polled:
     """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
 
-    ``at`` is the instant of the change (µs UTC; None: nothing changed); it is ``late`` where the source's own time was
-    not open any more.  ``open_rows`` is how many rows the source has now.
+    ``at`` is the instant of the (last) change (µs UTC; None: nothing changed).  ``late`` counts transactions whose own
+    time was not open any more.  ``open_rows`` is how many rows the source has now.
     """
 
     name: str
@@ -41,7 +46,7 @@ class Polled:
     ended: int
     open_rows: int
     at: int | None = None
-    late: bool = False
+    late: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,8 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 
 def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
+    if source.kind == "changes":
+        return _followed(home, source, clock, accepting, progress)
     if source.kind in FORMATS and is_unchanged(file_path(source.location), source.seen):
         home.catalog.sources.polled(source.table_id, home.clock(), source.open_rows, source.seen)
         return Polled(source.name, 0, 0, source.open_rows)
@@ -108,16 +115,55 @@ def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, 
     asked = clock
     if source.stamps == "file" and found.changed_at is not None:
         asked = found.changed_at if home.catalog.home().clock == "replay" else min(found.changed_at, clock)
+    with polling(home, source, found.added) as (writer, table):
+        done, open_rows = _record(writer, home, source, table, found, asked, accepting)
+        return _done(
+            writer, home, source, done, open_rows, found.seen, int(done.first is not None and done.first > asked)
+        )
+
+
+@contextmanager
+def polling(
+    home: Home, source: SourceRecord, added: Sequence[tuple[str, DataType]] = ()
+) -> Iterator[tuple[Writer, TableRecord]]:
+    """The lease, and the source's table with the columns added; see ``tracked_table``."""
     purpose = f"poll {source.name}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
         table = tracked_table(writer, source)
-        if found.added:
-            table = writer.tables.evolve(table.name, found.added)
-        done, open_rows = _record(writer, home, source, table, found, asked, accepting)
-        writer.sources.settle(source.table_id)
-        writer.sources.polled(source.table_id, home.clock(), open_rows, found.seen)
-    late = done.first is not None and done.first > asked
-    return Polled(source.name, done.began, done.ended, open_rows, done.first, late)
+        yield writer, writer.tables.evolve(table.name, added) if added else table
+
+
+def _done(
+    writer: Writer,
+    home: Home,
+    source: SourceRecord,
+    done: Recorded,
+    open_rows: int,
+    seen: Mapping[str, Any],
+    late: int,
+) -> Polled:
+    writer.sources.settle(source.table_id)
+    writer.sources.polled(source.table_id, home.clock(), open_rows, seen)
+    return Polled(source.name, done.began, done.ended, open_rows, done.last, late)
+
+
+def _followed(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
+    """A poll of a feed of changes."""
+    table, options = home.catalog.tables.by_id(source.table_id), source.options
+    fed = read_feed(
+        file_path(source.location),
+        options.get("table"),
+        source_schema(table),
+        chosen_columns(options),
+        source.seen,
+        evolve=accepting.evolve,
+        progress=progress,
+    )
+    changes = fed.changes if source.stamps == "source" else undated(fed.changes)
+    with polling(home, source, fed.added) as (writer, table):
+        done, late = record_changes(writer, home, table, source.location, changes, clock, fed.seen)
+        open_rows = source.open_rows + done.began - done.ended
+        return _done(writer, home, source, done, open_rows, fed.seen, late)
 
 
 def tracked_table(writer: Writer, source: SourceRecord) -> TableRecord:

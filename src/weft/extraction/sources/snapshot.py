@@ -18,6 +18,7 @@ from weft.algebra.schema import DataType, TableSchema
 from weft.catalog.sources import SourceKind
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Batch, Progress, printable
+from weft.extraction.byte_streams import COMPRESSED, damage, plain
 from weft.extraction.files.rows import Format
 from weft.extraction.files.source import FileSource, digest, open_file
 from weft.storage.columns import arrow_type
@@ -42,7 +43,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class _Mark:
+class Mark:
     """What tells a file from what it was before."""
 
     size: int
@@ -50,7 +51,7 @@ class _Mark:
     inode: int
 
     @classmethod
-    def of(cls, path: Path) -> _Mark:
+    def of(cls, path: Path) -> Mark:
         """That of a file; raises NotFound, ExtractionError."""
         try:
             found = path.stat()
@@ -75,7 +76,7 @@ def columns_of_file(path: Path, kind: SourceKind, chosen: Chosen) -> tuple[tuple
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
     """Whether the file has the very bytes that were read last; raises NotFound, ExtractionError."""
-    _Mark.of(path)
+    Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 
 
@@ -93,8 +94,12 @@ def read_file(
 
     Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not the table's.
     """
-    before = _Mark.of(path)
+    before = Mark.of(path)
     sha256 = digest(path)
+    if kind == "jsonl" and _is_blank(path):  # it has no line that would name a column
+        columns = tuple((column.name, column.type) for column in schema.columns)
+        nothing = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns]).empty_table()
+        return Snapshot(nothing, columns, (), before.modified_ns // 1_000, {"sha256": sha256, "ends_line": False})
     source = _opened(path, kind, schema, chosen, evolve)
     ends_line = kind == "parquet" or _ends_line(path, before.size)
     if not ends_line and seen.get("ends_line"):
@@ -104,12 +109,22 @@ def read_file(
             hint="Nothing was changed. Let its writer write another file and rename it.",
         )
     rows = _rows(source, progress)
-    if _Mark.of(path) != before or digest(path) != sha256:
+    if Mark.of(path) != before or digest(path) != sha256:
         raise ExtractionError(
             "the file changed while it was read", where=source.name, hint="Nothing was changed; poll it again."
         )
     read = {"sha256": sha256, "ends_line": ends_line}
     return Snapshot(rows, source.columns, source.matched.added, before.modified_ns // 1_000, read)
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether the file ends rightly and has nothing but blank lines."""
+    with path.open("rb", buffering=0) as raw:
+        stream = plain(raw)
+        while chunk := stream.read(1 << 16):
+            if chunk.strip():
+                return False
+        return damage(stream) is None
 
 
 def _opened(path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, evolve: bool) -> FileSource:
@@ -142,7 +157,7 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     pieces: list[pa.Table] = []
     read = 0
     for batch in source.batches():
-        _refuse_rejected(batch, source.name)
+        refuse_rejected(batch, source.name)
         pieces.append(batch.rows.select([name for name, _ in source.columns]))
         read += batch.read
         if progress is not None:
@@ -151,7 +166,8 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     return pa.concat_tables([empty, *pieces])
 
 
-def _refuse_rejected(batch: Batch, where: str) -> None:
+def refuse_rejected(batch: Batch, where: str) -> None:
+    """Raises ExtractionError where a record of the batch cannot be read."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
         others = "" if count == 1 else f" ({count:,} such records at least)"
@@ -170,4 +186,4 @@ def _ends_line(path: Path, size: int) -> bool:
         head = file.read(6)
         file.seek(-1, os.SEEK_END)
         last = file.read(1)
-    return last == b"\n" or head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"))
+    return last == b"\n" or head.startswith(COMPRESSED)

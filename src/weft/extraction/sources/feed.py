@@ -1,0 +1,259 @@
+"""Feeds of changes: JSON lines, each a change of one row, in the order in which the source made them.
+
+Two forms are read.  The simple one has ``op`` (I, U or D), ``key``, ``row`` (what is not of the key; none of a D) and
+``time`` (ISO 8601, or microseconds), perhaps ``table``.  A Debezium envelope, alone or as ``payload``, has ``op`` (c,
+r, u or d), ``before``, ``after`` and ``source``, of which ``ts_us``, ``ts_ms`` or its own ``ts_ms`` is the time; null
+lines (tombstones) are no changes.
+
+What ends within a line is read up to there: the rest comes with the next poll.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
+from weft.errors import Refused
+from weft.execution.tables import OWN_TIME
+from weft.extraction.batches import Progress, printable
+from weft.extraction.byte_streams import COMPRESSED, plain
+from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.inspection import infer_json
+from weft.extraction.files.rows import Caster, Layout, OwnTimes
+from weft.extraction.files.text_records import json_records
+from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
+from weft.instants import read_instant
+from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema
+from weft.storage.columns import arrow_type
+from weft.storage.local_sql import connect
+
+if TYPE_CHECKING:
+    import duckdb
+
+_HEAD: Final = 1 << 16
+_SIMPLE: Final = {"I": "U", "U": "U", "D": DELETE}
+_DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
+
+
+@dataclass(frozen=True)
+class Fed:
+    """Changes that were read (``storage.changes``), columns that the table lacks, and how far the feed was read."""
+
+    changes: pa.Table
+    added: tuple[tuple[str, DataType], ...]
+    seen: Mapping[str, Any]
+
+
+@dataclass
+class Reading:
+    """Turns the JSON of a line into the cells of a change; ``table`` is the one whose changes are wanted (None: all).
+
+    ``names`` are the columns seen so far, ``skip`` how many changes are still to be left out, ``read`` how many were
+    not.
+    """
+
+    table: str | None = None
+    skip: int = 0
+    read: int = 0
+    names: dict[str, None] = field(default_factory=dict)
+
+    def told(self, found: Any) -> dict[str, Any] | str | None:
+        """The cells of a change, the problem with it, or None where the line is no change that is wanted."""
+        if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+            found = found["payload"]
+        if found is None:
+            return None
+        if not isinstance(found, dict) or "op" not in found:
+            return "not a change: it has no op"
+        change = _debezium(found) if "source" in found or "after" in found else _simple(found)
+        if isinstance(change, str):
+            return change
+        table, op, own, row = change
+        if self.table is not None and table != self.table:
+            return None
+        if self.skip:
+            self.skip -= 1
+            return None
+        self.read += 1
+        self.names.update(dict.fromkeys(row))
+        return {**row, OP: op, OWN: own}
+
+
+Change = tuple["str | None", str, "int | None", dict[str, Any]]
+
+
+def _simple(found: Mapping[str, Any]) -> Change | str:
+    op = _SIMPLE.get(found["op"])
+    key, row = found.get("key"), found.get("row") or {}
+    if op is None or not isinstance(key, dict) or not isinstance(row, dict):
+        return "not a change: it needs op (I, U or D), key and row"
+    own = _instant(found.get("time"))
+    if isinstance(own, str):
+        return own
+    return found.get("table"), op, own, dict(key) if op == DELETE else {**key, **row}
+
+
+def _debezium(found: Mapping[str, Any]) -> Change | str:
+    if found["op"] == "t":
+        return "the table was emptied (truncate): a feed does not say of which rows"
+    op, source = _DEBEZIUM.get(found["op"]), found.get("source") or {}
+    row = found.get("before" if op == DELETE else "after")
+    if op is None or not isinstance(row, dict):
+        return "not a change: it needs op (c, r, u or d) and the row before or after it"
+    for times, scale in ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000)):
+        if times is not None:
+            return source.get("table"), op, int(times) * scale, dict(row)
+    return source.get("table"), op, None, dict(row)
+
+
+def _instant(time: Any) -> int | str | None:
+    if time is None:
+        return None
+    digits = str(time)
+    own = int(digits) if digits.removeprefix("-").isdigit() else read_instant(digits)
+    return f"not an instant: {digits[:40]!r}" if own is None else own
+
+
+def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+    """The columns of the rows of a feed, of which all is read; raises Refused, ExtractionError, NotFound."""
+    Mark.of(path)
+    name = printable(str(path))
+    with _opened(path, 0, None) as stream, connect() as connection:
+        found = infer_json(json_records(stream, Reading(table).told), name, connection)
+    columns = [(each, kind) for each, kind in found.items() if each not in (OP, OWN)]
+    if chosen is not None:
+        columns = chosen_of(columns, chosen, name)
+    check_names([each for each, _ in columns], name)
+    return tuple(columns)
+
+
+def read_feed(
+    path: Path,
+    table: str | None,
+    schema: TableSchema,
+    chosen: Chosen,
+    seen: Mapping[str, Any],
+    *,
+    evolve: bool = False,
+    progress: Progress | None = None,
+) -> Fed:
+    """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
+
+    Raises ExtractionError for a line that cannot be read, Refused for columns that the table does not have.
+    """
+    mark, name = Mark.of(path), printable(str(path))
+    known = tuple((column.name, column.type) for column in schema.columns)
+    goes_on = bool(seen) and _head(path, seen["head_size"]) == seen["head"]
+    if goes_on and [mark.size, mark.modified_ns] == seen["mark"]:
+        return Fed(_numbered(None, known), (), seen)
+    end = _end_of_lines(path)
+    begin = seen["end"] if goes_on and end is not None else 0
+    reading = Reading(table, skip=seen["read"] if goes_on and end is None else 0)
+    found = columns_of_feed(path, table, chosen) if evolve else ()
+    added = tuple(each for each in found if schema.column(each[0]) is None)
+    with _opened(path, begin, end) as stream, connect() as connection:
+        rows = _rows(stream, reading, (*known, *added), name, connection, progress)
+    if chosen is None:
+        _refuse_others(reading.names, (*known, *added), schema.name, name)
+    size = min(mark.size if end is None else end, _HEAD)
+    reached = {"mark": [mark.size, mark.modified_ns], "head": _head(path, size), "head_size": size, "end": end}
+    return Fed(rows, added, {**reached, "read": reading.read + (seen["read"] if goes_on else 0)})
+
+
+def _rows(
+    stream: io.BufferedReader,
+    reading: Reading,
+    columns: tuple[tuple[str, DataType], ...],
+    name: str,
+    connection: duckdb.DuckDBPyConnection,
+    progress: Progress | None,
+) -> pa.Table:
+    """All changes of a stream."""
+    every = (*columns, (OP, STRING), (OWN, BIGINT))
+    names = tuple(each for each, _ in every)
+    caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
+    pieces = []
+    for batch in caster.text_batches(json_records(stream, reading.told), connection):
+        refuse_rejected(batch, name)
+        pieces.append(batch.rows)
+        if progress is not None:
+            progress(reading.read)
+    return _numbered(pa.concat_tables(pieces) if pieces else None, columns)
+
+
+def _numbered(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
+    """The rows that casting gave (None: none) as changes."""
+    schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
+    if rows is None:
+        return schema.empty_table()
+    return rows.drop_columns([OWN_TIME]).rename_columns([*schema.names[:-1], ORDER]).cast(schema)
+
+
+def _refuse_others(
+    names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str
+) -> None:
+    there = {name.lower() for name, _ in columns}
+    others = [name for name in names if name.lower() not in there]
+    if others:
+        raise Refused(
+            f"the feed has columns that {table} has not: {', '.join(others)}",
+            where=where,
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` takes them.",
+        )
+
+
+class _Part(io.RawIOBase):
+    """The bytes of a file up to a place."""
+
+    def __init__(self, file: io.FileIO, left: int | None) -> None:
+        self._file = file
+        self._left = left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer) if self._left is None else min(len(buffer), self._left)) or b""
+        if self._left is not None:
+            self._left -= len(chunk)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+@contextmanager
+def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
+    """The feed from one place to another, which end lines."""
+    with io.FileIO(path) as raw:
+        raw.seek(begin)
+        yield plain(_Part(raw, None if end is None else end - begin))
+
+
+def _head(path: Path, size: int) -> str:
+    """A hash of the first bytes, which tell one feed from another that has taken its place."""
+    with path.open("rb") as file:
+        return hashlib.sha256(file.read(size)).hexdigest()
+
+
+def _end_of_lines(path: Path) -> int | None:
+    """The place after the last line that has ended; None where the feed is compressed, and has no places."""
+    with path.open("rb") as file:
+        if file.read(6).startswith(COMPRESSED):
+            return None
+        place = file.seek(0, os.SEEK_END)
+        while place:
+            begin = max(place - _HEAD, 0)
+            file.seek(begin)
+            found = file.read(place - begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            place = begin
+    return 0

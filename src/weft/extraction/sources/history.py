@@ -1,0 +1,133 @@
+"""The past of a source as far as it is known from elsewhere: a file of dated states, or of dated changes.
+
+It begins a tracked table, before the first poll and the first tick; later on only what is dated after all that is
+recorded can be added.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import STRING, TIMESTAMP
+from weft.catalog.records import TableRecord
+from weft.errors import Refused
+from weft.execution.home import Home
+from weft.execution.tracking import log_of
+from weft.extraction.batches import Progress
+from weft.extraction.files.source import digest, open_file
+from weft.extraction.sources.polling import polling, source_schema
+from weft.extraction.sources.recording import record_changes
+from weft.extraction.sources.snapshot import file_path, refuse_rejected
+from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
+from weft.storage.columns import arrow_type
+from weft.storage.periods import open_periods, repeated_keys
+
+
+@dataclass(frozen=True)
+class PastLoaded:
+    """What a file told: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
+
+    ``already`` says that the very same file was loaded before.
+    """
+
+    name: str
+    began: int
+    ended: int
+    first: int | None = None
+    last: int | None = None
+    already: bool = False
+
+
+def load_history(
+    home: Home,
+    name: str,
+    path: str | os.PathLike[str],
+    ts_from: str,
+    *,
+    op: str | None = None,
+    progress: Progress | None = None,
+) -> PastLoaded:
+    """Loads dated states of a source: all its rows at each of the instants in the column ``ts_from``.
+
+    With ``op``, a column that says D, or DELETE, of a row that ended, dated changes.  The file is CSV, JSON lines or
+    Parquet, and may have other columns.  Raises NotFound, ExtractionError and Refused for what cannot be read as a
+    whole, for a key twice in one state, and for what is dated before the earliest instant that is open.
+    """
+    source = home.catalog.sources.named(name)
+    table = home.catalog.tables.by_id(source.table_id)
+    sha256 = digest(path)
+    if home.catalog.loads.loaded(table.table_id, sha256):
+        return PastLoaded(source.name, 0, 0, already=True)
+    rows = _rows(table, path, ts_from, op, progress)
+    if op is None:
+        _refuse_repeated(rows, table, path)
+    with polling(home, source) as (writer, table):
+        clock = home.clock() if home.catalog.home().clock == "wall" else _latest(rows)
+        if clock < _latest(rows):
+            raise Refused("the file has rows of the future, and this home's clock is the wall's", where=str(path))
+        changes = rows
+        if op is None:
+            changes = as_changes(rows.drop_columns([OP]), open_periods(log_of(writer, table)), table.keys)
+        done, _ = record_changes(writer, home, table, str(path), changes, clock, None, late_refused=True, digest=sha256)
+        open_rows = source.open_rows + done.began - done.ended
+        writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)
+    return PastLoaded(source.name, done.began, done.ended, done.first, done.last)
+
+
+def _latest(rows: pa.Table) -> int:
+    latest: int | None = pc.max(rows.column(OWN)).as_py()
+    return 0 if latest is None else latest
+
+
+def _rows(
+    table: TableRecord, path: str | os.PathLike[str], ts_from: str, op: str | None, progress: Progress | None
+) -> pa.Table:
+    """The file's rows as changes, in its order."""
+    wanted = [(column.name, column.type) for column in source_schema(table).columns]
+    names = {name.lower() for name, _ in wanted}
+    own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
+    source = open_file(file_path(str(path)), None, chosen=[*wanted, *own])
+    pieces = []
+    read = 0
+    for batch in source.batches():
+        refuse_rejected(batch, source.name)
+        pieces.append(batch.rows)
+        read += batch.read
+        if progress is not None:
+            progress(read)
+    schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in wanted]))
+    if not pieces:
+        return schema.empty_table()
+    rows = pa.concat_tables(pieces)
+    by_name = {each.lower(): each for each in rows.column_names}
+    dates = rows.column(by_name[ts_from.lower()])
+    if not pa.types.is_timestamp(dates.type):
+        raise Refused(f"{ts_from!r} is no column of instants", where=source.name, hint="ISO 8601 is read.")
+    if dates.null_count:
+        raise Refused(f"{ts_from} is empty in {dates.null_count:,} rows", where=source.name, hint="Date every row.")
+    ops = pa.repeat(pa.scalar("U"), rows.num_rows) if op is None else _ops(rows.column(by_name[op.lower()]))
+    values = [rows.column(by_name[name.lower()]) for name, _ in wanted]
+    order = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+    changes = pa.table([*values, ops, dates.cast(pa.int64()), order], schema=schema)
+    in_time = changes.sort_by([(OWN, "ascending"), (ORDER, "ascending")])
+    return in_time.set_column(in_time.column_names.index(ORDER), ORDER, order)
+
+
+def _ops(said: pa.ChunkedArray) -> pa.ChunkedArray:
+    gone = pc.is_in(pc.utf8_upper(said), value_set=pa.array([DELETE, "DELETE"]))
+    return pc.if_else(pc.fill_null(gone, False), DELETE, "U")
+
+
+def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike[str]) -> None:
+    repeated = repeated_keys(rows, [*table.keys, OWN], most=1)
+    if repeated:
+        (values, count), *_ = repeated
+        raise Refused(
+            f"one state has {count:,} rows of the key {', '.join(map(str, values[:-1]))}",
+            where=str(path),
+            hint="A key has one row at a time. A file of changes needs --op.",
+        )

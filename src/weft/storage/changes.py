@@ -1,0 +1,156 @@
+"""Dated changes of a source's rows, and what they add to the log of its tracked table.
+
+Changes are an Arrow table: the source's columns, ``_op`` (``D``: there is no row with that key from then on; anything
+else: the row is so from then on), ``_own`` (the source's own time of the change, microseconds UTC, or NULL) and
+``_order`` (the place in the feed; no two are the same).  Changes of one own time are one transaction.  Keys are equal
+as everywhere in ``storage.periods``: two NULLs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.storage.columns import conformed, stored_schema
+from weft.storage.local_sql import quoted
+from weft.storage.periods import TS, over, periods, values_of
+
+OP: Final = "_op"
+OWN: Final = "_own"
+ORDER: Final = "_order"
+DELETE: Final = "D"
+_AT: Final = "_at"
+
+
+def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The part of a log that is about the keys of the changes."""
+    if not log.num_rows:
+        return log
+    with over(log=log, given=changes.select(list(keys))) as connection:
+        found = connection.sql(f"SELECT a.* FROM log a SEMI JOIN given b ON {_same(keys)}").to_arrow_table()
+    return conformed(found, log.schema)
+
+
+def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The changes without those that say nothing new, in the order of the feed.
+
+    One that occurs twice counts once; of those of a key at one own time the last one counts.  One that is not after all
+    that is recorded of its key is left out where the history says the same of that time already: so a feed that is read
+    again changes nothing.  ``log`` is that of the keys.
+    """
+    values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
+    row, by_key = _list(values), _list(keys)
+    agrees = " AND ".join(f"c.{quoted(name)} IS NOT DISTINCT FROM h.{quoted(name)}" for name in values)
+    text = f"""
+        WITH once AS (SELECT * FROM given
+            QUALIFY row_number() OVER (PARTITION BY {row}, {OP}, {OWN} ORDER BY {ORDER}) = 1),
+        last AS (SELECT * FROM once
+            QUALIFY {OWN} IS NULL OR row_number() OVER (PARTITION BY {by_key}, {OWN} ORDER BY {ORDER} DESC) = 1),
+        known AS (SELECT c.{ORDER}
+            FROM last c
+            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {_same(keys, "c", "t")}
+            LEFT JOIN periods h ON {_same(keys, "c", "h")}
+                AND h.{VALID_FROM} <= make_timestamptz(c.{OWN})
+                AND (h.{VALID_TO} IS NULL OR make_timestamptz(c.{OWN}) < h.{VALID_TO})
+            WHERE make_timestamptz(c.{OWN}) <= t.{_AT}
+                AND CASE WHEN c.{OP} = '{DELETE}' THEN h.{VALID_FROM} IS NULL
+                    ELSE h.{VALID_FROM} IS NOT NULL AND {agrees} END)
+        SELECT * FROM last ANTI JOIN known USING ({ORDER}) ORDER BY {ORDER}"""
+    with over(given=changes, log=log, periods=periods(log)) as connection:
+        return conformed(connection.sql(text).to_arrow_table(), changes.schema)
+
+
+def instants_of(changes: pa.Table, floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
+    """The instant of each transaction, by its own time (None: none), rising in the order of the feed.
+
+    It is the own time where that is open, else the earliest instant that is: from ``floor`` on, after the one before,
+    and not after ``latest`` (None: no limit).  Those without one are of the instant ``clock``.
+    """
+    given: dict[int | None, int] = {}
+    before = floor - 1
+    for own in dict.fromkeys(changes.column(OWN).to_pylist()):
+        wanted = clock if own is None else own
+        if latest is not None:
+            wanted = min(wanted, latest)
+        before = given[own] = max(wanted, before + 1)
+    return given
+
+
+def log_rows(
+    there: pa.Table, changes: pa.Table, instants: dict[int | None, int], log: TableSchema, keys: Sequence[str]
+) -> pa.Table:
+    """The log rows that the changes add.  ``there`` are the open periods of their keys, which began before them all.
+
+    A row that goes on as it was adds none.
+    """
+    names = values_of(log)
+    row, by_key = _list(names), _list(keys)
+    when = pa.table({"own": pa.array(list(instants), pa.int64()), _AT: pa.array(list(instants.values()), pa.int64())})
+    text = f"""
+        WITH dated AS (SELECT c.*, w.{_AT} FROM given c JOIN instants w ON c.{OWN} IS NOT DISTINCT FROM w.own),
+        last AS (SELECT * FROM dated
+            QUALIFY row_number() OVER (PARTITION BY {by_key}, {_AT} ORDER BY {ORDER} DESC) = 1),
+        states AS (
+            SELECT {row}, {OP} <> '{DELETE}' AS alive, {_AT} AS since, FALSE AS there FROM last
+            UNION ALL BY NAME
+            SELECT {row}, TRUE AS alive, epoch_us({VALID_FROM}) AS since, TRUE AS there FROM open_rows),
+        beside AS (SELECT *, lag(alive) OVER before AS was_alive, lag(row({row})) OVER before AS was_row
+            FROM states WINDOW before AS (PARTITION BY {by_key} ORDER BY since)),
+        turns AS (SELECT * FROM beside WHERE CASE WHEN was_alive IS NULL THEN alive
+            ELSE alive <> was_alive OR (alive AND row({row}) IS DISTINCT FROM was_row) END),
+        spans AS (SELECT *, lead(since) OVER (PARTITION BY {by_key} ORDER BY since) AS until FROM turns)
+        SELECT {row}, make_timestamptz(since) AS {VALID_FROM}, NULL::TIMESTAMPTZ AS {VALID_TO},
+            make_timestamptz(since) AS {TS} FROM spans WHERE alive AND NOT there
+        UNION ALL
+        SELECT {row}, make_timestamptz(since), make_timestamptz(until), make_timestamptz(until)
+            FROM spans WHERE alive AND until IS NOT NULL"""
+    with over(given=changes, instants=when, open_rows=there) as connection:
+        return conformed(connection.sql(text).to_arrow_table(), stored_schema(log))
+
+
+def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Whole states of a source as changes: ``dated`` are all its rows at each own time, with ``_own`` and ``_order``.
+
+    A key that a state has not, though the one before it has, or the open periods ``there``, has ended.
+    """
+    values = [name for name in dated.column_names if name not in (OWN, ORDER)]
+    row, by_key = _list(values), _list(keys)
+    text = f"""
+        WITH states AS (SELECT {OWN} AS state, lead({OWN}) OVER (ORDER BY {OWN}) AS following
+            FROM (SELECT DISTINCT {OWN} FROM given)),
+        held AS (SELECT {by_key}, {OWN}, lead({OWN}) OVER (PARTITION BY {by_key} ORDER BY {OWN}) AS again FROM given),
+        gone AS (
+            SELECT {by_key}, s.following AS {OWN} FROM held h JOIN states s ON h.{OWN} = s.state
+                WHERE s.following IS NOT NULL AND again IS DISTINCT FROM s.following
+            UNION ALL
+            SELECT {by_key}, (SELECT min(state) FROM states) AS {OWN} FROM open_rows a
+                ANTI JOIN (SELECT * FROM given WHERE {OWN} = (SELECT min(state) FROM states)) b ON {_same(keys)})
+        SELECT {row}, 'U' AS {OP}, {OWN} FROM given
+        UNION ALL BY NAME
+        SELECT {by_key}, '{DELETE}' AS {OP}, {OWN} FROM gone"""
+    with over(given=dated, open_rows=there) as connection:
+        found = connection.sql(f"SELECT *, row_number() OVER (ORDER BY {OWN}) AS {ORDER} FROM ({text})")
+        return conformed(found.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
+
+
+def undated(changes: pa.Table) -> pa.Table:
+    """The changes without their own times."""
+    return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
+
+
+def change_schema(values: pa.Schema) -> pa.Schema:
+    """The columns of changes of a source with these columns."""
+    own = [pa.field(OP, pa.string()), pa.field(OWN, pa.int64()), pa.field(ORDER, pa.int64())]
+    return pa.schema([*values, *own])
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _same(keys: Sequence[str], left: str = "a", right: str = "b") -> str:
+    return " AND ".join(f"{left}.{quoted(key)} IS NOT DISTINCT FROM {right}.{quoted(key)}" for key in keys)

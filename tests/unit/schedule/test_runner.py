@@ -19,6 +19,7 @@ from weft.catalog.records import Choice, Count
 from weft.delivery.file import FileChannel
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
+from weft.extraction.sources.polling import Polled
 from weft.schedule import runner
 from weft.schedule.runner import Runner, Stop
 from weft.schedule.ticking import Ticked
@@ -75,6 +76,31 @@ def test_nothing_to_do_is_not_ticked(weft: Weft, clock: Clock) -> None:
     ticks, troubles = _run(weft, Waiting(clock, 4))
     assert ticks == troubles == []
     assert weft.catalog.ticks.latest() == ()
+
+
+def test_sources_are_polled_as_often_as_each_says(weft: Weft, clock: Clock, tmp_path: Path) -> None:
+    file, gone = tmp_path / "staff.csv", tmp_path / "gone.csv"
+    for each in (file, gone):
+        each.write_text("id\n1\n")
+    weft.add_source("staff", "csv", str(file), ["id"], every="25s")
+    weft.add_source("gone", "csv", str(gone), ["id"], every="1m")
+    gone.unlink()
+    polled: list[Polled] = []
+    troubles: list[WeftError] = []
+    begun = clock.now
+
+    class Writing(Waiting):
+        def wait(self, length_us: int) -> None:
+            super().wait(length_us)
+            file.write_text(f"id\n{self.clock.now}\n")
+
+    stop = Writing(clock, 10)
+    Runner(weft.opened, lambda _: None, lambda _: None, troubles.append, lambda _: None, polled.append).run(stop)
+    assert sum(stop.waited) == 85 * SECOND
+    # With a pace of ten seconds a poll is at its own instant all the same.
+    assert [each.at for each in polled] == [begun, begun + 25 * SECOND, begun + 50 * SECOND, begun + 75 * SECOND]
+    assert [each.message.partition(":")[0] for each in troubles] == ["gone was not polled"] * 2
+    assert weft.catalog.sources.named("staff").trouble is None
 
 
 def test_a_tick_that_died_is_finished_even_where_nothing_arrived(weft: Weft, clock: Clock) -> None:

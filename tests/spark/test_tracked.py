@@ -1,0 +1,137 @@
+"""Law 1 over tracked tables on Spark: random queries over random histories in which rows end and come again, fed as
+changes in random parts with a tick after each, against their texts evaluated at every instant."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oracle.engines import GRID, Sqlite
+from oracle.expressions import LAST
+from oracle.grammar import TABLES, query
+from oracle.histories import COLUMNS, History, Row
+from oracle.histories import history as drawn
+from oracle.laws import same
+from oracle.reference import reference
+from oracle.spelling import Text
+from replayed import replay_home
+from spark.test_random import MOST_SELECTS, WAYS, delivered, since
+from weft.algebra.schema import DataType
+from weft.api import Weft
+from weft.execution import driver_reader, maintenance, parameters
+from weft.execution.driver_reader import Bounds
+from weft.instants import format_rfc3339
+from weft.storage import compaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOMES = 2
+QUERIES_A_HOME = 8
+VALUES = [name for name in COLUMNS if name != "ts"]
+_STARS = re.compile(r"EXISTS \(SELECT \* ")
+
+
+def coalesced(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows as a source has them: a row value once at a time, with maximal periods."""
+    found: list[Row] = []
+    for value in dict.fromkeys(row[:5] for row in rows):
+        held = [n for n in range(LAST + 2) if any(r[:5] == value and r[5] <= n < (r[6] or LAST + 9) for r in rows)]
+        for n in held:
+            if n - 1 not in held:
+                end = next((later for later in range(n, LAST + 2) if later not in held), None)
+                found.append((*value, n, end))
+    return tuple(found)
+
+
+def world(number: int) -> tuple[History, list[Text], tuple[int, ...]]:
+    """A history in which rows of all tables end, queries most of which have answers, and where the ticks are."""
+    chance = random.Random(9_000 + number)
+    found = [each for each in (drawn(chance) for _ in range(60)) if len(each.ending) == len(TABLES)]
+    found = [each for each in found if all(each.rows.values())]
+    history = max(found, key=lambda each: sum(map(len, each.rows.values())))
+    history = replace(history, rows={name: coalesced(rows) for name, rows in history.rows.items()})
+    engine = Sqlite()
+    engine.load(history.rows)
+    texts: list[Text] = []
+    while len(texts) < QUERIES_A_HOME:
+        text = query(chance)
+        if "*" in _STARS.sub("", text.spark) or text.spark.count("SELECT") > MOST_SELECTS:
+            continue  # a star has the column ts in one of them only
+        seen = reference(engine, text.plain)
+        if (seen.first() and seen.changes) or chance.random() < 0.1:
+            texts.append(Text(re.sub(r"\bts\b", "valid_from", text.spark), text.plain))
+    return history, texts, (*sorted(chance.sample(range(1, LAST + 1), 2)), LAST + 1)
+
+
+def changes(rows: tuple[Row, ...], low: int, high: int) -> str:
+    """What a feed says of the instants in [low, high)."""
+    told: list[tuple[int, str, dict[str, Any]]] = []
+    for k, n, x, d, f, begin, end in rows:
+        key = {"k": k, "n": n, "x": x, "d": None if d is None else format_rfc3339(d + GRID), "f": f}
+        told += [(at, op, key) for at, op in ((begin, "I"), (end, "D")) if at is not None and low <= at < high]
+    ordered = sorted(told, key=lambda each: each[0])
+    return "".join(f"{json.dumps({'op': op, 'time': at + GRID, 'key': key})}\n" for at, op, key in ordered)
+
+
+def arrive(weft: Weft, folder: Path, history: History, low: int, high: int) -> None:
+    """Each table's source is polled for what changed in [low, high)."""
+    for table in TABLES:
+        feed = folder / f"{table}.jsonl"
+        if not low:
+            feed.write_text(changes(history.rows[table], 0, LAST + 2))
+            columns = [(name, DataType.parse(COLUMNS[name])) for name in VALUES]
+            weft.add_source(table, "changes", str(feed), VALUES, columns=columns)
+        feed.write_text(changes(history.rows[table], 0, high))
+        weft.poll_source(table, now=GRID + high)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", range(HOMES))
+def test_random_queries_over_tracked_tables(
+    number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
+    monkeypatch.setattr(maintenance, "BOUNDS", Bounds())
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2))
+    monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
+    history, texts, cuts = world(number)
+    engine = Sqlite()
+    engine.load(history.rows)
+    expected = [reference(engine, text.plain) for text in texts]
+    weft = replay_home(tmp_path / "home")
+    begun = min((row[5] for rows in history.rows.values() for row in rows if row[5] < cuts[0]), default=cuts[0])
+    done = 0
+    for until in cuts:
+        arrive(weft, tmp_path, history, done, until)
+        if not done:
+            for count, text in enumerate(texts):
+                weft.install(f"q{count}", text.spark)
+        else:
+            list(weft.maintain(retain=0))
+        weft.tick(now=GRID + until)
+        assert {each.reason for each in weft.queries()} == {None}
+        done = until
+        for count, text in enumerate(texts):
+            same(f"{text}\nup to {until}", delivered(weft, f"q{count}"), since(expected[count], begun, until))
+    assert any(weft.results("q0")) or any(query.rows for query in weft.queries())
+
+
+def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "staff.csv"
+    file.write_text("id,name\n1,Ann\n2,Ben\n")
+    weft = replay_home(tmp_path / "home")
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=GRID)
+    file.write_text("id,name\n1,Anna\n3,Coy\n")
+    weft.poll_source("staff", now=GRID + 10)
+    assert weft.try_query("SELECT * FROM staff", now=GRID + 20).rows == ((1, "Anna"), (3, "Coy"))
+    assert weft.try_query("SELECT * FROM staff", now=GRID + 9).rows == ((1, "Ann"), (2, "Ben"))
+    text = "SELECT name FROM staff WHERE valid_to IS NULL"
+    assert weft.try_query(text, now=GRID + 9).rows == ()

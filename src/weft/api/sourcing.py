@@ -12,6 +12,7 @@ from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
+    from weft.execution.histories import History
     from weft.extraction.batches import Progress
     from weft.extraction.sources.history import PastLoaded
     from weft.extraction.sources.polling import Polled
@@ -78,6 +79,17 @@ class Sourcing:
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
+
+    def history(
+        self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
+    ) -> History:
+        """The periods of a tracked table, those for which the SQL condition ``where`` holds, at most ``limit``.
+
+        ``known`` has them as they were known at an instant.  See ``execution.histories``.
+        """
+        from weft.execution.histories import history
+
+        return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:
         """Every source, in the order in which their tables were made."""

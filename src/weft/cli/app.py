@@ -12,6 +12,7 @@ from weft.cli import (
     asking,
     demo,
     explaining,
+    histories,
     homes,
     loads,
     maintaining,
@@ -53,7 +54,21 @@ def _root(
     """Standing SQL queries: try one, leave it standing, and receive each of its answers once."""
 
 
-for part in (homes, loads, sources, tables, asking, explaining, queries, ticks, serve, shell, maintaining, demo):
+for part in (
+    homes,
+    loads,
+    sources,
+    tables,
+    histories,
+    asking,
+    explaining,
+    queries,
+    ticks,
+    serve,
+    shell,
+    maintaining,
+    demo,
+):
     part.add_to(app)
 
 

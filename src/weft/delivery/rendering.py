@@ -70,9 +70,12 @@ def csv_line(row: ResultRow) -> str:
 
     A text that a spreadsheet would run as a formula gets ``'`` before it.
     """
-    cells = [str(row.ordinal), format_rfc3339(row.first_at), str(row.tick)]
-    cells.extend(_cell(value) for value in row.values)
-    return ",".join(cells) + "\n"
+    return csv_cells([row.ordinal, format_rfc3339(row.first_at), row.tick, *row.values])
+
+
+def csv_cells(values: Iterable[object]) -> str:
+    """Some values as a line of CSV, as ``csv_line`` has them."""
+    return ",".join(map(_cell, values)) + "\n"
 
 
 def _cell(value: object) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.temporal import VALID_TO
-from weft.catalog import Writer
+from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import TableRecord
 from weft.execution.tables import commit_rows, properties
 from weft.failpoint import failpoint
@@ -40,12 +40,13 @@ class Recorded:
     last: int | None = None
 
 
-def log_of(writer: Writer, table: TableRecord) -> pa.Table:
+def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
     """All of a tracked table's log; raises StorageError where a file of it is missing or damaged."""
-    place = writer.data / table.path
+    place = catalog.data / table.path
     if not has_commits(place):
         return stored_schema(table.stored).empty_table()
-    return read_log(delta_snapshot(place, check_files=False).files, table.stored)
+    with place.shared():  # nobody deletes its files meanwhile
+        return read_log(delta_snapshot(place, check_files=False).files, table.stored)
 
 
 def record(

@@ -63,6 +63,37 @@ def test_what_is_wrong_is_refused_with_what_to_do(weft: Callable[..., Told], hom
     assert "is a tracked table" in weft("ingest", "file", "staff.csv", "--table", "staff").err
 
 
+def test_a_history_is_drawn(weft: Callable[..., Told], home: Path) -> None:
+    weft("init", "--clock", "replay")
+    write("id,name", "1,Ann", "2,=Ben<b>")
+    weft("source", "add", "staff", "--kind", "csv", "--at", "staff.csv", "--key", "id")
+    weft("source", "poll", "--now", "2026-01-01")
+    write("id,name", "1,Anna", "2,=Ben<b>")
+    weft("source", "poll", "--now", "2026-01-03")
+    drawn = weft("history", "staff")
+    lines = [line for line in drawn.out.splitlines() if "█" in line or "▶" in line]
+    assert [("▶" in line, "now" in line) for line in lines] == [(False, False), (True, True), (True, True)]
+    assert lines[1].split()[0] == "Anna"  # the key stands once
+    assert "goes from 2026-01-01 00:00:00 UTC to 2026-01-03" in drawn.out
+    told = weft("history", "staff", "--json", "--limit", "1").json
+    (period,) = told["periods"]
+    assert (told["count"], period["name"], period["valid_to"]) == (3, "Ann", "2026-01-03T00:00:00Z")
+    known = weft("history", "staff", "--known", "2026-01-02", "--format", "json").json["periods"]
+    assert [each["valid_to"] for each in known] == [None, None]
+    assert "2,'=Ben<b>,2026-01-01T00:00:00Z,\n" in weft("history", "staff", "--format", "csv").out
+    for form in ("svg", "html"):
+        page = weft("history", "staff", "--format", form).out
+        assert "=Ben&lt;b&gt;" in page and "<b>" not in page and page.count("<rect") == 3
+    assert weft("history", "staff", "--known", "1999-01-01").out == "staff: there is no such period.\n"
+
+
+def test_what_has_no_history_is_refused(weft: Callable[..., Told], home: Path) -> None:
+    write("id,name", "1,Ann")
+    weft("ingest", "file", "staff.csv", "--table", "loaded")
+    assert "is not a tracked table" in weft("history", "loaded").err
+    assert "there is no table" in weft("history", "nothing").err
+
+
 def test_the_choices_are_those_of_the_catalog() -> None:
     stamps, _ = get_args(get_args(StampsOption)[0])
     assert get_args(stamps) == get_args(Stamps)

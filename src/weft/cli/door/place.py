@@ -16,7 +16,7 @@ POINTER: Final = "door.json"
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
-    {"describe", "explain", "ingest", "install", "pause", "quarantine", "queries"}
+    {"describe", "explain", "history", "ingest", "install", "pause", "quarantine", "queries"}
     | {"remove", "results", "resume", "show", "source", "sources", "tables", "tick", "try"}
 )
 """The others make homes, look at this machine, run for ever, measure, or talk with a person."""

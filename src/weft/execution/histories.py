@@ -1,0 +1,106 @@
+"""The periods of a tracked table, as a person asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.catalog.records import TableRecord
+from weft.errors import Refused
+from weft.execution.ad_hoc import ask
+from weft.execution.home import Home
+from weft.execution.tracking import log_of
+from weft.instants import MIN_INSTANT, from_datetime
+from weft.planning.plan import plan
+from weft.sql.render import name as quoted
+from weft.storage.periods import known_at, periods, values_of
+from weft.storage.values import Value
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A row, and the period [begin, end) during which the source had it (µs UTC; end None: it has it still)."""
+
+    values: tuple[Value, ...]
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True)
+class History:
+    """Periods of the tracked table ``name``, by key, then in time; ``count`` counts those beyond the limit, too.
+
+    ``columns`` are the source's, those of the key first; ``keys`` is how many these are.  ``at`` is the instant at
+    which it was asked (µs UTC): what is open goes on there.
+    """
+
+    name: str
+    columns: tuple[tuple[str, DataType], ...]
+    keys: int
+    stretches: tuple[Stretch, ...]
+    count: int
+    at: int
+
+
+def history(home: Home, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
+    """The periods for which the SQL condition ``where`` holds (None: all), at most ``limit`` of them (None: all).
+
+    The condition may speak of the columns, of valid_from, valid_to and NOW(); it starts Spark.  ``known`` has them as
+    they were known at an instant (µs UTC).  Raises NotFound, Refused for a table that is not tracked, SqlError,
+    ExecutionError, StorageError.
+    """
+    table = home.catalog.tables.named(name)
+    if table.log is None:
+        raise Refused(f"{table.name} is not a tracked table", hint="Its rows do not end: ask for them with `weft try`.")
+    at = max(_now(home), table.last_ts or MIN_INSTANT)
+    ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
+    columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
+    if where is None:
+        found, count = _all(home, table, ordered, limit, known)
+    elif known is None:
+        found, count = _asked(home, table, ordered, where, limit, at)
+    else:
+        raise Refused("--where is about what is known now", hint="Leave one of --where and --known out.")
+    return History(table.name, columns, len(table.keys), found, count, at)
+
+
+def _now(home: Home) -> int:
+    record = home.catalog.home()
+    return home.clock() if record.clock == "wall" else max(record.now or MIN_INSTANT, record.last_ts)
+
+
+def _all(
+    home: Home, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
+) -> tuple[tuple[Stretch, ...], int]:
+    log = log_of(home.catalog, table)
+    found = periods(log if known is None else known_at(log, known))
+    by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
+    shown = found.sort_by(by).slice(0, limit)
+    ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))
+    rows = zip(*(shown.column(each).to_pylist() for each in ordered), strict=True)
+    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), found.num_rows
+
+
+def _asked(
+    home: Home, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
+) -> tuple[tuple[Stretch, ...], int]:
+    """The same by Spark: here the table is one whose rows do not end, so that the past is not left out."""
+    lasting = replace(table, schema=replace(table.schema, end=None))
+    keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
+    listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
+    compiled = plan(f"SELECT {listed} FROM {quoted(table.name)} WHERE (\n{where}\n)", {table.name: lasting.schema})
+    answer = ask(home.session(), home.catalog.data, {table.name: lasting}, compiled.query, at, limit)
+    place = len(keys)
+    return tuple(
+        Stretch((*row[:place], *row[place + 1 : -1]), _micros(row[place]) or 0, _micros(row[-1])) for row in answer.rows
+    ), answer.count
+
+
+def _micros(value: Value) -> int | None:
+    """An instant of an answer: one beyond Python's years is a number already."""
+    if value is None or isinstance(value, int):
+        return value
+    return from_datetime(value)  # type: ignore[arg-type]

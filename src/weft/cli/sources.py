@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
 KindOption = Annotated[
-    Literal["csv", "jsonl", "parquet", "changes"],
+    Literal["csv", "jsonl", "parquet", "sqlite", "changes"],
     typer.Option("--kind", help="What the source is.", show_default=False),
 ]
 StampsOption = Annotated[

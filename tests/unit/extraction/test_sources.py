@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -196,6 +198,46 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
     with pytest.raises(ExtractionError):
         weft.poll_source("b", now=400)
     assert history(weft, "b") == {(("1", "1.5"), 300, None), (("2", "None"), 300, None)}
+
+
+def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as shop:
+        shop.executescript(
+            "CREATE TABLE item (id INTEGER PRIMARY KEY, name, price, made, raw);"
+            "INSERT INTO item VALUES (1, 'a', 1.5, '2026-01-01', x'00ff'), (2, '', NULL, NULL, NULL);"
+        )
+        weft.add_source("item", "sqlite", str(file), ["id"])
+        table = weft.catalog.tables.named("item")
+        kinds = [str(column.type) for column in table.schema.columns][:5]
+        assert kinds == ["BIGINT", "STRING", "DOUBLE", "DATE", "BINARY"]
+        assert weft.poll_source("item", now=100).began == 2
+        assert weft.poll_source("item", now=150).at is None
+        shop.executescript(
+            "PRAGMA journal_mode = WAL; UPDATE item SET price = 2 WHERE id = 1; DELETE FROM item WHERE id = 2"
+        )
+        assert weft.poll_source("item", now=200).ended == 2  # while another connection has it open
+        shop.execute("CREATE TABLE other (x)")
+        shop.execute("UPDATE item SET made = 'soon'")
+        shop.commit()
+        with pytest.raises(ExtractionError, match="not of the column's type: made"):
+            weft.poll_source("item", now=300)
+        shop.executescript("UPDATE item SET made = NULL; ALTER TABLE item ADD COLUMN stock; UPDATE item SET stock = 7")
+        with pytest.raises(Refused, match="has also stock"):
+            weft.poll_source("item", now=300)
+        weft.poll_source("item", now=300, evolve=True)
+    day, raw = "2026-01-01", str(bytes([0, 255]))
+    assert history(weft, "item") == {
+        (("1", "a", "1.5", day, raw, "None"), 100, 200),
+        (("2", "", "None", "None", "None", "None"), 100, 200),
+        (("1", "a", "2.0", day, raw, "None"), 200, 300),
+        (("1", "a", "2.0", "None", raw, "7"), 300, None),
+    }
+    with pytest.raises(Refused, match="not one table"):
+        weft.add_source("again", "sqlite", str(file), ["id"])
+    file.write_bytes(b"no database at all, whatever its name says" * 9)
+    with pytest.raises(ExtractionError, match="cannot be read"):
+        weft.poll_source("item", now=400)
 
 
 def test_instants_move_forward(weft: Weft, file: Path) -> None:

@@ -11,7 +11,8 @@ from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.sources.feed import columns_of_feed
-from weft.extraction.sources.snapshot import FORMATS, Chosen, columns_of_file, file_path
+from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
+from weft.extraction.sources.sqlite import columns_of_sqlite
 
 SHORTEST_US: Final = 1_000_000
 
@@ -37,7 +38,10 @@ def add_source(
     _check(kind, keys, every_us, stamps)
     path = file_path(location)
     is_feed = kind == "changes"
-    columns = columns_of_feed(path, table_of, chosen) if is_feed else columns_of_file(path, kind, chosen)
+    if kind == "sqlite":
+        table_of, columns = columns_of_sqlite(path, table_of, chosen)
+    else:
+        columns = columns_of_feed(path, table_of, chosen) if is_feed else columns_of_file(path, kind, chosen)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
@@ -59,8 +63,10 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         raise Refused("a source needs a key: the columns that tell its rows apart", hint="Name them with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
         raise Refused(f"{stamps!r} is nothing that --ts can be", hint=f"It is one of {', '.join(get_args(Stamps))}.")
-    if stamps == "source" and kind in FORMATS:
-        raise Refused(f"a {kind} file does not say when each row changed", hint="Take --ts file, or --ts clock.")
+    if stamps == "source" and kind != "changes":
+        raise Refused(
+            f"a source of the kind {kind} does not say when each row changed", hint="Take --ts file, or --ts clock."
+        )
     if every_us < SHORTEST_US:
         raise Refused("a source is polled every second at most", hint="Write it like 10m.")
 

@@ -25,6 +25,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.sources.feed import read_feed
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
+from weft.extraction.sources.sqlite import read_sqlite
 from weft.instants import format_instant
 from weft.storage.changes import undated
 from weft.storage.periods import change_at, difference, open_periods, repeated_keys, values_of
@@ -184,6 +185,9 @@ def tracked_table(writer: Writer, source: SourceRecord) -> TableRecord:
 def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progress: Progress | None) -> Snapshot:
     chosen = chosen_columns(source.options)
     path, schema = file_path(source.location), source_schema(table)
+    if source.kind == "sqlite":
+        of = source.options["table"]
+        return read_sqlite(path, of, schema, chosen, evolve=accepting.evolve, progress=progress)
     return read_file(path, source.kind, schema, chosen, source.seen, evolve=accepting.evolve, progress=progress)
 
 

@@ -132,25 +132,29 @@ def _opened(path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, e
         source = open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=evolve)
     except Refused as error:
         if not evolve:
-            _refuse_lost(open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=True), schema.name)
+            found = open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=True)
+            refuse_lost(_absent(found), schema.name, found.name)
         raise Refused(
             error.message,
             where=error.where,
             hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
         ) from None
-    _refuse_lost(source, schema.name)
+    refuse_lost(_absent(source), schema.name, source.name)
     return source
 
 
-def _refuse_lost(source: FileSource, name: str) -> None:
-    """Raises Refused where the file lacks a column: NULL in every row would be a change that nobody made."""
-    lost = [column for column, _ in source.matched.absent]
+def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
+    """Raises Refused where a source lacks columns: NULL in every row would be a change that nobody made."""
     if lost:
         raise Refused(
             f"the source of {name} has no column {', '.join(lost)} any more",
             hint="Nothing was changed. Track what is left as another table, naming its columns with --columns.",
-            where=source.name,
+            where=where,
         )
+
+
+def _absent(source: FileSource) -> list[str]:
+    return [column for column, _ in source.matched.absent]
 
 
 def _rows(source: FileSource, progress: Progress | None) -> pa.Table:

@@ -1,0 +1,157 @@
+"""A table of an SQLite database, read whole in one transaction, with Python's own SQLite and without writing to it.
+
+SQLite has types of values, not of columns.  So the type of a column is inferred from its values, as that of JSON lines
+is; one that has nothing but blobs is BINARY.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.algebra.schema import BINARY, STRING, DataType, TableSchema
+from weft.errors import ExtractionError, Refused
+from weft.extraction.batches import Progress, printable
+from weft.extraction.files.columns import check_names, chosen_of, match_columns
+from weft.extraction.files.inspection import infer_json
+from weft.extraction.files.rows import Caster, Layout, OwnTimes
+from weft.extraction.files.text_records import TextRecord
+from weft.extraction.sources.snapshot import Chosen, Mark, Snapshot, refuse_lost, refuse_rejected
+from weft.storage.columns import arrow_type
+from weft.storage.local_sql import connect, quoted
+
+Columns = tuple[tuple[str, DataType], ...]
+
+
+def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
+    """The table (the only one, where none is named) and its columns; raises NotFound, ExtractionError, Refused."""
+    with _reading(path) as connection:
+        name = _table(connection, table, path)
+        return name, _columns(connection, name, chosen, path)
+
+
+def read_sqlite(
+    path: Path,
+    table: str,
+    schema: TableSchema,
+    chosen: Chosen,
+    *,
+    evolve: bool = False,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """All rows of the table as the types of ``schema``, which has the source's columns only.
+
+    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
+    """
+    where = printable(str(path))
+    with _reading(path) as connection:
+        name = _table(connection, table, path)
+        found: Sequence[tuple[str, DataType]] = [(each, STRING) for each in _names(connection, name)]
+        if evolve:
+            found = _columns(connection, name, chosen, path)
+        elif chosen is not None:
+            found = chosen_of(found, chosen, where)
+        added = _added(found, schema, evolve, where)
+        columns = (*((column.name, column.type) for column in schema.columns), *added)
+        rows = _rows(connection, name, columns, where, progress)
+        return Snapshot(rows, columns, added, _changed_at(path), {})
+
+
+def _added(found: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
+    both = match_columns(found, schema, None, True, where)
+    refuse_lost([name for name, _ in both.absent], schema.name, where)
+    if both.added and not evolve:
+        raise Refused(
+            f"the source of {schema.name} has also {', '.join(name for name, _ in both.added)}",
+            where=where,
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+        )
+    return both.added
+
+
+def _changed_at(path: Path) -> int:
+    """When the database was last written to; what was committed last may lie beside it."""
+    beside = path.with_name(path.name + "-wal")
+    return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """One transaction that sees one state."""
+    Mark.of(path)
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
+            connection.execute("BEGIN")
+            yield connection
+    except sqlite3.Error as error:
+        raise ExtractionError(f"cannot be read: {printable(str(path))} ({error})") from None
+
+
+def _table(connection: sqlite3.Connection, wanted: str | None, path: Path) -> str:
+    listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    names = [str(name) for (name,) in connection.execute(f"{listed} ORDER BY name")]
+    found = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
+    if len(found) != 1:
+        shown = ", ".join(names[:12]) or "none"
+        problem = "it has not one table" if wanted is None else f"there is no table {wanted!r}"
+        raise Refused(problem, where=printable(str(path)), hint=f"Name one with --table: {shown}.")
+    return found[0]
+
+
+def _names(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [str(each[0]) for each in connection.execute(f"SELECT * FROM {quoted(table)} LIMIT 0").description]
+
+
+def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
+    """The columns, their types inferred from all values."""
+    names, where = _names(connection, table), printable(str(path))
+    check_names(names, where)
+    found = []
+    with connect() as local:
+        types = infer_json(_records(connection, table), where, local)
+    for name in names:
+        of_values = f"SELECT DISTINCT typeof({quoted(name)}) FROM {quoted(table)} WHERE {quoted(name)} IS NOT NULL"
+        blobs = [kind for (kind,) in connection.execute(of_values)] == ["blob"]
+        found.append((name, BINARY if blobs else types.get(name, STRING)))
+    return tuple(found if chosen is None else chosen_of(found, chosen, where))
+
+
+def _rows(
+    connection: sqlite3.Connection, table: str, columns: Columns, where: str, progress: Progress | None
+) -> pa.Table:
+    names = tuple(name for name, _ in columns)
+    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
+    pieces, read = [empty], 0
+    with connect() as local:
+        # As JSON has them: a cell that is missing is NULL, and an empty text is one.
+        caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where)
+        for batch in caster.text_batches(_records(connection, table), local):
+            refuse_rejected(batch, where)
+            pieces.append(batch.rows.select(list(names)))
+            read += batch.read
+            if progress is not None:
+                progress(read)
+    return pa.concat_tables(pieces)
+
+
+def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]:
+    cursor = connection.execute(f"SELECT * FROM {quoted(table)}")
+    names = [str(each[0]) for each in cursor.description]
+    for number, row in enumerate(cursor, 1):
+        told = [_cell(value) for value in row]
+        kinds: Mapping[str, str] = {n: kind for n, (_, kind) in zip(names, told, strict=True) if kind is not None}
+        yield TextRecord(number, b"", {n: text for n, (text, _) in zip(names, told, strict=True)}, None, dict(kinds))
+
+
+def _cell(value: object) -> tuple[str | None, str | None]:
+    """The text of a value, and what it is in JSON's words."""
+    if value is None:
+        return None, None
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii"), "string"
+    return (value, "string") if isinstance(value, str) else (repr(value), "number")

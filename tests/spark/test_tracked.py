@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOMES = 2
-QUERIES_A_HOME = 8
+QUERIES_A_HOME = 6
 VALUES = [name for name in COLUMNS if name != "ts"]
 _STARS = re.compile(r"EXISTS \(SELECT \* ")
 
@@ -92,8 +92,14 @@ def arrive(weft: Weft, folder: Path, history: History, low: int, high: int) -> N
         weft.poll_source(table, now=GRID + high)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("number", range(HOMES))
+@pytest.mark.parametrize(
+    ("number", "way"),
+    [
+        pytest.param(number, way, marks=[pytest.mark.slow] if number and way == "spark" else [])
+        for number in range(HOMES)
+        for way in WAYS
+    ],
+)
 def test_random_queries_over_tracked_tables(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,11 @@ def arrangements_folder(home: Path) -> Path:
     return home / "arrangements"
 
 
+def present_folder(home: Path) -> Path:
+    """The folder with the open rows of tracked tables: derived, so that it may be deleted at any time."""
+    return home / "present"
+
+
 def files_folder(home: Path) -> Path:
     """The folder under which file channels write where no other root is set."""
     return home / "files"

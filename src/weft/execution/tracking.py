@@ -30,14 +30,14 @@ from weft.storage.periods import TS, read_log
 class Recorded:
     """What became of changes: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
 
-    ``floor`` is the earliest instant that was open.
+    ``rows`` are the log rows that were stored (None: nothing was).
     """
 
     began: int
     ended: int
-    floor: int
     first: int | None = None
     last: int | None = None
+    rows: pa.Table | None = None
 
 
 def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
@@ -77,7 +77,7 @@ def record(
         raise
     if not rows.num_rows:
         writer.reservations.abandon(reservation.reservation_id)
-        return Recorded(0, 0, reservation.floor)
+        return Recorded(0, 0)
     if seen is not None:
         writer.sources.intend(table.table_id, reservation.reservation_id, seen)
     rows = rows.sort_by(TS)
@@ -89,4 +89,4 @@ def record(
     writer.reservations.commit(reservation.reservation_id, version, rows.num_rows, first, last)
     failpoint("source.committed")
     began = rows.column(VALID_TO).null_count
-    return Recorded(began, rows.num_rows - began, reservation.floor, first, last)
+    return Recorded(began, rows.num_rows - began, first, last, rows)

@@ -16,15 +16,15 @@ from weft.algebra.schema import STRING, TIMESTAMP
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.home import Home
-from weft.execution.tracking import log_of
 from weft.extraction.batches import Progress
 from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.polling import polling, source_schema
+from weft.extraction.sources.present import open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import arrow_type
-from weft.storage.periods import open_periods, repeated_keys
+from weft.storage.periods import repeated_keys
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def load_history(
             raise Refused("the file has rows of the future, and this home's clock is the wall's", where=str(path))
         changes = rows
         if op is None:
-            changes = as_changes(rows.drop_columns([OP]), open_periods(log_of(writer, table)), table.keys)
+            changes = as_changes(rows.drop_columns([OP]), open_now(writer, table), table.keys)
         done, _ = record_changes(writer, home, table, str(path), changes, clock, None, late_refused=True, digest=sha256)
         open_rows = source.open_rows + done.began - done.ended
         writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)

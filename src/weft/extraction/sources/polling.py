@@ -20,15 +20,16 @@ from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home, kept
 from weft.execution.tables import settle
-from weft.execution.tracking import Recorded, log_of, record
+from weft.execution.tracking import Recorded, record
 from weft.extraction.batches import Progress
 from weft.extraction.sources.feed import read_feed
+from weft.extraction.sources.present import keep, open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.sqlite import read_sqlite
 from weft.instants import format_instant
 from weft.storage.changes import undated
-from weft.storage.periods import change_at, difference, open_periods, repeated_keys, values_of
+from weft.storage.periods import change_at, difference, repeated_keys, values_of
 from weft.storage.verify import require_whole
 
 LEASE_WAIT_US = 120 * 1_000_000
@@ -113,14 +114,20 @@ def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, 
     table = home.catalog.tables.by_id(source.table_id)
     found = _read(source, table, accepting, progress)
     _refuse_repeated(found.rows, table.keys, source)
-    asked = clock
-    if source.stamps == "file" and found.changed_at is not None:
-        asked = found.changed_at if home.catalog.home().clock == "replay" else min(found.changed_at, clock)
     with polling(home, source, found.added) as (writer, table):
+        asked = _asked(home, source, found, clock)
         done, open_rows = _record(writer, home, source, table, found, asked, accepting)
-        return _done(
-            writer, home, source, done, open_rows, found.seen, int(done.first is not None and done.first > asked)
-        )
+        late = int(done.first is not None and done.first > asked)
+        return _done(writer, home, source, done, open_rows, found.seen, late)
+
+
+def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int:
+    """The instant that a snapshot asks for; the wall may have gone on while it was read."""
+    wall = home.catalog.home().clock == "wall"
+    now = max(clock, home.clock()) if wall else clock
+    if source.stamps != "file" or found.changed_at is None:
+        return now
+    return min(found.changed_at, now) if wall else found.changed_at
 
 
 @contextmanager
@@ -212,7 +219,7 @@ def _record(
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
     """What of the snapshot was recorded, and how many rows are open then."""
-    there = open_periods(log_of(writer, table))
+    there = open_now(writer, table)
     if there.num_rows and not found.rows.num_rows and not accepting.empty:
         raise Refused(
             f"the source of {source.name} is empty, and had {there.num_rows:,} rows",
@@ -222,9 +229,10 @@ def _record(
     ended, begun = difference(there, found.rows)
     open_rows = there.num_rows - ended.num_rows + begun.num_rows
     if not ended.num_rows and not begun.num_rows:
-        return Recorded(0, 0, asked), open_rows
+        return Recorded(0, 0), open_rows
     at = home.clock()
     load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
     done = record(writer, table, load_id, asked, lambda floor: change_at(ended, begun, floor, table.stored), found.seen)
-    writer.loads.finish(load_id, done.began + done.ended, 0, 0, int(done.floor > asked), at)
+    keep(writer, table.table_id, there, done.rows)
+    writer.loads.finish(load_id, done.began + done.ended, 0, 0, int(done.first is not None and done.first > asked), at)
     return done, open_rows

@@ -15,7 +15,7 @@ from weft.catalog.database import Database
 from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
 
-SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "changes"]
+SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
 """What dates a change: the home's clock, the time of the file, or the source's own time of the change."""
 

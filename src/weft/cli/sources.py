@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
 KindOption = Annotated[
-    Literal["csv", "jsonl", "parquet", "sqlite", "changes"],
+    Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"],
     typer.Option("--kind", help="What the source is.", show_default=False),
 ]
 StampsOption = Annotated[
@@ -43,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table that is made.")],
     kind: KindOption,
-    at: Annotated[str, typer.Option("--at", metavar="PATH", help="Where the source is.")],
+    at: Annotated[str, typer.Option("--at", metavar="PLACE", help="Where it is: a path, or a URI of PostgreSQL.")],
     key: Annotated[
         str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
     ],
@@ -65,7 +65,7 @@ def add(
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
-        place = at if at.startswith("file:///") else str(terminal.path(Path(at)))
+        place = at if "://" in at else str(terminal.path(Path(at)))
         found = weft.add_source(name, kind, place, keys, every=every, ts=ts, columns=chosen, table=of)
         record = weft.catalog.tables.named(name)
     if json:
@@ -109,7 +109,7 @@ def poll(
     if json:
         say_json([_outcome(name, each) for name, each in done])
     elif not done:
-        say("There is no source yet. `weft source add NAME --kind csv --at PATH --key COLS` makes one.")
+        say("There is no source yet. `weft source add NAME --kind csv --at PLACE --key COLS` makes one.")
     else:
         for name, each in done:
             _tell(name, each)
@@ -183,7 +183,7 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
     if json:
         say_json([{**_as_json(each), "key": keys[each.table_id]} for each in found])
     elif not found:
-        say("There is no source yet. `weft source add NAME --kind csv --at PATH --key COLS` makes one.")
+        say("There is no source yet. `weft source add NAME --kind csv --at PLACE --key COLS` makes one.")
     else:
         rows = [
             (

@@ -11,6 +11,7 @@ from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.sources.feed import columns_of_feed
+from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
 
@@ -36,24 +37,34 @@ def add_source(
     is taken, NotFound and ExtractionError where it cannot be read.
     """
     _check(kind, keys, every_us, stamps)
-    path = file_path(location)
-    is_feed = kind == "changes"
-    if kind == "sqlite":
-        table_of, columns = columns_of_sqlite(path, table_of, chosen)
-    else:
-        columns = columns_of_feed(path, table_of, chosen) if is_feed else columns_of_file(path, kind, chosen)
+    table_of, place, columns = _looked_at(kind, location, table_of, chosen)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
-    own: Stamps = stamps or ("source" if is_feed else "clock")
+    own: Stamps = stamps or ("source" if kind == "changes" else "clock")
     with home.writing(f"add the source {name}") as writer:
         table = _left_alone(home, name)
         if table is None:
             table = writer.tables.create(name, columns, keys, tracked=True)
         else:
             _refuse_other(table, columns, keys)
-        writer.sources.add(table.table_id, kind, str(path), options, own, every_us, home.clock())
+        writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock())
     return home.catalog.sources.named(name)
+
+
+def _looked_at(
+    kind: SourceKind, location: str, table_of: str | None, chosen: Chosen
+) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
+    """The table in the source, where the source is, and its columns."""
+    if kind == "postgres":
+        return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
+    path = file_path(location)
+    if kind == "sqlite":
+        name, columns = columns_of_sqlite(path, table_of, chosen)
+        return name, str(path), columns
+    if kind == "changes":
+        return table_of, str(path), columns_of_feed(path, table_of, chosen)
+    return None, str(path), columns_of_file(path, kind, chosen)
 
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:
@@ -63,6 +74,8 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         raise Refused("a source needs a key: the columns that tell its rows apart", hint="Name them with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
         raise Refused(f"{stamps!r} is nothing that --ts can be", hint=f"It is one of {', '.join(get_args(Stamps))}.")
+    if stamps == "file" and kind == "postgres":
+        raise Refused("a database on a server has no file", hint="Take --ts clock.")
     if stamps == "source" and kind != "changes":
         raise Refused(
             f"a source of the kind {kind} does not say when each row changed", hint="Take --ts file, or --ts clock."

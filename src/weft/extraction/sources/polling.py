@@ -23,6 +23,7 @@ from weft.execution.tables import settle
 from weft.execution.tracking import Recorded, record
 from weft.extraction.batches import Progress
 from weft.extraction.sources.feed import read_feed
+from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.present import keep, open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
@@ -191,9 +192,11 @@ def tracked_table(writer: Writer, source: SourceRecord) -> TableRecord:
 
 def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progress: Progress | None) -> Snapshot:
     chosen = chosen_columns(source.options)
-    path, schema = file_path(source.location), source_schema(table)
+    schema, of = source_schema(table), source.options.get("table", "")
+    if source.kind == "postgres":
+        return read_postgres(source.location, of, schema, chosen, evolve=accepting.evolve, progress=progress)
+    path = file_path(source.location)
     if source.kind == "sqlite":
-        of = source.options["table"]
         return read_sqlite(path, of, schema, chosen, evolve=accepting.evolve, progress=progress)
     return read_file(path, source.kind, schema, chosen, source.seen, evolve=accepting.evolve, progress=progress)
 

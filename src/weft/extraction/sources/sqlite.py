@@ -12,20 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-
 from weft.algebra.schema import BINARY, STRING, DataType, TableSchema
 from weft.errors import ExtractionError, Refused
 from weft.extraction.batches import Progress, printable
-from weft.extraction.files.columns import check_names, chosen_of, match_columns
+from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.inspection import infer_json
-from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord
-from weft.extraction.sources.snapshot import Chosen, Mark, Snapshot, refuse_lost, refuse_rejected
-from weft.storage.columns import arrow_type
+from weft.extraction.sources.databases import Columns, added_columns, rows_of
+from weft.extraction.sources.snapshot import Chosen, Mark, Snapshot
 from weft.storage.local_sql import connect, quoted
-
-Columns = tuple[tuple[str, DataType], ...]
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
@@ -56,22 +51,10 @@ def read_sqlite(
             found = _columns(connection, name, chosen, path)
         elif chosen is not None:
             found = chosen_of(found, chosen, where)
-        added = _added(found, schema, evolve, where)
+        added = added_columns(found, schema, evolve, where)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
-        rows = _rows(connection, name, columns, where, progress)
+        rows = rows_of(_records(connection, name), columns, where, progress)
         return Snapshot(rows, columns, added, _changed_at(path), {})
-
-
-def _added(found: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
-    both = match_columns(found, schema, None, True, where)
-    refuse_lost([name for name, _ in both.absent], schema.name, where)
-    if both.added and not evolve:
-        raise Refused(
-            f"the source of {schema.name} has also {', '.join(name for name, _ in both.added)}",
-            where=where,
-            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
-        )
-    return both.added
 
 
 def _changed_at(path: Path) -> int:
@@ -119,24 +102,6 @@ def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: P
         blobs = [kind for (kind,) in connection.execute(of_values)] == ["blob"]
         found.append((name, BINARY if blobs else types.get(name, STRING)))
     return tuple(found if chosen is None else chosen_of(found, chosen, where))
-
-
-def _rows(
-    connection: sqlite3.Connection, table: str, columns: Columns, where: str, progress: Progress | None
-) -> pa.Table:
-    names = tuple(name for name, _ in columns)
-    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
-    pieces, read = [empty], 0
-    with connect() as local:
-        # As JSON has them: a cell that is missing is NULL, and an empty text is one.
-        caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where)
-        for batch in caster.text_batches(_records(connection, table), local):
-            refuse_rejected(batch, where)
-            pieces.append(batch.rows.select(list(names)))
-            read += batch.read
-            if progress is not None:
-                progress(read)
-    return pa.concat_tables(pieces)
 
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]:

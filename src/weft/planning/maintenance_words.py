@@ -88,9 +88,10 @@ class Words:
         return f"({text})" if compound else text
 
     def _semijoin(self, relation: Semijoin) -> str:
-        whole = tuple(zip(attributes(relation.left), attributes(relation.right), strict=False))
+        sides = (attributes(relation.left), attributes(relation.right))
+        whole = len(sides[0]) == len(sides[1]) and relation.on == tuple(zip(*sides, strict=True))
         pairs = ", ".join(f"{self.scalar(left)} = {self.scalar(right)}" for left, right in relation.on)
-        sign = "⋉" if relation.on == whole else f"⋉_{{{pairs}}}"
+        sign = "⋉" if whole else f"⋉_{{{pairs}}}"
         return f"{self._operand(relation.left)} {sign} {self._operand(relation.right)}"
 
     def _output(self, output: Output) -> str:

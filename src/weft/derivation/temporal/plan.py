@@ -23,6 +23,7 @@ from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import (
     Aggregation,
     Base,
+    Selection,
     Semijoin,
     Temporal,
     attributes,
@@ -30,6 +31,7 @@ from weft.algebra.temporal import (
     inputs,
     over,
 )
+from weft.derivation.temporal.crossing import is_window
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.judging import judged
 from weft.derivation.temporal.measures import kept_form
@@ -68,7 +70,10 @@ class Derived:
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """Those that are read without a look-up by keys of a delta (perhaps only what holds since it begins)."""
+        """Those that are read otherwise than by keys of a delta or a window of first or last instants.
+
+        It may still be only what holds since the change begins (FR).
+        """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
     @property
@@ -169,10 +174,16 @@ def _read(relation: Temporal) -> frozenset[Base]:
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Those of them that stand somewhere else than on the left of ⋉."""
+    """Those of them that are neither looked up, on the left of ⋉, nor cut to a window of first or last instants."""
     found = {relation}
     for part in _parts(relation):
-        found.update((part.right,) if isinstance(part, Semijoin) else inputs(part))
+        match part:
+            case Semijoin(right=right):
+                found.add(right)
+            case Selection(predicate=predicate) if is_window(predicate):
+                pass
+            case _:
+                found.update(inputs(part))
     return frozenset(part for part in found if isinstance(part, Base))
 
 

@@ -8,7 +8,9 @@ for the rows that can meet it:
     X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
     π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
 
-and ⋉ goes down through every operator to the base relations, as ``limited``:
+What a refresh takes out or puts in is looked for among the tuples that can have turned (``crossing``).
+
+⋉ goes down through every operator to the base relations, as ``limited``:
 
     law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
 
@@ -23,7 +25,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import Call, ColumnRef, Scalar
+from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar
 from weft.algebra.temporal import (
     Aggregation,
     Base,
@@ -44,6 +46,7 @@ from weft.algebra.temporal import (
     mentions_time,
     over,
 )
+from weft.derivation.temporal.crossing import Bound, candidates, crossings, expiring, single_variable
 from weft.derivation.temporal.judging import conjunction, conjuncts
 
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
@@ -60,6 +63,7 @@ class _Reduction:
     def __init__(self) -> None:
         self._narrowed: dict[Temporal, Temporal] = {}
         self._small: dict[Temporal, bool] = {}
+        self._crossings: dict[Temporal, Temporal | None] = {}
 
     def small(self, relation: Temporal) -> bool:
         """Whether it is made from deltas and constants, and what they meet by equality."""
@@ -74,13 +78,16 @@ class _Reduction:
                 return True
             case Base():
                 return False
+            case Selection() | TemporalJoin() if self._crossed(relation) is not None:
+                return True
             case TemporalJoin():
                 met = {n for n, part in enumerate(relation.inputs) if self.small(part)}
                 return len(_reached(relation, met)) == len(relation.inputs)
             case TemporalUnion(left=left, right=right):
                 return self.small(left) and self.small(right)
             case Difference(left=left):
-                return self.small(left) or self._common(relation) is not None or self._lost(relation) is not None
+                found = (self._common(relation), self._lost(relation), self._expired(relation))
+                return self.small(left) or any(each is not None for each in found)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
             case Selection() | Projection() | Extension() | Fragment() | Aggregation():
@@ -97,6 +104,8 @@ class _Reduction:
         match relation:
             case Difference():
                 return self._narrow_difference(relation)
+            case Selection() | TemporalJoin() if (crossed := self._crossed(relation)) is not None:
+                return crossed
             case TemporalJoin():
                 return self._join(relation, None, ())
             case Selection(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
@@ -116,6 +125,9 @@ class _Reduction:
             projection, part = lost
             gone = replace(projection, input=self._shared(projection.input, part))
             return Difference(gone, self.limited(relation.right, keys(gone), _all(relation.right, gone)))
+        expired = self._expired(relation)
+        if expired is not None:
+            return expired
         left = self.narrowed(relation.left)
         if not self.small(relation.left):
             return Difference(left, self.narrowed(relation.right))
@@ -136,6 +148,53 @@ class _Reduction:
             ) if whole == again and replace(other, input=whole) == one:
                 return (one, part) if self._part_of(whole, part) else None
         return None
+
+    def _expired(self, relation: Difference) -> Temporal | None:
+        """FR(ψ(EX_w(X))) − EX_w(X) of those rows of X that can have expired; None where it is no such difference."""
+        match relation:
+            case Difference(
+                left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
+            ) if replace(new, at=old.input.at) == old.input and not self.small(whole):  # type: ignore[union-attr]
+                found = self._among(whole, expiring(new))
+                if found is not None:
+                    was = replace(old, input=replace(new, input=found, at=REFRESHED))
+                    return Difference(was, replace(new, input=found))
+        return None
+
+    def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
+        """A term of a refresh, over those tuples alone that can have turned; None where it is none."""
+        if relation not in self._crossings:
+            self._crossings[relation] = None
+            self._crossings[relation] = self._cross(relation)
+        return self._crossings[relation]
+
+    def _cross(self, relation: Selection | TemporalJoin) -> Temporal | None:
+        cases = crossings(relation.predicate) if mentions_time(relation.predicate) else None
+        made: Temporal | None = None
+        for case in cases or ():
+            parts = list(inputs(relation))
+            place = next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
+            if place is None or self.small(parts[place]):
+                return None
+            found = self._among(parts[place], case.bound)
+            if found is None:
+                return None
+            parts[place] = found
+            one = over(replace(relation, predicate=case.predicate), tuple(parts))
+            one = self._join(one, None, ()) if isinstance(one, TemporalJoin) else one
+            made = one if made is None else TemporalUnion(made, one)
+        return made
+
+    def _among(self, relation: Temporal, bound: Bound) -> Temporal | None:
+        """The relation's tuples among which are all that satisfy a bound on their first or last instants."""
+        found = candidates(relation, bound)
+        if found is None:
+            return None
+        rows, leaves = found
+        self._small.update(dict.fromkeys(leaves, True))
+        narrowed = self._exactly(relation, rows, _all(relation, rows))
+        self._small[narrowed], self._narrowed[narrowed] = True, narrowed
+        return narrowed
 
     def _part_of(self, whole: Temporal, part: Temporal) -> bool:
         return self.small(part) and not self.small(whole) and attributes(whole) == attributes(part)

@@ -66,3 +66,13 @@ def test_what_is_dropped_and_why() -> None:
         "what rises with NOW() does not fall, PERIOD_START(e) >= ADD_MONTHS(NOW(), (-12)), "
         "PERIOD_START(e) < ADD_MONTHS(:refreshed, (-12)): the term is empty"
     )
+
+
+def test_refresh_reads_only_those_who_can_have_turned() -> None:
+    derived = maintenance(V).refresh
+    window = "(PERIOD_START(R) >= ADD_MONTHS(:refreshed, (-12))) AND (PERIOD_START(R) <= ADD_MONTHS(NOW(), (-12)))"
+    assert isinstance(derived.deleted, TemporalJoin)
+    turned = f"π_{{id}}(σ_{{q}}(σ_{{{window}}}(R)))"
+    keyed = f"π_{{id}}(σ_{{q}}(R ⋉_{{R.id = e.id}} {turned}))"
+    assert words(derived.deleted.inputs[0], NAMES) == f"{keyed} ⋉ {turned}"
+    assert derived.reads_whole == ()

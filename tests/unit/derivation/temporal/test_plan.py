@@ -70,6 +70,18 @@ def test_without_an_equality_a_join_reads_whole_tables() -> None:
     assert maintenance(apart).change([EMPLOYEES]).reads_whole == (S,)
 
 
+def test_a_moving_window_is_refreshed_by_who_expired() -> None:
+    plan = maintenance(replace(BY_PROJECT, input=Extension(S, WEEK)))
+    assert plan.refresh.reads_whole == ()
+    assert plan.change([ASSIGNMENTS]).reads_whole == ()
+
+
+def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
+    changing = call("<", Call("period_start", (PeriodOf("e"),), TIMESTAMP), ref("e", "office"))
+    either = call("or", changing, call(">", ref("e", "id"), Now()))
+    assert maintenance(Selection(E, either)).refresh.reads_whole == (E,)
+
+
 def test_a_kept_aggregate_is_maintained_without_its_base_relation() -> None:
     (state,) = states(BY_PROJECT)
     kept = stored(state, 91)

@@ -1,0 +1,170 @@
+"""Which tuples the passing of time can turn: those that cross a threshold between t and t_now.
+
+A term of a refresh is a selection or join by s ∧ [v]_t ∧ [¬vi]_now (``turning``), or the other way round.  A tuple that
+turns by vi has, for f a function of NOW alone that does not fall:
+
+    vi = PERIOD_START(e) op f(NOW)        its first instant between f(t) and f(t_now)
+    vi = PERIOD_END(e) op f(NOW)          its last instant there, or it is open, unless that is refuted
+    vi without NOW, on e alone            e is open: closed periods do not change
+
+The first (last) instant of a row of π, σ or ∪ is that of a tuple below which gives it, so the rows in question are
+found from the base relation's own tuples with such a first (last) instant: a window of it, not the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from weft.algebra.scalar import REFRESHED, Call, Now, PeriodOf, Scalar, call, children, columns, mentions_now, minus
+from weft.algebra.schema import TIMESTAMP
+from weft.algebra.temporal import (
+    Base,
+    Extension,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalUnion,
+    attributes,
+    mentions_time,
+)
+from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, not_true
+from weft.derivation.temporal.satisfiable import END, contradiction, rises
+
+Bound: TypeAlias = "Callable[[str], Scalar]"
+"""A condition on the period set of a range variable."""
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One case of a term: its whole predicate, and what then holds of the period set of ``scan``."""
+
+    predicate: Scalar
+    scan: str
+    bound: Bound
+
+
+def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
+    """The cases of a refresh's term, which together are the term; None where it is none or a case is not understood."""
+    parts = conjuncts(predicate)
+    if not parts:
+        return None
+    *others, last = parts
+    turns = [_turns(each) for each in _alternatives(last)]
+    found = []
+    for part in turns:
+        if part is None or not any(as_of_refresh(part) == each or as_of_refresh(each) == part for each in others):
+            return None
+        case = conjunction(*others, not_true(part))
+        now = part if as_of_refresh(part) != part else next(each for each in others if as_of_refresh(each) == part)
+        crossing = _crossing(now, case)
+        if crossing is None:
+            return None
+        found.append(crossing)
+    return tuple(found)
+
+
+def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
+    return predicate.args if isinstance(predicate, Call) and predicate.name == "or" else (predicate,)
+
+
+def _turns(predicate: Scalar) -> Scalar | None:
+    """v of ¬v, as ``not_true`` writes it."""
+    match predicate:
+        case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
+            return inner
+    return None
+
+
+def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
+    """What holds where ``part`` is judged differently at t and t_now, in this case of the term."""
+    scans = {period.scan for period in _periods(part)}
+    if len(scans) != 1:
+        return None
+    (scan,) = scans
+    if not mentions_now(part):
+        return Crossing(case, scan, is_open)
+    match part:
+        case Call(name=name, args=(Call(args=(PeriodOf(),)) as side, threshold)) if name in _MIRRORED:
+            return _compared(side, threshold, scan, case)
+        case Call(name=name, args=(threshold, Call(args=(PeriodOf(),)) as side)) if name in _MIRRORED:
+            return _compared(side, threshold, scan, case)
+    return None
+
+
+def _compared(side: Call, threshold: Scalar, scan: str, case: Scalar) -> Crossing | None:
+    if side.name not in (START, END) or columns(threshold) or any(_periods(threshold)) or not rises(threshold):
+        return None
+    within = _between(side.name, as_of_refresh(threshold), threshold)
+    if side.name == START or contradiction(conjunction(case, is_open(scan))) is not None:
+        return Crossing(case, scan, within)
+    return Crossing(case, scan, lambda each: call("or", within(each), is_open(each)))
+
+
+def is_window(predicate: Scalar) -> bool:
+    """Whether a predicate only bounds the first and last instants of a period set, by what no row has a say in."""
+    match predicate:
+        case Call(name="and" | "or", args=args):
+            return all(map(is_window, args))
+        case Call(name="<" | "<=" | ">" | ">=" | "=", args=(Call(name="period_start" | "period_end"), other)):
+            return not columns(other) and not any(_periods(other))
+        case _:
+            return False
+
+
+def is_open(scan: str) -> Scalar:
+    """Whether a tuple holds now."""
+    return call(">=", _instant(END, scan), Now())
+
+
+def _between(name: str, low: Scalar, high: Scalar) -> Bound:
+    return lambda scan: call("and", call(">=", _instant(name, scan), low), call("<=", _instant(name, scan), high))
+
+
+def _instant(name: str, scan: str) -> Scalar:
+    return Call(name, (PeriodOf(scan),), TIMESTAMP)
+
+
+def expiring(window: Extension) -> Bound:
+    """Of what was open at t by EX_w and is not at t_now: its last instant is from t − w to t_now − w."""
+    return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
+
+
+def candidates(relation: Temporal, bound: Bound) -> tuple[Temporal, frozenset[Temporal]] | None:
+    """Rows among which are all rows of the relation whose period sets satisfy a bound on first or last instants.
+
+    With them the selections of base relations' tuples from which they are made.  None where they come from something
+    else than π, σ and ∪ over base relations.
+    """
+    match relation:
+        case Base(alias=alias):
+            found = Selection(relation, bound(alias))
+            return found, frozenset((found,))
+        case Selection(input=inner, predicate=predicate) if mentions_time(predicate):
+            return candidates(inner, bound)
+        case Semijoin(left=left):
+            return candidates(left, bound)
+        case Projection() | Selection():
+            below = candidates(relation.input, bound)
+            return below and (replace(relation, input=below[0]), below[1])
+        case TemporalUnion(left=left, right=right):
+            one, other = candidates(left, bound), candidates(right, bound)
+            return one and other and (TemporalUnion(one[0], other[0]), one[1] | other[1])
+        case _:
+            return None
+
+
+def single_variable(relation: Temporal) -> str | None:
+    """The range variable of a relation that has but one."""
+    scans = {ref.scan for ref in attributes(relation)}
+    return scans.pop() if len(scans) == 1 else None
+
+
+def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
+    if isinstance(scalar, PeriodOf):
+        yield scalar
+    for child in children(scalar):
+        yield from _periods(child)

@@ -2,7 +2,9 @@
 
 Period sets are kept with open ends, so that ψ_t is the identity: what was recorded at t *is* ψ_t of it.  Only what
 speaks of the instant at which it is judged differs: NOW, the end of an open period, and how far EX_w reaches.
-``PERIOD_START`` speaks of none of them.
+``PERIOD_START`` speaks of none of them, and what CONTAINS and OVERLAPS say is the same at both: an instant after t is
+in a period set if and only if t is, so that it can neither be in one set and not in the other without t being so, nor
+be shared without t being shared.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from weft.algebra.temporal import Extension, Selection, Temporal, TemporalJoin, 
 from weft.derivation.temporal.delta import TRUE
 
 START = "period_start"
+_STEADY = (START, "period_contains", "period_overlaps")
 
 
 def as_of_refresh(value: Scalar) -> Scalar:
@@ -23,7 +26,7 @@ def as_of_refresh(value: Scalar) -> Scalar:
             return REFRESHED
         case PeriodOf():
             return replace(value, at=REFRESHED)
-        case Call(name=name, args=(PeriodOf(),)) if name == START:
+        case Call(name=name) if name in _STEADY:
             return value
         case _:
             parts = children(value)

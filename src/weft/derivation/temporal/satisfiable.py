@@ -6,8 +6,7 @@ at t, and has its last instant and its length for good, or is open, and ends in 
 rises with NOW (NOW less a year) is not less at t_now than at t.  Each tuple is taken closed and open in turn.
 
 A contradiction is proved: nothing is dropped that could have a row.  Terms that are not understood are unknowns of
-their own, the same one where it is the same term, so lengths, CONTAINS and OVERLAPS are kept unless closed periods
-are judged at both instants.
+their own, the same one where it is the same term.
 """
 
 from __future__ import annotations

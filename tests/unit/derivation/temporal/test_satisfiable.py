@@ -42,6 +42,8 @@ NEVER = {
     "ended at t, not now": call("and", as_of_refresh(call("<", END, Now())), not_true(call("<", END, Now()))),
     "long at t, not now": call("and", as_of_refresh(LONG), not_true(LONG)),
     "due at t, not now": call("and", call(">=", REFRESHED, A), not_true(call(">=", Now(), A)), call(">", A, number(0))),
+    "contains now, not at t": call("and", INSIDE, not_true(as_of_refresh(INSIDE))),
+    "contains at t, not now": call("and", as_of_refresh(INSIDE), not_true(INSIDE)),
     "starts after now": call(">", START, Now()),
     "each alternative": call("and", call("or", call("<", A, B), call("<", A, B)), call(">", A, B)),
     "false": Literal(False, BOOLEAN),
@@ -52,8 +54,6 @@ PERHAPS = {
     "not less, not greater": call("and", not_true(call("<", A, B)), not_true(call(">", A, B))),
     "unknown": call("and", not_true(call("<", A, B)), not_true(call(">=", A, B))),
     "long now, not at t": call("and", LONG, not_true(as_of_refresh(LONG))),
-    "contains now, not at t": call("and", INSIDE, not_true(as_of_refresh(INSIDE))),
-    "contains at t, not now": call("and", as_of_refresh(INSIDE), not_true(INSIDE)),
     "one alternative": call("and", call("or", call("<", A, B), call("=", A, B)), call(">=", A, B)),
     "a sum of rounded numbers": call(">=", X, Call("+", (X, Literal(1, INT)), DOUBLE)),
 }

@@ -32,7 +32,7 @@ class Sequence:
     """One view over one history."""
 
     def __init__(self, seed: int, counted: Counter[str]) -> None:
-        self.restricting = seed % 3 == 0  # the expressions are many times as long
+        self.restricting = seed // PARTS % 4 == 0  # the expressions are many times as long
         self.drawn, self.counted = Drawn(seed), counted
         self.now = self.drawn.chance.randint(0, 6)
         self.tables: dict[str, Rows] = {name: self.drawn.rows(self.now) for name in CHANGED}
@@ -114,6 +114,6 @@ def test_what_is_kept_is_what_the_definition_gives(part: int) -> None:
         sequence.check()
     of_part = SEQUENCES // PARTS
     assert len(views) > 0.9 * of_part
-    assert counted["changed"] > 0.8 * of_part < counted["restricted"]
+    assert counted["changed"] > 0.8 * of_part and counted["restricted"] > 0.5 * of_part
     assert {rule for rule in RULES if counted[rule] < 10} == set(), counted
     assert counted["dropped r.6"] > 20 < counted["dropped r.7"]

@@ -11,7 +11,7 @@ from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import Base, Projection, Selection, Temporal, TemporalJoin
 from weft.derivation.temporal.plan import maintenance
 from weft.derivation.temporal.turning import COMING, LEAVING
-from weft.planning.maintenance_words import Words, words
+from weft.planning.maintenance_words import Words, told, words
 
 _LIFE = (Column(8, "valid_from", TIMESTAMP), Column(9, "valid_to", TIMESTAMP))
 _TEXTS = tuple(Column(n + 2, name, STRING) for n, name in enumerate(("dept", "name", "office", "phone")))
@@ -76,3 +76,15 @@ def test_refresh_reads_only_those_who_can_have_turned() -> None:
     keyed = f"π_{{id}}(σ_{{q}}(R ⋉_{{R.id = e.id}} {turned}))"
     assert words(derived.deleted.inputs[0], NAMES) == f"{keyed} ⋉ {turned}"
     assert derived.reads_whole == ()
+
+
+def test_a_derivation_is_told_a_line_each() -> None:
+    lines = told(maintenance(DEVELOPERS).change([R.table], ["insertions"]), "D", NAMES)
+    assert lines == [
+        "∇D = ∅",
+        "ΔD = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(FR_[:changed_from, NOW](R ⋉_{R.id = e.id} π_{id}(σ_{q}(ΔR)))))",
+        "by (c.10) Δ = σ_{q}(ΔR)",
+        "by (c.8) Δ = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(R))",
+    ]
+    apart = TemporalJoin((R, S), JOINED)
+    assert told(maintenance(apart).change([R.table], ["deletions"]), "V")[-1] == "reads all of assignments (as S)"

@@ -12,7 +12,7 @@ import pytest
 
 from temporal_values import Histories, Value, leaf_name, tracked
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
-from weft.algebra.schema import TIMESTAMP
+from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Base, Difference, Temporal, TemporalUnion, attributes
 from weft.derivation.temporal.plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
@@ -49,8 +49,12 @@ class Kept:
         types = {f"c{n}": str(ref.type) for n, ref in enumerate(attributes(self.plan.view), 1)}
         self.tables = [tracked(10 + n, name, **types) for n, name in enumerate(("kept", "gone", "came"))]
         for table in (*self.tables, *(tracked_as(each, kind) for each in (E, S) for kind in ("deleted", "inserted"))):
-            self.home.create(table.name, table)
+            self.create(table)
         self.write("kept", self.value(self.plan.view))
+
+    def create(self, table: TableSchema) -> None:
+        self.home.create(table.name, table)
+        self.home.tables[table.name] = table
 
     def value(self, relation: Temporal, **parameters: int) -> Value:
         given = {name: Literal(value * DAY, TIMESTAMP) for name, value in parameters.items()}
@@ -96,7 +100,7 @@ class Kept:
         """R − ∇R ∪ ΔR."""
         places = [tracked_as(base.table, name) for name in ("less", "more")]
         for table, part in zip(places, parts, strict=True):
-            self.home.create(table.name, table)
+            self.create(table)
             self.write(table.name, part)
         less, more = (Base(table, table.name) for table in places)
         self.write(base.table.name, self.value(TemporalUnion(Difference(base, less), more)))
@@ -108,7 +112,7 @@ class Kept:
         return (number, self.chance.choice("ab"), self.chance.choice((1, 2, None)))
 
 
-def tracked_as(table: Any, prefix: str) -> Any:
+def tracked_as(table: TableSchema, prefix: str) -> TableSchema:
     types = {ref.column: str(ref.type) for ref in attributes(Base(table, "t"))}
     return tracked(100 + table.id, f"{prefix}_{table.name}", **types)
 

@@ -6,6 +6,7 @@ turns by vi has, for f a function of NOW alone that does not fall:
     vi = PERIOD_START(e) op f(NOW)        its first instant between f(t) and f(t_now)
     vi = PERIOD_END(e) op f(NOW)          its last instant there, or it is open, unless that is refuted
     vi without NOW, on e alone            e is open: closed periods do not change
+    vi = g(columns) op f(NOW)             g between f(t) and f(t_now), whatever its periods
 
 The first (last) instant of a row of π, σ or ∪ is that of a tuple below which gives it, so the rows in question are
 found from the base relation's own tuples with such a first (last) instant: a window of it, not the whole.
@@ -35,16 +36,16 @@ from weft.derivation.temporal.satisfiable import END, contradiction, rises
 
 Bound: TypeAlias = "Callable[[str], Scalar]"
 """A condition on the period set of a range variable."""
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term: its whole predicate, and what then holds of the period set of ``scan``."""
+    """One case of a term: its whole predicate, and what then holds of the period set of ``scan``, or of a row."""
 
     predicate: Scalar
-    scan: str
+    scan: str | None
     bound: Bound
+    row: Scalar | None = None
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
@@ -82,26 +83,29 @@ def _turns(predicate: Scalar) -> Scalar | None:
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
     """What holds where ``part`` is judged differently at t and t_now, in this case of the term."""
     scans = {period.scan for period in _periods(part)}
-    if len(scans) != 1:
+    if len(scans) == 1 and not mentions_now(part):
+        return Crossing(case, scans.pop(), is_open)
+    if not isinstance(part, Call) or part.name not in ("<", "<=", ">", ">=", "=", "<>"):
         return None
-    (scan,) = scans
-    if not mentions_now(part):
-        return Crossing(case, scan, is_open)
-    match part:
-        case Call(name=name, args=(Call(args=(PeriodOf(),)) as side, threshold)) if name in _MIRRORED:
-            return _compared(side, threshold, scan, case)
-        case Call(name=name, args=(threshold, Call(args=(PeriodOf(),)) as side)) if name in _MIRRORED:
-            return _compared(side, threshold, scan, case)
-    return None
+    one, other = part.args
+    return _compared(one, other, case) or _compared(other, one, case)
 
 
-def _compared(side: Call, threshold: Scalar, scan: str, case: Scalar) -> Crossing | None:
-    if side.name not in (START, END) or columns(threshold) or any(_periods(threshold)) or not rises(threshold):
+def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
+    """Of ``side`` against a threshold of NOW alone."""
+    if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
-    within = _between(side.name, as_of_refresh(threshold), threshold)
-    if side.name == START or contradiction(conjunction(case, is_open(scan))) is not None:
-        return Crossing(case, scan, within)
-    return Crossing(case, scan, lambda each: call("or", within(each), is_open(each)))
+    was = as_of_refresh(threshold)
+    if isinstance(side, Call) and side.name in (START, END):
+        scan = next(_periods(side)).scan
+        within = _between(side.name, was, threshold)
+        if side.name == START or contradiction(conjunction(case, is_open(scan))) is not None:
+            return Crossing(case, scan, within)
+        return Crossing(case, scan, lambda each: call("or", within(each), is_open(each)))
+    if not columns(side) or mentions_time(side):
+        return None
+    row = call("and", call(">=", side, was), call("<=", side, threshold))
+    return Crossing(case, None, is_open, row)
 
 
 def is_window(predicate: Scalar) -> bool:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar
+from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns
 from weft.algebra.temporal import (
     Aggregation,
     Base,
@@ -46,7 +46,7 @@ from weft.algebra.temporal import (
     mentions_time,
     over,
 )
-from weft.derivation.temporal.crossing import Bound, candidates, crossings, expiring, single_variable
+from weft.derivation.temporal.crossing import Bound, Crossing, candidates, crossings, expiring, single_variable
 from weft.derivation.temporal.judging import conjunction, conjuncts
 
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
@@ -173,10 +173,10 @@ class _Reduction:
         made: Temporal | None = None
         for case in cases or ():
             parts = list(inputs(relation))
-            place = next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
+            place = _place(case, parts)
             if place is None or self.small(parts[place]):
                 return None
-            found = self._among(parts[place], case.bound)
+            found = self._due(parts[place], case.row) if case.row else self._among(parts[place], case.bound)
             if found is None:
                 return None
             parts[place] = found
@@ -184,6 +184,12 @@ class _Reduction:
             one = self._join(one, None, ()) if isinstance(one, TemporalJoin) else one
             made = one if made is None else TemporalUnion(made, one)
         return made
+
+    def _due(self, relation: Temporal, row: Scalar) -> Temporal:
+        """The relation's tuples whose values lie between a threshold at t and at t_now: few, but all are read."""
+        due = Selection(self.narrowed(relation), row)
+        self._small[due], self._narrowed[due] = True, due
+        return due
 
     def _among(self, relation: Temporal, bound: Bound) -> Temporal | None:
         """The relation's tuples among which are all that satisfy a bound on their first or last instants."""
@@ -274,6 +280,14 @@ def equalities(predicate: Scalar) -> On:
             case _:
                 pass
     return tuple(found)
+
+
+def _place(case: Crossing, parts: list[Temporal]) -> int | None:
+    """The input that a case of a term bounds."""
+    if case.row is None:
+        return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
+    used = columns(case.row)
+    return next((n for n, part in enumerate(parts) if used <= set(attributes(part))), None)
 
 
 def _pairs(join: TemporalJoin, number: int, via: int) -> On:

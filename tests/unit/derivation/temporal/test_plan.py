@@ -82,6 +82,13 @@ def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
     assert maintenance(Selection(E, either)).refresh.reads_whole == (E,)
 
 
+def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
+    due = call("<", Call("+", (ColumnRef("s", "hours", INT), WEEK), TIMESTAMP), Now())
+    plan = maintenance(TemporalJoin((E, S), call("and", call("=", ref("e", "id"), ref("s", "id")), due)))
+    assert plan.refresh.deleted is None
+    assert plan.refresh.reads_whole == (S,)
+
+
 def test_a_kept_aggregate_is_maintained_without_its_base_relation() -> None:
     (state,) = states(BY_PROJECT)
     kept = stored(state, 91)

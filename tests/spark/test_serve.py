@@ -54,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(home: Path) -> Iterator[subprocess.Popen[str]]:
-    with _typed("serve", "--poll", "1s") as process:
+    with _typed("serve", "--poll", "1s", "--no-rehearsal") as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Serving ")
         yield process

@@ -4,8 +4,8 @@
 
 A command is run over a fresh copy of one home, now without and now with the class-data archive, in turn, and medians
 are reported: its wall time, and the processor time of all that it starts, Java and what outlives it included.  Then
-each round starts a server over a fresh copy, has it warm up, and the four commands are typed beside it one after
-another: their own processor time is reported, and that of the server meanwhile.
+each round starts a server over a fresh copy, waits for its rehearsal to end, and the four commands are typed beside it
+one after another, each once: their own processor time is reported, and that of the server meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ WAYS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """How a command is run, by the name of its column: the variables of the environment that it gets."""
 
-_WARM_UPS: Final = 3
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
 )
@@ -115,23 +114,14 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """The four commands beside one server, each after others of its kind that warm it up."""
+    """The four commands beside one server that has done nothing but its rehearsal, and a tick before the one."""
     home = _fresh_home(place)
     environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
-    days = (BEGIN + timedelta(days=7 * (WEEKS - 1) + day) for day in range(1, 1 + _WARM_UPS))
-    warm_ups: Mapping[str, Sequence[Sequence[str]]] = {
-        "try": [commands["try"]] * _WARM_UPS,
-        "ingest": [],
-        "install": [["install", "warm-up", _QUESTION.replace("comp", "sci")]],
-        "tick": [["tick", "--now", f"{day:%Y-%m-%d}"] for day in days],
-    }
-    found = {}
+    before = ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS - 1):%Y-%m-%d}"]
+    typed = {name: command for name, command in commands.items() if name != "tick"}
+    typed |= {"tick 1": before, "tick": commands["tick"]}
     with serving(home, environ) as server:
-        for name, before in warm_ups.items():
-            for command in before:
-                cost(command, environ, server)
-            found[name] = cost(commands[name], environ, server)
-    return found
+        return {name: cost(command, environ, server) for name, command in typed.items()}
 
 
 def _fresh_home(place: Path) -> Path:

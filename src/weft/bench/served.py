@@ -28,7 +28,10 @@ class Cost:
 
 @contextmanager
 def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
-    """A ``weft serve`` of the home while the block runs: its process id.  Raises ExecutionError where none starts."""
+    """A ``weft serve`` of the home while the block runs, warm from its rehearsal: its process id.
+
+    Raises ExecutionError where none starts, or it ends in its rehearsal.
+    """
     command = [sys.executable, "-m", "weft", "serve", "--home", str(home)]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ, text=True
@@ -36,6 +39,8 @@ def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
         try:
             if process.stdout is None or not process.stdout.readline().startswith("Serving"):
                 raise ExecutionError("weft serve did not start", hint="Type it, to see what it says.")
+            if not any(line.startswith("Warm") for line in process.stdout):
+                raise ExecutionError("weft serve ended in its rehearsal")
             yield process.pid
         finally:
             process.send_signal(signal.SIGTERM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,19 +22,32 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.schedule.runner import Stop
 
+RehearsalOption = Annotated[
+    bool,
+    typer.Option(
+        "--rehearsal/--no-rehearsal",
+        help="After the start, while no command is under way, tick a small home that is thrown away some twenty times: "
+        "Java compiles what is done often, and typed commands are quick from then on.",
+    ),
+]
+
+_WARM = "Warm: typed commands need not wait for Java's compilers any more."
+
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command; what comes through the door is run by the same application."""
 
     @app.command(epilog=example("weft serve", "weft serve --home mine --poll 1m"))
-    def serve(home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s") -> None:
+    def serve(
+        home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s", rehearsal: RehearsalOption = True
+    ) -> None:
         """Do as `run`, and run the commands that are typed elsewhere for this home, with one Spark that stays warm.
 
         Ctrl-C or SIGTERM stops after the tick and the commands that are under way, a second Ctrl-C at once.
         """
         pace = parse_interval(poll)
         try:
-            _open(home, json, pace, lambda arguments: run(app, arguments))
+            _open(home, json, pace, lambda arguments: run(app, arguments), rehearsal)
         except KeyboardInterrupt:
             # At once: Python would wait for the threads of commands under way; what they leave is settled later.
             sys.stdout.flush()
@@ -43,16 +56,17 @@ def add_to(app: typer.Typer) -> None:
             say("Stopped; nothing is lost: commands run without the server again.")
 
 
-def _open(home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int]) -> None:
+def _open(home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool) -> None:
     """Serves the home until a signal asks to stop."""
     from weft.cli.door.opening import listening
     from weft.cli.door.server import Door, answering
+    from weft.demo import rehearsal
     from weft.schedule.runner import stopped_by_signals
 
     with opened(home) as weft, stopped_by_signals() as stop, listening(weft.home) as listener:
         door = Door(weft, line)
         with answering(door, listener):
-            door.warm()
+            door.warm(rehearsal.days if rehearsed else None, lambda: None if json else say(_WARM))
             _serve(weft, stop, pace_us, json)
 
 

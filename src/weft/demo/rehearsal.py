@@ -1,11 +1,16 @@
-"""What commands do, done once in a home that is thrown away, for the class-data archive (``runtime/archiving.py``)."""
+"""What commands do, done in a home that is thrown away.
+
+Once for the class-data archive (``runtime/archiving.py``), and some twenty ticks for a server that has just started:
+Java compiles what is done often, and a typed command then finds it compiled.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -15,6 +20,8 @@ from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, weeks, write_week
 
 _WEEKS: Final = 2
+_DAYS: Final = 21
+"""Ticks of the demo's first weeks, one a day, before a server is warm: the time of a tick falls over some twenty."""
 _MORE: Final = (
     "SELECT newsgroup, sender, date FROM msgs WHERE newsgroup IN ('sci.space', 'rec.bicycles') AND subject LIKE '%o%'",
     "SELECT upper(m.sender) AS s FROM msgs m JOIN msgs n ON m.msgid = n.inreplyto WHERE n.ts > NOW() - INTERVAL 1 DAY",
@@ -36,6 +43,25 @@ def rehearse() -> None:
             for sql in (*(each[2] for each in QUERIES), *_MORE):
                 weft.try_query(sql)
             _large(weft, place / "table")
+
+
+def days(place: Path) -> Generator[None]:
+    """Loads three weeks of the demo into a home in ``place``, then each day ticks and tries a query; pauses after each.
+
+    Raises WeftError where something of it fails.
+    """
+    tried = cycle((*(each[2] for each in QUERIES), *_MORE))
+    with Weft.open(place / "home", clock="replay") as weft:
+        numbers: dict[str, int] = {}
+        for number, week in enumerate(islice(weeks(), _DAYS // 7)):
+            weft.ingest_mail([write_week(place / "news", number, week, numbers)], ts_from="date")
+        for name, user, sql, _ in QUERIES:
+            weft.install(name, sql, user=user)
+        for day in range(1, _DAYS + 1):
+            weft.tick(now=BEGIN + timedelta(days=day))
+            yield
+            weft.try_query(next(tried))
+            yield
 
 
 def _large(weft: Weft, table: Path) -> None:

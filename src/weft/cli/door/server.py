@@ -17,9 +17,11 @@ import socket
 import threading
 import time
 from asyncio import transports
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
@@ -44,6 +46,8 @@ _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
 """A command that was asked to stop and is still at work then says so."""
 _START_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.1
+"""How often a rehearsal looks whether the commands under way have ended."""
 _FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
@@ -137,16 +141,30 @@ class Door:
             time.sleep(_INSIST_SECONDS)
         self._threads.shutdown()
 
-    def warm(self) -> None:
+    def warm(
+        self, rehearsal: Callable[[Path], Generator[None]] | None = None, warm: Callable[[], None] = lambda: None
+    ) -> None:
         """Starts Spark in a thread of its own, where it does not run, and asks a first question.
 
-        The next command then waits for neither.
+        The next command then waits for neither.  ``rehearsal`` is what is done after that, in a folder that is
+        thrown away, in steps between which commands go first; ``warm`` is called at its end.
         """
-        self._threads.submit(self._warm)
+        self._threads.submit(self._warm, rehearsal, warm)
 
-    def _warm(self) -> None:
+    def _warm(self, rehearsal: Callable[[Path], Generator[None]] | None, warm: Callable[[], None]) -> None:
         with suppress(WeftError):  # the command that needs it says why
             self.weft.try_query(_FIRST_QUESTION, now=0)
+            if rehearsal is not None:
+                self._rehearse(rehearsal)
+                warm()
+
+    def _rehearse(self, rehearsal: Callable[[Path], Generator[None]]) -> None:
+        with TemporaryDirectory(prefix="weft-rehearsal-") as folder, closing(rehearsal(Path(folder))) as steps:
+            for _ in steps:
+                while self._under_way and not self._closing:
+                    time.sleep(_PAUSE_SECONDS)
+                if self._closing:
+                    return
 
     async def _greet(self, request: Request) -> JSONResponse:
         theirs = (await request.json())["settings"]

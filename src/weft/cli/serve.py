@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.schedule.runner import Stop
 
-RehearsalOption = Annotated[
+ColdOption = Annotated[
     bool,
     typer.Option(
-        "--rehearsal/--no-rehearsal",
-        help="After the start, while no command is under way, tick a small home that is thrown away some twenty times: "
-        "Java compiles what is done often, and typed commands are quick from then on.",
+        "--no-rehearsal",
+        help="Do not tick a small home that is thrown away some twenty times after the start, while no command is "
+        "under way. With it Java has compiled what is done often, and typed commands are quick.",
     ),
 ]
 
@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command(epilog=example("weft serve", "weft serve --home mine --poll 1m"))
     def serve(
-        home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s", rehearsal: RehearsalOption = True
+        home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s", no_rehearsal: ColdOption = False
     ) -> None:
         """Do as `run`, and run the commands that are typed elsewhere for this home, with one Spark that stays warm.
 
@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
         """
         pace = parse_interval(poll)
         try:
-            _open(home, json, pace, lambda arguments: run(app, arguments), rehearsal)
+            _open(home, json, pace, lambda arguments: run(app, arguments), not no_rehearsal)
         except KeyboardInterrupt:
             # At once: Python would wait for the threads of commands under way; what they leave is settled later.
             sys.stdout.flush()

@@ -24,6 +24,7 @@ from replayed import replay_home
 from spark.test_random import MOST_SELECTS, WAYS, delivered, since
 from weft.algebra.schema import DataType
 from weft.api import Weft
+from weft.errors import SqlError
 from weft.execution import driver_reader, maintenance, parameters
 from weft.execution.driver_reader import Bounds
 from weft.instants import format_rfc3339
@@ -141,3 +142,11 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path) -> N
     assert weft.try_query("SELECT * FROM staff", now=GRID + 9).rows == ((1, "Ann"), (2, "Ben"))
     text = "SELECT name FROM staff WHERE valid_to IS NULL"
     assert weft.try_query(text, now=GRID + 9).rows == ()
+    told = weft.history("staff", where="name LIKE 'Ann%' OR valid_to < NOW() - INTERVAL 1 DAY")
+    assert [(each.values, each.begin, each.end) for each in told.stretches] == [
+        ((1, "Ann"), GRID, GRID + 10),
+        ((1, "Anna"), GRID + 10, None),
+    ]
+    assert weft.history("staff", where="TRUE").stretches == weft.history("staff").stretches
+    with pytest.raises(SqlError):
+        weft.history("staff", where="id = reflect('java.lang.System', 'exit', 0)")

@@ -11,11 +11,15 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import instant, iso, say, say_json, screen, shown, table, working
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.delivery.timeline import Bar
-    from weft.execution.histories import History
+    from weft.execution.histories import History, Stretch
 
 _NARROWEST = 12
 _WIDEST = 60
+_GAP = 3
+"""Characters between two columns of a table."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -71,19 +75,27 @@ def _draw(found: History) -> None:
         return
     bars = _bars(found)
     span = Span.of(bars, found.at)
-    width = min(max(screen().width // 3, _NARROWEST), _WIDEST)
-    rows = []
-    before: tuple[object, ...] | None = None
-    for each, bar in zip(found.stretches, bars, strict=True):
-        key = each.values[: found.keys]
-        repeated = key == before and found.keys > 0
-        texts = ["" if repeated and n < found.keys else shown(value) for n, value in enumerate(each.values)]
-        rows.append((*texts, cells(bar, span, width), instant(each.begin), instant(each.end, "now")))
-        before = key
+    shifted = (None, *found.stretches[:-1])
+    texts = [_texts(each, before, found.keys) for each, before in zip(found.stretches, shifted, strict=True)]
+    width = _width([[*_names(found), "from", "to"], *texts])
+    rows = [(*each[:-2], cells(bar, span, width), *each[-2:]) for each, bar in zip(texts, bars, strict=True)]
     say(f"{found.name}: the line goes from {instant(span.first)} to {instant(span.last)}")
     table((*_names(found), "", "from", "to"), rows)
     if len(rows) < found.count:
         say(f"{found.count:,} periods, {len(rows):,} shown; --limit 0 shows all.")
+
+
+def _texts(each: Stretch, before: Stretch | None, keys: int) -> list[str]:
+    """The cells of a period but its bar; a key that the one before has, too, stands there only."""
+    repeated = before is not None and before.values[:keys] == each.values[:keys]
+    texts = ["" if repeated and n < keys else shown(value) for n, value in enumerate(each.values)]
+    return [*texts, instant(each.begin), instant(each.end, "now")]
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    """How much room the terminal leaves for the bars beside these cells."""
+    taken = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
+    return min(max(screen().width - taken - _GAP, _NARROWEST), _WIDEST)
 
 
 def _tell_json(found: History) -> None:

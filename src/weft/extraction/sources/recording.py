@@ -62,7 +62,7 @@ def record_changes(
     load_id = writer.loads.begin(table.table_id, location, "changes", digest, at)
     done = record(writer, table, load_id, least, rows, seen)
     keep(writer, table.table_id, there, done.rows)
-    late = sum(1 for own, instant in given.items() if instant != (clock if own is None else own))
+    late = sum(1 for own, instant in given.items() if own is not None and instant != own)
     writer.loads.finish(load_id, done.began + done.ended, changes.num_rows - new.num_rows, 0, late, at)
     return done, late
 

@@ -16,7 +16,21 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from oracle.view_grammar import LAST, TABLES, Recorded, folded, history, recorded_at, state_at, view
-from oracle.view_terms import Query, periods
+from oracle.view_terms import (
+    Column,
+    Compared,
+    Condition,
+    From,
+    Item,
+    Joined,
+    OfPeriods,
+    OfTwoPeriods,
+    Query,
+    Select,
+    Span,
+    There,
+    periods,
+)
 from temporal_values import Histories, Value, tracked
 from weft.algebra.temporal import Temporal, each
 from weft.derivation.temporal.sequenced import sequenced
@@ -27,7 +41,7 @@ TEXTS = 1_500
 SHARDS = 4
 ASKED = 2
 """Instants at which a view is asked."""
-TRIES = 6
+TRIES = 8
 LONG = 6_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
@@ -124,6 +138,45 @@ def test_values_of_distinct_views(shard: int, record_property: Any) -> None:
     assert counts["views"] >= 0.95 * TEXTS / SHARDS
     assert counts["with rows"] >= 0.6 * counts["views"], "the cases have become dull: too few views have a row"
     assert counts["that change"] >= 0.4 * counts["views"], "the cases have become dull: too few views change"
+
+
+def there(alias: str, *conditions: Condition, negated: bool = False) -> Condition:
+    """[NOT] EXISTS (SELECT … FROM s AS alias WHERE …)."""
+    over = From((Item(alias, "s", tuple(TABLES["s"])),), Joined("AND", conditions))
+    return There(Select(((Column(alias, "k"), "c0"),), over), negated)
+
+
+START, END, LENGTH = (OfPeriods(function, "a1") for function in ("start", "end", "length"))
+CONTAINED = there("a2", OfTwoPeriods("contains", "a1", "a2"))
+LATER = there("a3", Compared(">=", OfPeriods("start", "a3"), START))
+SAME_KEY = Compared("=", Column("a4", "k"), Column("a1", "k"))
+NEVER = there("a4", Compared("<", OfPeriods("end", "a4"), END), SAME_KEY, negated=True)
+LONG_ENOUGH = Compared(">", LENGTH, Span(3))
+ASKED_AGAIN = {
+    "two partners": (CONTAINED, LATER),
+    "no partner, then one": (NEVER, LATER),
+    "no partner, then two": (NEVER, CONTAINED, LATER),
+    "a partner, or long enough": (NEVER, Joined("OR", (LONG_ENOUGH, CONTAINED))),
+    "either, twice": (Joined("OR", (NEVER, LATER)), Joined("OR", (LONG_ENOUGH, CONTAINED))),
+    "both in an alternative": (Joined("OR", (Joined("AND", (LONG_ENOUGH, LATER)), CONTAINED)), NEVER),
+}
+"""A row's own periods, asked for after another condition has taken instants from it: few random texts do so."""
+
+
+@pytest.mark.parametrize("name", ASKED_AGAIN)
+def test_periods_are_those_of_the_row_as_from_gives_it(name: str) -> None:
+    chance = random.Random(name)
+    over = From((Item("a1", "e", tuple(TABLES["e"])),), Joined("AND", ASKED_AGAIN[name]))
+    query = Select(((Column("a1", "k"), "c0"), (Column("a1", "n"), "c1")), over)
+    home, rows = tables(), 0
+    relation = sequenced(bind_view(query.text(), home.tables))
+    for _ in range(40):
+        full = history(chance)
+        home.load(full)
+        expected = by_definition(query, full, LAST)
+        assert home.value(relation, LAST) == expected, f"{query.text()}\n{full}"
+        rows += len(expected)
+    assert rows > 3
 
 
 @pytest.mark.slow

@@ -138,6 +138,8 @@ class Drawing:
             conditions.append(self.equal(own, visible))
         if self.chance.random() < 0.85:
             conditions.append(self.condition(depth, own, visible))
+        if depth and self.chance.random() < 0.07:  # what is asked of a row after another has taken instants from it
+            conditions += [self.nested(1, own, visible) for _ in range(2)]
         on = conditions.pop(0) if count > 1 and self.chance.random() < 0.5 else None
         where: Condition | None = None
         if conditions:

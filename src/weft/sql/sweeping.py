@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999'"
+FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
 """Beyond every end: where an open period ends, for comparing."""
 
 

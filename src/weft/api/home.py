@@ -16,6 +16,7 @@ from weft.api.arguments import AnyInstant, length, micros, timing
 from weft.api.explaining import Known, explained
 from weft.api.sourcing import Sourcing
 from weft.api.standing import NewQuery, Shown
+from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
@@ -57,7 +58,7 @@ class Description:
     samples: tuple[tuple[object, ...], ...]
 
 
-class Weft(Sourcing):
+class Weft(Sourcing, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
@@ -200,10 +201,11 @@ class Weft(Sourcing):
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
 
-        Raises SqlError for what cannot stand, ExecutionError, StorageError.
+        Views that the text names are maintained first.  Raises SqlError for what cannot stand, ExecutionError,
+        StorageError.
         """
         compiled = plan(sql, self.schemas(sql))
-        at = self.opened.now() if now is None else micros(now)
+        at = self.current_views(sql, None if now is None else micros(now))
         from weft.execution.ad_hoc import ask
         from weft.execution.relations import relations
 

@@ -19,6 +19,7 @@ from weft.catalog.reservations import Reservations
 from weft.catalog.sources import Sources
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
+from weft.catalog.views import Views
 from weft.location import Location
 
 
@@ -29,6 +30,7 @@ class CatalogParts:
         self._database = database
         self.tables = Tables(database)
         self.sources = Sources(database)
+        self.views = Views(database)
         self.loads = Loads(database)
         self.quarantine = Quarantine(database)
         self.reservations = Reservations(database)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -92,6 +92,22 @@ sources: Final = Table(
     # What was read last; and what will have been, once the reservation is committed.
     Column("seen", Text),
     Column("next_seen", Text),
+    Column("reservation_id", ForeignKey("reservations.reservation_id")),
+)
+
+views: Final = Table(
+    "views",
+    metadata,
+    Column("table_id", ForeignKey("tables.table_id"), primary_key=True),
+    Column("sql", Text, nullable=False),
+    Column("form", Text, nullable=False),
+    Column("reads", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Column("tau", BigInteger),
+    Column("trouble", Text),
+    # The instant at which it will have been maintained, once the reservation is committed.
+    Column("next_tau", BigInteger),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
 )
 

@@ -19,7 +19,7 @@ _MOST_NAMES = 900
 """SQLite takes so many parameters in one statement at least."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
-READS_FORMATS = (1, 2, 3, 4, 5)
+READS_FORMATS = (1, 2, 3, 4, 5, 6)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 

@@ -129,6 +129,16 @@ STEPS: Final = (
             "reservation_id INTEGER REFERENCES reservations (reservation_id))",
         ),
     ),
+    # Temporal views.
+    Step(
+        to=6,
+        statements=(
+            "CREATE TABLE views (table_id INTEGER NOT NULL PRIMARY KEY REFERENCES tables (table_id), "
+            "sql TEXT NOT NULL, form TEXT NOT NULL, reads TEXT NOT NULL, mode TEXT NOT NULL, added_at BIGINT NOT NULL, "
+            "tau BIGINT, trouble TEXT, next_tau BIGINT, "
+            "reservation_id INTEGER REFERENCES reservations (reservation_id))",
+        ),
+    ),
 )
 
 

@@ -48,6 +48,19 @@ def queries_mentioned(text: str) -> frozenset[str]:
     """
     if "results" not in text.lower():
         return frozenset()
+    return _words(text)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of an SQL text, folded: what tables it names is among them.
+
+    >>> sorted(words("SELECT a FROM `T`"))
+    ['a', 'from', 'select', 't']
+    """
+    return frozenset(map(folded, _words(text)))
+
+
+def _words(text: str) -> frozenset[str]:
     return frozenset(quoted.replace("``", "`") or word for quoted, word in _WORDS.findall(text))
 
 

@@ -23,6 +23,7 @@ from weft.cli import (
     tables,
     ticks,
     troubles,
+    views,
 )
 from weft.cli.frame import example
 
@@ -58,6 +59,7 @@ for part in (
     homes,
     loads,
     sources,
+    views,
     tables,
     histories,
     asking,

@@ -10,6 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
+from weft.cli.views import tell_maintained
 
 if TYPE_CHECKING:
     from weft.api.home import Weft
@@ -106,6 +107,7 @@ def poll(
                 if names is not None and len(names) == 1:
                     raise
                 done.append((found, error))
+        maintained = weft.keep_views(now=now)
     if json:
         say_json([_outcome(name, each) for name, each in done])
     elif not done:
@@ -113,6 +115,7 @@ def poll(
     else:
         for name, each in done:
             _tell(name, each)
+        tell_maintained(maintained)
     if any(not _went_well(each) for _, each in done):
         raise typer.Exit(1)
 

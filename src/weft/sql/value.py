@@ -100,6 +100,15 @@ def value_steps(
     return tuple(chain.steps)
 
 
+def shared_steps(
+    relations: Sequence[Temporal], views: Callable[[Leaf], str], asked: Asked, prefix: str = "step"
+) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """The steps of several relations, what they have in common being there once; and the name of each one's value."""
+    chain = _Chain(views, asked, prefix)
+    names = tuple(map(chain.step, relations))
+    return tuple(chain.steps), names
+
+
 def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) -> str:
     """One query for a relation's value: ``c1 … cn, valid_from, valid_to``, a row a maximal period."""
     steps = value_steps(relation, views, asked)

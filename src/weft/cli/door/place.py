@@ -17,12 +17,12 @@ LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
     {"describe", "explain", "history", "ingest", "install", "pause", "quarantine", "queries"}
-    | {"remove", "results", "resume", "show", "source", "sources", "tables", "tick", "try"}
+    | {"remove", "results", "resume", "show", "source", "sources", "tables", "tick", "try", "view", "views"}
 )
 """The others make homes, look at this machine, run for ever, measure, or talk with a person."""
 
 _HERE_ONLY: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"ingest", "quarantine", "source"})
+_GROUPS: Final = frozenset({"ingest", "quarantine", "source", "view"})
 """Alone they print their help."""
 _DEFAULT_HOME: Final = "weft-home"
 

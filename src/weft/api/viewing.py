@@ -1,0 +1,118 @@
+"""What can be done with temporal views: kept queries whose answers come with the periods during which they held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.api.arguments import AnyInstant, micros
+from weft.catalog.naming import folded, words
+from weft.catalog.views import ViewRecord
+from weft.execution.home import Home
+
+if TYPE_CHECKING:
+    from weft.algebra.schema import DataType
+    from weft.execution.temporal.maintaining import Maintained
+
+
+@dataclass(frozen=True)
+class ShownView:
+    """A view in full: its columns, the names of what it ``reads`` and of the views that read it (``readers``).
+
+    ``periods`` counts those that it has now and ``open`` those of them that are open; ``recorded`` counts the rows of
+    its log, which has ``size`` bytes.
+    """
+
+    view: ViewRecord
+    columns: tuple[tuple[str, DataType], ...]
+    reads: tuple[str, ...]
+    readers: tuple[str, ...]
+    periods: int
+    open: int
+    recorded: int
+    size: int
+
+
+class Viewing:
+    """The part of an open home that is about temporal views."""
+
+    opened: Home
+
+    def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
+        """Keeps the temporal view that ``sql`` defines over tracked tables and other views, from their whole history.
+
+        It is maintained at the end of each poll that changed what it reads, or, ``batched``, when it is read or
+        refreshed.  Raises SqlError, Refused, Conflict, LeaseBusy; see ``execution.temporal.adding``.
+        """
+        from weft.execution.temporal.adding import add_view
+
+        return add_view(self.opened, name, sql, "batched" if batched else "eager")
+
+    def views(self) -> tuple[ViewRecord, ...]:
+        """Every view, each after all that it reads."""
+        return self.opened.catalog.views.all()
+
+    def show_view(self, name: str) -> ShownView:
+        """One view in full, as it is kept; raises NotFound, StorageError."""
+        from weft.execution.temporal.showing import counted
+
+        catalog = self.opened.catalog
+        views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
+        view = catalog.views.named(name)
+        table = tables[view.table_id]
+        periods, still, size = counted(catalog, table)
+        return ShownView(
+            view=view,
+            columns=tuple((c.name, c.type) for c in table.schema.columns if c.name not in ("valid_from", "valid_to")),
+            reads=tuple(tables[key].name for key in view.reads),
+            readers=tuple(each.name for each in views if view.table_id in each.reads),
+            periods=periods,
+            open=still,
+            recorded=table.rows,
+            size=size,
+        )
+
+    def refresh_views(
+        self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None
+    ) -> tuple[Maintained, ...]:
+        """Maintains views (none named: all) and what they read; now None: at the home's clock.
+
+        What failed is told in each outcome.  Raises NotFound, ClockError for a ``now`` that is past, LeaseBusy.
+        """
+        from weft.execution.temporal.maintaining import maintain_views
+
+        named = [names] if isinstance(names, str) else names
+        known = self.opened.catalog.views
+        wanted = [known.named(name) for name in named] if named else known.all()
+        return maintain_views(self.opened, [view.table_id for view in wanted], now=None if now is None else micros(now))
+
+    def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Maintained, ...]:
+        """Maintains the eager views that are behind what they read, as after every poll; raises as ``refresh_views``.
+
+        ``now`` is the instant of the polls, where they were told one.
+        """
+        from weft.execution.temporal.following import maintain_eager
+
+        return maintain_eager(self.opened, now=None if now is None else micros(now))
+
+    def current_views(self, sql: str, now: int | None) -> int:
+        """Maintains the views that a text names, for it to be asked at ``now`` (µs UTC; None: the home's clock).
+
+        The instant at which it is to be asked.  Raises what a view's maintenance failed with, LeaseBusy.
+        """
+        from weft.execution.temporal.maintaining import bring_up_to
+
+        named = words(sql)
+        views = [view for view in self.opened.catalog.views.all() if folded(view.name) in named]
+        at = self.opened.now() if now is None else now
+        return bring_up_to(self.opened, views, at, told=now is not None) if views else at
+
+    def remove_view(self, name: str) -> ViewRecord:
+        """Takes a view away with all that was recorded of it.
+
+        Raises NotFound, Conflict where another view or a standing query reads it, LeaseBusy.
+        """
+        from weft.execution.temporal.adding import remove_view
+
+        return remove_view(self.opened, name)

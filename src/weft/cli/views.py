@@ -1,0 +1,160 @@
+"""view add, refresh, show, remove; views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
+from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, working
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from weft.catalog.views import ViewRecord
+    from weft.execution.temporal.maintaining import Maintained
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
+NONE_YET = 'There is no view yet. `weft view add NAME "SELECT …"` keeps one.'
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    view = typer.Typer(no_args_is_help=True, help="Keep temporal views: answers with the periods in which they held.")
+    view.command(
+        "add",
+        epilog=example(
+            "weft view add devs \"SELECT id, name FROM employees WHERE dept = 'Development'\"",
+            'weft view add heads "SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept" --batched',
+        ),
+    )(add)
+    view.command("refresh", epilog=example("weft view refresh", "weft view refresh devs"))(refresh)
+    view.command("show", epilog=example("weft view show devs"))(show)
+    view.command("remove", epilog=example("weft view remove devs"))(remove)
+    app.add_typer(view, name="view", epilog=example("weft view refresh"))
+    app.command(epilog=example("weft views"))(views)
+
+
+def add(
+    name: NameArgument,
+    sql: SqlArgument = None,
+    file: FileOption = None,
+    batched: Annotated[
+        bool, typer.Option("--batched", help="Maintain it when it is read or refreshed, not after each poll.")
+    ] = False,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Keep a temporal view over tracked tables and other views, from the history that is recorded already."""
+    text = query_text(sql, file)
+    with opened(home) as weft:
+        found = weft.add_view(name, text, batched=batched)
+        columns = weft.show_view(name).columns
+    if json:
+        say_json(_as_json(found))
+        return
+    say(f"{found.name} is kept: {', '.join(f'{column} {type_}' for column, type_ in columns)}")
+    when = "it is read or refreshed" if batched else "a poll has changed what it reads"
+    say(f"  It is maintained when {when}; `weft view refresh {found.name}` does so now.")
+
+
+def refresh(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which views (none: all).")] = None,
+    now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Maintain views: what has changed in what they read, and what the passing of time does to them."""
+    with opened(home) as weft, working("maintaining"):
+        done = weft.refresh_views(names or (), now=now)
+        any_view = bool(weft.views())
+    if json:
+        say_json([outcome(each) for each in done])
+    elif not done:
+        say("Every view is current." if any_view else NONE_YET)
+    else:
+        tell_maintained(done)
+    if any(each.trouble is not None for each in done):
+        raise typer.Exit(1)
+
+
+def outcome(done: Maintained) -> dict[str, Any]:
+    """What a maintenance did, as JSON has it."""
+    trouble = done.trouble
+    return {
+        "name": done.name,
+        "at": iso(done.t),
+        "changed": done.changed,
+        "gone": done.gone,
+        "trouble": None if trouble is None else trouble.message,
+    }
+
+
+def tell_maintained(done: Iterable[Maintained]) -> None:
+    """Prints what maintenances did, a line each."""
+    for each in done:
+        if each.trouble is not None:
+            hint = f" {plain(each.trouble.hint)}" if each.trouble.hint else ""
+            screen().print(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow", soft_wrap=True)
+        elif each.changed or each.gone:
+            gone = f", {each.gone:,} gone" if each.gone else ""
+            say(f"{each.name}: {each.changed:,} periods new or with another end{gone}, at {instant(each.t)}")
+        else:
+            say(f"{each.name}: nothing has changed, at {instant(each.t)}")
+
+
+def views(home: HomeOption = None, json: JsonOption = False) -> None:
+    """List the temporal views: what each is, and up to when it has been maintained."""
+    with opened(home) as weft:
+        found = weft.views()
+    if json:
+        say_json([_as_json(each) for each in found])
+    elif not found:
+        say(NONE_YET)
+    else:
+        rows = [
+            (each.name, each.mode, instant(each.tau, "never"), plain(each.trouble or ""), plain(each.sql))
+            for each in found
+        ]
+        table(("view", "mode", "maintained at", "trouble", "query"), rows)
+
+
+def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Show a view: its query, its columns, what it reads and what reads it, and how much is kept of it."""
+    with opened(home) as weft:
+        shown = weft.show_view(name)
+    view = shown.view
+    if json:
+        columns = [{"name": column, "type": str(type_)} for column, type_ in shown.columns]
+        counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
+        say_json({**_as_json(view), "columns": columns, "reads": shown.reads, "read_by": shown.readers, **counts})
+        return
+    say(lines(view.sql))
+    say(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
+    say(f"  {view.mode}, maintained at {instant(view.tau, 'no instant yet')}")
+    say(f"  {shown.periods:,} periods, {shown.open:,} of them open; {shown.recorded:,} changes in {size(shown.size)}")
+    if view.trouble is not None:
+        screen().print(f"  trouble: {plain(view.trouble)}", style="yellow", soft_wrap=True)
+    table(("column", "type"), [(column, str(type_)) for column, type_ in shown.columns])
+
+
+def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Take a view away with all that was recorded of it; refused while something reads it."""
+    with opened(home) as weft:
+        found = weft.remove_view(name)
+    if json:
+        say_json({"name": found.name, "removed": True})
+    else:
+        say(f"{found.name} is kept no more.")
+
+
+def _as_json(view: ViewRecord) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "sql": view.sql,
+        "mode": view.mode,
+        "maintained_at": iso(view.tau),
+        "added_at": iso(view.added_at),
+        "trouble": view.trouble,
+    }

@@ -1,0 +1,170 @@
+"""A view's change, computed in this process: the delta over what was recorded, and what the view's log gains of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
+from weft.algebra.schema import TIMESTAMP, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO, Base, Deleted, Temporal
+from weft.catalog.records import TableRecord
+from weft.derivation.temporal.plan import Derived
+from weft.execution.temporal.states import LoggedTable, change_of, logged
+from weft.planning.upkeep import Upkeep
+from weft.sql import render
+from weft.sql.sweeping import coalesced, columns_of, listed, without
+from weft.sql.value import Asked, Leaf, shared_steps
+from weft.storage.columns import conformed, stored_schema
+from weft.storage.delta_log import DataFile
+from weft.storage.periods import TS
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a maintenance reads: tables by id as they are stored, their files, and those of the view itself.
+
+    ``since`` is t0, ``tau`` the instant of the last maintenance (None: never), ``t`` that of this one, µs UTC.
+    """
+
+    tables: Mapping[int, TableRecord]
+    files: Mapping[int, tuple[DataFile, ...]]
+    since: int
+    tau: int | None
+    t: int
+
+
+def gained(upkeep: Upkeep, view: TableRecord, reading: Reading) -> pa.Table:
+    """The rows that the log of the view gains by a maintenance, in the order in which they are stored.
+
+    Raises StorageError for what cannot be read, ExecutionError for what cannot be computed.
+    """
+    with temporal_sql() as sql:
+        work = _Work(sql, upkeep, reading)
+        found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
+        if found is None:
+            return stored_schema(view.stored).empty_table()
+        rows = sql.rows(change_of(*found, len(upkeep.columns)))
+    return _as_log(rows, view, reading.t)
+
+
+def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
+    """Rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
+    schema = stored_schema(view.stored)
+    values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
+    named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
+    stamped = named.append_column(TS, pa.repeat(pa.scalar(t, schema.field(TS).type), rows.num_rows))
+    return conformed(stamped, schema)
+
+
+@dataclass
+class _Work:
+    """One maintenance in a DuckDB."""
+
+    sql: TemporalSql
+    upkeep: Upkeep
+    reading: Reading
+    logs: dict[int, LoggedTable] = field(default_factory=dict)
+    made: dict[tuple[str, int], str] = field(default_factory=dict)
+    typed: set[str] = field(default_factory=set)
+
+    def whole(self, view: TableRecord) -> tuple[str, str]:
+        """The view before its first maintenance and after it."""
+        (value,) = self.computed((self.upkeep.plan.view,), self.reading.t, {})
+        return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
+
+    def maintained(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
+        """The rows of the view that its delta touches, before it and after it; None where it surely touches none."""
+        parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
+        changed = [table for table in self.upkeep.tables if self._changed(table, tau)]
+        if changed:
+            parameters[CHANGED_FROM.name] = Literal(self._begin(changed), TIMESTAMP)
+        plan = self.upkeep.plan
+        deltas = [plan.refresh, *([plan.change(changed)] if changed else [])]
+        parts = [part for delta in deltas for part in (delta.deleted, delta.inserted) if part is not None]
+        if not parts:
+            return None
+        names = dict(zip(parts, self.computed(parts, tau, parameters), strict=True))
+        rows = listed(columns_of(self.width))
+        kept = self._own(view, " UNION ALL ".join(f"SELECT {rows} FROM {name}" for name in names.values()))
+        new = kept
+        for delta in deltas:
+            new = self._applied(new, delta, names)
+        return kept, new
+
+    def _applied(self, old: str, delta: Derived, names: Mapping[Temporal, str]) -> str:
+        """The table of V − ∇V ∪ ΔV."""
+        if delta.deleted is not None:
+            old = self._table(f"{old}_left", without(old, names[delta.deleted], self.width))
+        if delta.inserted is not None:
+            heads = listed(columns_of(self.width), VALID_FROM, VALID_TO)
+            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, names[delta.inserted]))
+            old = self._table(f"{old}_more", coalesced(both, self.width))
+        return old
+
+    @property
+    def width(self) -> int:
+        """How many columns the view has."""
+        return len(self.upkeep.columns)
+
+    def _own(self, view: TableRecord, touched: str) -> str:
+        """The view's own periods, of the rows of a query ``c1 … cn``."""
+        log = logged(self.sql, self.reading.files[view.table_id], view.stored, view.schema)
+        return self._table("kept", log.known(self.reading.t, self._table("touched", touched)))
+
+    def _changed(self, table: TableSchema, tau: int) -> bool:
+        """Whether anything came into a table after the last maintenance; its ∇ and Δ are made then."""
+        last = self.reading.tables[table.id].last_ts
+        if last is None or last <= tau:
+            return False
+        gone, come = self._log(table).make_change(f"change_{table.id}", tau, self.reading.t)
+        self.made |= {("deleted", table.id): gone, ("inserted", table.id): come}
+        return bool(self.sql.one(f"SELECT (SELECT COUNT(*) FROM {gone}) + (SELECT COUNT(*) FROM {come})"))
+
+    def _begin(self, changed: list[TableSchema]) -> int:
+        """The first instant that a change of these tables touches."""
+        names = [self.made[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
+        every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names)
+        return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
+
+    def computed(self, relations: Sequence[Temporal], known: int, parameters: Mapping[str, Literal]) -> list[str]:
+        """Tables with the values of relations at t, the tables below being as known at ``known``."""
+        asked = Asked(self.reading.t, self.reading.since, parameters)
+        steps, names = shared_steps(relations, lambda leaf: self._leaf(leaf, known), asked)
+        for step in steps:
+            self.sql.table(step.name, step.sql)
+        return [self._typed(name) for name in names]
+
+    def _typed(self, name: str) -> str:
+        """A value in the types of the view's columns."""
+        types = enumerate((type for _, type in self.upkeep.columns), 1)
+        heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
+        typed = f"{name}_typed"
+        if typed not in self.typed:
+            self.typed.add(typed)
+            self._table(typed, f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM {name}")
+        return typed
+
+    def _leaf(self, leaf: Leaf, known: int) -> str:
+        """The table of a leaf, its columns by their names."""
+        table = leaf.table if isinstance(leaf, Base) else leaf.base.table
+        kind = "base" if isinstance(leaf, Base) else "deleted" if isinstance(leaf, Deleted) else "inserted"
+        name = f"{kind}_{table.id}"
+        if ("leaf " + kind, table.id) not in self.made:
+            log = self._log(table)
+            text = log.known(known) if kind == "base" else f"SELECT * FROM {self.made[kind, table.id]}"
+            self.made["leaf " + kind, table.id] = self._table(name, log.named(text))
+        return name
+
+    def _log(self, table: TableSchema) -> LoggedTable:
+        if table.id not in self.logs:
+            stored = self.reading.tables[table.id].stored
+            self.logs[table.id] = logged(self.sql, self.reading.files[table.id], stored, table)
+        return self.logs[table.id]
+
+    def _table(self, name: str, text: str) -> str:
+        self.sql.table(name, text)
+        return name

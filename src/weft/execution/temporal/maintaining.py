@@ -1,0 +1,177 @@
+"""Keeping temporal views: each maintained at one instant, after all that it reads, its change recorded as one.
+
+A maintenance reads what was recorded up to its instant t; from before it begins nothing comes into what the view reads
+that is not after t.  One that died is made again, unless its commit is found in Delta (design law 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.catalog import Writer
+from weft.catalog.records import TableRecord
+from weft.catalog.views import ViewRecord
+from weft.errors import ClockError, LeaseLost, Refused, WeftError
+from weft.execution.home import Home
+from weft.execution.reader import stored_files
+from weft.execution.tables import commit_rows, properties
+from weft.execution.temporal.computing import Reading, gained
+from weft.failpoint import failpoint
+from weft.instants import MIN_INSTANT
+from weft.planning.upkeep import Upkeep, restored_view
+from weft.storage.columns import stored_schema
+from weft.storage.commit import require_table
+from weft.storage.delta_log import DeltaSnapshot
+from weft.storage.fence import make_durable
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What a maintenance of the view ``name`` at ``t`` (µs UTC) recorded: periods that came or have another end.
+
+    ``gone`` counts the periods of which nothing is left; ``trouble`` says why nothing was recorded (None: it was).
+    """
+
+    name: str
+    t: int
+    changed: int = 0
+    gone: int = 0
+    trouble: WeftError | None = None
+
+
+def upkeep_of(view: ViewRecord, tables: Iterable[TableRecord]) -> Upkeep:
+    """The view as it was bound; raises PlanMismatch where what it reads is not as it was."""
+    return restored_view(view.form, [table.schema for table in tables], view.reads)
+
+
+def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
+    """The views with these ids and the views that they read, each after all that it reads."""
+    by_id = {view.table_id: view for view in views}
+    found: set[int] = set()
+    for key in sorted(set(wanted) & by_id.keys(), reverse=True):
+        left = [key]
+        while left:
+            each = left.pop()
+            if each in by_id and each not in found:
+                found.add(each)
+                left += by_id[each].reads
+    return tuple(by_id[key] for key in sorted(found))
+
+
+def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
+    """Whether nothing can have changed since the view's last maintenance, which was at t or the instant before it."""
+    if view.tau is None or view.tau + 1 < t:
+        return False
+    return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
+
+
+def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None) -> tuple[Maintained, ...]:
+    """Maintains views by their ids, and before each what it reads, at one instant: ``now``, or the home's clock.
+
+    A view that fails leaves the others alone, but for those that read it; why is in its record, too.  One that is
+    current at the clock is left as it is.  Raises ClockError for a ``now`` that is past and to which one of them was
+    not maintained, LeaseBusy, LeaseLost, StorageError.
+    """
+    ids = tuple(wanted)
+    if not ids or not with_read(home.catalog.views.all(), ids):
+        return ()
+    with home.writing("maintain views") as writer:
+        writer.views.settle()
+        views = with_read(writer.views.all(), ids)
+        tables = {table.table_id: table for table in writer.tables.all()}
+        t = _instant(home, writer, now)
+        if now is None:
+            views = tuple(view for view in views if not is_current(view, tables, t))
+        else:
+            views = tuple(view for view in views if view.tau is None or view.tau < now)
+        if not views:
+            return ()
+        writer.views.begin(t)
+        failpoint("view.begun")
+        return tuple(_each(home, writer, views, t))
+
+
+def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
+    """Maintains views so that they can be read at ``at`` (µs UTC): the instant at which to read them.
+
+    That is ``at`` where it was ``told``, else the last one at which they were maintained.  What lies before F cannot be
+    maintained as of then: they are maintained at the clock, and have the past in their periods.  Raises what a
+    maintenance failed with, LeaseBusy, StorageError.
+    """
+    later = told and at >= home.catalog.home().forward
+    if not told or later or any(view.tau is None or view.tau < at for view in views):
+        done = maintain_views(home, [view.table_id for view in views], now=at if later else None)
+        for each in done:
+            if each.trouble is not None:
+                raise each.trouble
+    if told:
+        return at
+    ids = {view.table_id for view in views}
+    return max([each.tau for each in home.catalog.views.all() if each.table_id in ids and each.tau is not None])
+
+
+def _instant(home: Home, writer: Writer, now: int | None) -> int:
+    """The instant of a maintenance that is asked for ``now``; at the clock of a replay home all that came is there.
+
+    Such a home's clock stays where views were maintained last, as long as nothing has come since.
+    """
+    if now is not None:
+        return now
+    found = writer.home()
+    if found.clock == "wall":
+        return max(home.now(), found.forward)
+    last = max((view.tau for view in writer.views.all() if view.tau is not None), default=MIN_INSTANT)
+    t = max(home.now(), found.forward, found.last_ts)
+    return last if t == last + 1 and found.last_ts <= last and not writer.views.ticked_beyond(last) else t
+
+
+def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:
+    failed: dict[int, str] = {}
+    for view in views:
+        try:
+            below = next((failed[key] for key in view.reads if key in failed), None)
+            if below is not None:
+                raise Refused(f"{below}, which it reads, could not be maintained", hint=f"See: weft view show {below}")
+            yield maintain(writer, view, t, home.clock())
+        except (LeaseLost, ClockError):
+            raise
+        except WeftError as error:
+            failed[view.table_id] = view.name
+            writer.views.troubled(view.table_id, error.message)
+            yield Maintained(view.name, t, trouble=error)
+
+
+def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
+    """Maintains one view at ``t``, which was begun (``Views.begin``), all that it reads having been.
+
+    ``at`` is the wall's instant, both µs UTC.  Raises LeaseLost, StorageError, ExecutionError, PlanMismatch.
+    """
+    tables = {table.table_id: table for table in writer.tables.all()}
+    own = tables[view.table_id]
+    snapshots: dict[str, DeltaSnapshot | None] = {}
+    files = {key: stored_files(writer.data, tables[key].path, snapshots) for key in (view.table_id, *view.reads)}
+    since = writer.home().t0
+    assert since is not None, "the home's time has begun"
+    found = gained(upkeep_of(view, tables.values()), own, Reading(tables, files, since, view.tau, t))
+    if not found.num_rows:
+        writer.views.unchanged(view.table_id, t)
+        return Maintained(view.name, t)
+    place = writer.data / own.path
+    writer.check()
+    require_table(place, stored_schema(own.stored), properties(own))
+    load_id = writer.loads.begin(own.table_id, view.name, "view", None, at)
+    reservation = writer.views.reserve(own.table_id, load_id, t)
+    failpoint("view.reserved")
+    version = commit_rows(writer, place, found, reservation)
+    failpoint("view.written")
+    make_durable(place, version)
+    writer.reservations.commit(reservation.reservation_id, version, found.num_rows, t, t)
+    failpoint("view.committed")
+    writer.views.settle([view.table_id])
+    writer.loads.finish(load_id, found.num_rows, 0, 0, 0, at)
+    gone = pc.sum(pc.fill_null(pc.equal(found.column(VALID_FROM), found.column(VALID_TO)), False)).as_py()
+    return Maintained(view.name, t, found.num_rows - gone, gone)

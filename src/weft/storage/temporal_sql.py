@@ -1,0 +1,125 @@
+"""Temporal relations in a DuckDB of their own: logs of tracked tables read from their files, and queries over them.
+
+A relation is a table or view of ``c1 … cn, valid_from, valid_to``, timestamps without a zone (all are UTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from weft.algebra.schema import TableSchema
+from weft.errors import ExecutionError, StorageError
+from weft.sql.local import MACROS, local_text
+from weft.storage.columns import stored_schema
+from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
+from weft.storage.local_sql import connect, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PLAIN = pa.timestamp("us")
+
+
+@dataclass
+class TemporalSql:
+    """A DuckDB with the macros that rendered SQL needs."""
+
+    connection: duckdb.DuckDBPyConnection
+
+    def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
+        """The view ``name``: the log of a tracked table in these files, its columns by their names.
+
+        Raises StorageError for a file that is missing or damaged.
+        """
+        schema = stored_schema(table)
+        if not files:
+            self.given(name, schema.empty_table())
+            return
+        for file in files:
+            check_data_file(file)
+        with _told_as_damage():
+            read = self.connection.read_parquet([file.location.path for file in files], union_by_name=True)
+            there = {column.lower(): column for column in read.columns}
+            heads = []
+            for field in schema:
+                found = there.get(field.name.lower())
+                value = "NULL" if found is None else quoted(found)
+                kind = self._type(field.type)
+                heads.append(f"CAST({value} AS {kind}) AS {quoted(field.name)}")
+            read.project(", ".join(heads)).create_view(name)
+
+    def _type(self, kind: pa.DataType) -> str:
+        """DuckDB's name of a stored type, a timestamp being one without a zone."""
+        field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
+        self.connection.register("_typed", field.empty_table())
+        found = str(self.connection.sql("SELECT x FROM _typed").types[0])
+        self.connection.unregister("_typed")
+        return found
+
+    def given(self, name: str, rows: pa.Table) -> None:
+        """The view ``name``: rows in memory."""
+        self.connection.register(name, plain(rows))
+
+    def table(self, name: str, sql: str) -> None:
+        """The temporary table ``name``: what a rendered query gives.  Raises ExecutionError where it fails."""
+        self._run(f"CREATE TEMP TABLE {quoted(name)} AS {sql}")
+
+    def view(self, name: str, sql: str) -> None:
+        """The temporary view ``name``: a rendered query."""
+        self._run(f"CREATE TEMP VIEW {quoted(name)} AS {sql}")
+
+    def rows(self, sql: str) -> pa.Table:
+        """What a rendered query gives."""
+        with _told_as_failure():
+            return self.connection.sql(local_text(sql)).to_arrow_table()
+
+    def one(self, sql: str) -> Any:
+        """The value of a query of one row and one column."""
+        with _told_as_failure():
+            return self.connection.execute(local_text(sql)).fetchall()[0][0]
+
+    def _run(self, sql: str) -> None:
+        with _told_as_failure():
+            self.connection.execute(local_text(sql))
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """The rows with their timestamps as ones without a zone; the same instants."""
+    fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+@contextmanager
+def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
+    """Opens one for the block."""
+    with connect(threads) as connection:
+        for head, meaning in MACROS.items():
+            connection.execute(f"CREATE MACRO {head} AS {meaning}")
+        yield TemporalSql(connection)
+
+
+@contextmanager
+def _told_as_damage() -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        told = str(error).splitlines()[0]
+        raise StorageError(f"the log of a tracked table cannot be read: {told}", hint=RESTORE_HINT) from error
+
+
+@contextmanager
+def _told_as_failure() -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        told = str(error).splitlines()[0]
+        raise ExecutionError(f"the view cannot be computed: {told}") from error

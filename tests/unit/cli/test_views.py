@@ -1,0 +1,74 @@
+"""The commands about temporal views, as a person types them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unit.cli.conftest import Told
+
+
+@pytest.fixture
+def staff(weft: Callable[..., Told], home: Path) -> Callable[..., Told]:
+    """A replay home with a source that has been polled once."""
+    write("id,name,dept", "1,Ann,Dev", "2,Ben,Ops")
+    assert weft("init", "--clock", "replay").code == 0
+    assert weft("source", "add", "staff", "--kind", "csv", "--at", "staff.csv", "--key", "id").code == 0
+    assert weft("source", "poll", "--now", "1997-01-01").code == 0
+    return weft
+
+
+def write(*lines: str) -> None:
+    Path("staff.csv").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]) -> None:
+    assert "There is no view yet" in staff("views").out
+    added = staff("view", "add", "devs", "SELECT id, name FROM staff WHERE dept = 'Dev'")
+    assert added.code == 0 and "id BIGINT, name STRING" in added.out and "a poll has changed" in added.out
+    assert staff("view", "add", "sizes", "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept", "--batched").code == 0
+    first = staff("view", "refresh").out
+    assert "devs: 1 periods new" in first and "sizes: 2 periods new" in first
+    assert "Every view is current" in staff("view", "refresh").out
+    write("id,name,dept", "1,Ann,Ops", "2,Ben,Ops")
+    polled = staff("source", "poll", "--now", "1997-02-01").out
+    assert "devs: 1 periods new or with another end, at 1997-02-01" in polled and "sizes" not in polled
+    assert "sizes: 3 periods" in staff("view", "refresh", "sizes", "--now", "1997-03-01").out
+    devs, sizes = staff("views", "--json").json
+    assert (devs["maintained_at"], sizes["maintained_at"]) == ("1997-02-01T00:00:00Z", "1997-03-01T00:00:00Z")
+    shown = staff("view", "show", "DEVS")
+    assert "reads staff" in shown.out and "1 periods, 0 of them open; 2 changes" in shown.out
+    assert "devs is kept no more" in staff("view", "remove", "devs").out
+    assert [each["name"] for each in staff("views", "--json").json] == ["sizes"]
+    assert staff("view", "add", "devs", "SELECT id FROM staff").code == 0
+
+
+def test_a_view_that_is_read_stays(staff: Callable[..., Told]) -> None:
+    staff("view", "add", "devs", "SELECT id, name FROM staff WHERE dept = 'Dev'")
+    staff("view", "add", "named", "SELECT name FROM devs WHERE PERIOD_END(devs) >= NOW()")
+    refused = staff("view", "remove", "devs")
+    assert refused.code == 2 and "devs is read by named" in refused.err
+    assert "read by named" in staff("view", "show", "devs").out
+    assert staff("view", "remove", "named").code == 0
+    assert staff("view", "remove", "devs").code == 0
+
+
+def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) -> None:
+    assert "there is no table 'stuff'" in staff("view", "add", "v", "SELECT id FROM stuff").err
+    assert "there is a table 'staff'" in staff("view", "add", "staff", "SELECT id FROM staff").err
+    assert "function" in staff("view", "add", "v", "SELECT id FROM staff WHERE MD5(name) = 'x'").err
+    assert "Did you mean devs?" not in staff("view", "refresh", "dev").err
+    assert staff("view", "add", "v", "SELECT id AS valid_from FROM staff").code == 2
+    assert staff("views", "--json").json == []
+
+
+def test_a_view_that_fails_says_so_and_stops_no_other(staff: Callable[..., Told]) -> None:
+    staff("view", "add", "sums", "SELECT SUM(id + 9223372036854775806) AS n FROM staff GROUP BY dept")
+    staff("view", "add", "over", "SELECT n FROM sums")
+    staff("view", "add", "devs", "SELECT id FROM staff")
+    done = staff("view", "refresh")
+    assert done.code == 1 and "devs: 2 periods" in done.out
+    assert "over: sums, which it reads, could not be maintained" in done.out
+    assert "cannot be computed" in staff("view", "show", "sums").out

@@ -1,0 +1,150 @@
+"""Maintaining views: what stays whatever comes, and maintenances that were killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from weft.api import Weft
+from weft.errors import ClockError, Conflict, Refused
+from weft.execution.tracking import log_of
+from weft.storage.periods import periods
+from weft.storage.verify import verify
+
+SOURCES = Path(__file__).resolve().parents[3] / "src" / "weft"
+POINTS = ("view.begun", "view.reserved", "view.written", "view.committed")
+DEVS = "SELECT name FROM staff WHERE dept = 'Dev'"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "staff.csv", "id,name,dept", "1,Ann,Dev", "2,Ben,Ops")
+
+
+@pytest.fixture
+def weft(tmp_path: Path, file: Path) -> Iterator[Weft]:
+    """A replay home with a source that was polled at 100."""
+    with Weft.open(tmp_path / "home", clock="replay") as opened:
+        opened.add_source("staff", "csv", str(file), ["id"])
+        opened.poll_source("staff", now=100)
+        yield opened
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def kept(weft: Weft, name: str) -> set[tuple[object, ...]]:
+    found = periods(log_of(weft.catalog, weft.catalog.tables.named(name)))
+    plain = [f.with_type(pa.int64()) if pa.types.is_timestamp(f.type) else f for f in found.schema]
+    return {tuple(row.values()) for row in found.cast(pa.schema(plain)).to_pylist()}
+
+
+def test_a_view_begins_with_the_history_that_is_there(weft: Weft, file: Path) -> None:
+    write(file, "id,name,dept", "1,Ann,Ops", "2,Ben,Dev")
+    weft.poll_source("staff", now=200)
+    weft.add_view("devs", DEVS)
+    weft.refresh_views(now=300)
+    assert kept(weft, "devs") == {("Ann", 100, 200), ("Ben", 200, None)}
+    assert weft.refresh_views() == ()
+
+
+def test_what_was_known_before_stays_readable(weft: Weft, file: Path) -> None:
+    weft.add_view("gone", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW()")
+    weft.add_view("here", "SELECT name FROM staff WHERE PERIOD_END(staff) >= NOW()")
+    weft.keep_views(now=100)
+    write(file, "id,name,dept", "2,Ben,Ops")
+    weft.poll_source("staff", now=200)
+    weft.keep_views(now=200)
+    assert (kept(weft, "gone"), kept(weft, "here")) == ({("Ann", 100, 200)}, {("Ben", 100, None)})
+    log = log_of(weft.catalog, weft.catalog.tables.named("here"))
+    assert periods(log.filter(pa.compute.less(log["ts"].cast(pa.int64()), 200))).num_rows == 2
+
+
+def test_columns_that_come_later_change_no_view(weft: Weft, file: Path) -> None:
+    weft.add_view("rows", "SELECT name FROM staff WHERE PERIOD_START(staff) < NOW() - INTERVAL 1 MILLISECOND")
+    write(file, "id,name,dept,phone", "1,Ann,Dev,5", "2,Ben,Ops,6")
+    weft.poll_source("staff", now=2_000, evolve=True)
+    weft.refresh_views(now=2_000)
+    assert kept(weft, "rows") == {("Ann", 100, None), ("Ben", 100, None)}
+    write(file, "id,name,dept,phone", "1,Ann,Dev,7", "2,Ben,Ops,6")
+    weft.poll_source("staff", now=3_000)
+    assert weft.keep_views(now=3_000)[0].changed == 0
+
+
+def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:
+    weft.add_view("devs", DEVS)
+    weft.refresh_views(now=500)
+    write(file, "id,name,dept", "2,Ben,Dev")
+    with pytest.raises(ClockError, match="gone on"):
+        weft.poll_source("staff", now=400)
+    weft.add_view("names", "SELECT name FROM staff")
+    weft.refresh_views("names", now=500)  # several views share an instant
+    assert weft.refresh_views("names", now=499) == ()
+    weft.add_view("late", "SELECT id FROM staff")
+    with pytest.raises(ClockError, match="gone on"):
+        weft.refresh_views("late", now=499)
+    weft.remove_view("late")
+    polled = weft.poll_source("staff", now=501)
+    assert polled.at == 501
+    assert [each.name for each in weft.keep_views(now=501)] == ["devs", "names"]
+    assert kept(weft, "devs") == {("Ann", 100, 501), ("Ben", 501, None)}
+
+
+def test_a_table_that_is_read_stays(weft: Weft) -> None:
+    weft.add_view("devs", DEVS)
+    weft.install("news", "SELECT name FROM devs")
+    with pytest.raises(Conflict, match="devs is read by news"):
+        weft.remove_view("devs")
+    weft.remove("news")
+    weft.refresh_views()
+    path = weft.catalog.data / weft.catalog.tables.named("devs").path
+    weft.remove_view("devs")
+    assert not path.exists()
+    assert verify(weft.catalog) == []
+    with pytest.raises(Refused, match="append-only"):
+        weft.ingest_file(write(weft.home / "plain.csv", "a", "1"), "plain")
+        weft.add_view("plain_view", "SELECT a FROM plain")
+
+
+def test_every_failpoint_of_a_view_is_killed_at() -> None:
+    found = {n for path in SOURCES.rglob("*.py") for n in re.findall(r'failpoint\("(view\.\w+)"\)', path.read_text())}
+    assert found == set(POINTS)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_maintenance_that_was_killed_is_made_again(weft: Weft, file: Path, point: str) -> None:
+    weft.add_view("devs", DEVS)
+    weft.add_view("names", "SELECT name FROM devs")
+    weft.refresh_views(now=100)
+    write(file, "id,name,dept", "2,Ben,Dev")
+    weft.poll_source("staff", now=200)
+    command = [
+        sys.executable,
+        "-m",
+        "weft",
+        "view",
+        "refresh",
+        "--home",
+        str(weft.home),
+        "--now",
+        "1970-01-01T00:00:01Z",
+    ]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    weft.refresh_views(now=2_000_000)
+    assert kept(weft, "devs") == kept(weft, "names") == {("Ann", 100, 200), ("Ben", 200, None)}
+    found = 1_000_000 if point in ("view.written", "view.committed") else 2_000_000
+    assert weft.catalog.tables.named("devs").last_ts == found
+    assert [view.tau for view in weft.views()] == [2_000_000, 2_000_000]
+    assert verify(weft.catalog) == []
+    assert weft.catalog.reservations.still_open() == ()

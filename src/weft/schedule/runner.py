@@ -16,6 +16,7 @@ from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.maintenance import Step
+from weft.execution.temporal.following import maintain_eager
 from weft.extraction.sources.polling import Polled, poll
 from weft.instants import LAST_INSTANT
 from weft.interruption import Wish
@@ -121,8 +122,9 @@ class Runner:
     def _poll_due(self) -> int:
         """Polls the sources that are due; how long it is until the next is, in microseconds.
 
-        What one of them has against it is told, and stops nothing.
+        What one of them has against it is told, and stops nothing.  The views that follow them are maintained once.
         """
+        changed = False
         for source in self.home.catalog.sources.all():
             if source.due_at <= self.home.clock():
                 try:
@@ -131,9 +133,24 @@ class Runner:
                     told = f"{source.name} was not polled: {error.message}"
                     self.troubled(ExtractionError(told, hint=error.hint, where=error.where))
                 else:
+                    changed = changed or done.at is not None
                     self.polled(done)
+        if changed:
+            self._follow()
         dues = [source.due_at for source in self.home.catalog.sources.all()]
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
+
+    def _follow(self) -> None:
+        """Maintains the views that are behind what was polled."""
+        try:
+            done = maintain_eager(self.home)
+        except WeftError as error:
+            self.troubled(error)
+            return
+        for each in done:
+            if each.trouble is not None:
+                told = f"{each.name} was not maintained: {each.trouble.message}"
+                self.troubled(ExecutionError(told, hint=each.trouble.hint))
 
     def _tick_due(self) -> int:
         at = self.home.clock()

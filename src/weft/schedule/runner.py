@@ -16,7 +16,8 @@ from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.maintenance import Step
-from weft.execution.temporal.following import maintain_eager
+from weft.execution.temporal.following import maintain_eager, maintain_queried
+from weft.execution.temporal.maintaining import Maintained
 from weft.extraction.sources.polling import Polled, poll
 from weft.instants import LAST_INSTANT
 from weft.interruption import Wish
@@ -136,14 +137,14 @@ class Runner:
                     changed = changed or done.at is not None
                     self.polled(done)
         if changed:
-            self._follow()
+            self._follow(maintain_eager)
         dues = [source.due_at for source in self.home.catalog.sources.all()]
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
-    def _follow(self) -> None:
-        """Maintains the views that are behind what was polled."""
+    def _follow(self, maintain: Callable[[Home], tuple[Maintained, ...]]) -> None:
+        """Maintains views: those that are behind what was polled, or those that queries read."""
         try:
-            done = maintain_eager(self.home)
+            done = maintain(self.home)
         except WeftError as error:
             self.troubled(error)
             return
@@ -157,9 +158,10 @@ class Runner:
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
+        self._follow(maintain_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us
-        return self._tick(at)
+        return self._tick(self.home.clock())
 
     def _tick(self, at: int) -> int:
         try:

@@ -12,6 +12,7 @@ from weft.execution.due import are_quiet, is_quiet
 from weft.execution.groups import Member, compiled, tau_of
 from weft.execution.home import Home, kept
 from weft.execution.relations import relations
+from weft.execution.temporal.following import maintain_queried
 from weft.execution.tick import TickReport, run_tick
 from weft.runtime.session import plain_errors
 
@@ -30,8 +31,10 @@ class Ticked:
 def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
     """Ticks the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
 
+    The views that queries read are maintained first.
     Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
     """
+    maintain_queried(home, t)
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,
         kept(writer, home.clock),

@@ -15,6 +15,7 @@ import pytest
 
 from weft.api import Weft
 from weft.errors import ClockError, Conflict, Refused
+from weft.execution.temporal.following import maintain_queried
 from weft.execution.tracking import log_of
 from weft.storage.periods import periods
 from weft.storage.verify import verify
@@ -148,3 +149,21 @@ def test_a_maintenance_that_was_killed_is_made_again(weft: Weft, file: Path, poi
     assert [view.tau for view in weft.views()] == [2_000_000, 2_000_000]
     assert verify(weft.catalog) == []
     assert weft.catalog.reservations.still_open() == ()
+
+
+def test_the_views_that_queries_read_are_maintained_before_a_tick(weft: Weft, file: Path) -> None:
+    weft.add_view("devs", DEVS, batched=True)
+    weft.add_view(
+        "past", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW() - INTERVAL 80 MICROSECONDS", batched=True
+    )
+    weft.add_view("other", "SELECT name FROM staff", batched=True)
+    weft.install("new_devs", "SELECT name FROM devs")
+    weft.install("left", "SELECT name FROM past")
+    assert [view.name for view in weft.catalog.views.queried()] == ["devs", "past"]
+    write(file, "id,name,dept", "2,Ben,Dev")
+    weft.poll_source("staff", now=200)
+    assert [each.name for each in maintain_queried(weft.opened, 300)] == ["devs", "past"]
+    assert {view.name: view.tau for view in weft.views()} == {"devs": 299, "past": 299, "other": None}
+    assert kept(weft, "past") == {("Ann", 100, 200), ("Ben", 100, 200)}
+    assert [each.name for each in maintain_queried(weft.opened, 400)] == ["past"]
+    assert maintain_queried(weft.opened, 300) == ()

@@ -85,10 +85,13 @@ class Sourcing:
     ) -> History:
         """The periods of a tracked table, those for which the SQL condition ``where`` holds, at most ``limit``.
 
-        ``known`` has them as they were known at an instant.  See ``execution.histories``.
+        A view is maintained first.  ``known`` has them as they were known at an instant.  See ``execution.histories``.
         """
         from weft.execution.histories import history
+        from weft.execution.temporal.maintaining import bring_up
 
+        if known is None:
+            bring_up(self.opened, name)
         return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:

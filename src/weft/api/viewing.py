@@ -14,6 +14,7 @@ from weft.execution.home import Home
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
     from weft.execution.temporal.maintaining import Maintained
+    from weft.planning.upkeep_words import Explained
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,14 @@ class Viewing:
             recorded=table.rows,
             size=size,
         )
+
+    def explain_view(self, name: str) -> Explained:
+        """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch."""
+        from weft.execution.temporal.maintaining import upkeep_of
+        from weft.planning.upkeep_words import explained_view
+
+        catalog = self.opened.catalog
+        return explained_view(upkeep_of(catalog.views.named(name), catalog.tables.all()))
 
     def refresh_views(
         self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None

@@ -1,4 +1,4 @@
-"""view add, refresh, show, remove; views."""
+"""view add, refresh, explain, show, remove; views."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
         ),
     )(add)
     view.command("refresh", epilog=example("weft view refresh", "weft view refresh devs"))(refresh)
+    view.command("explain", epilog=example("weft view explain devs"))(explain)
     view.command("show", epilog=example("weft view show devs"))(show)
     view.command("remove", epilog=example("weft view remove devs"))(remove)
     app.add_typer(view, name="view", epilog=example("weft view refresh"))
@@ -102,6 +103,29 @@ def tell_maintained(done: Iterable[Maintained]) -> None:
             say(f"{each.name}: {each.changed:,} periods new or with another end{gone}, at {instant(each.t)}")
         else:
             say(f"{each.name}: nothing has changed, at {instant(each.t)}")
+
+
+def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
+    """Show how a view is maintained: for what goes from and comes into what it reads, and for the passing of time."""
+    with opened(home) as weft:
+        found = weft.explain_view(name)
+    if json:
+        say_json(
+            {
+                "view": found.view,
+                "reads": [{"as": alias, "table": table_name} for alias, table_name in found.sources],
+                "events": [{"event": each.event, "lines": each.lines} for each in found.events],
+            }
+        )
+        return
+    say(f"V = {found.view}")
+    for alias, table_name in found.sources:
+        say(f"  {alias} is {table_name}")
+    for each in found.events:
+        say("")
+        say(each.event, style="bold")
+        for line in each.lines:
+            say(f"  {line}")
 
 
 def views(home: HomeOption = None, json: JsonOption = False) -> None:

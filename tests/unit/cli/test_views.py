@@ -72,3 +72,20 @@ def test_a_view_that_fails_says_so_and_stops_no_other(staff: Callable[..., Told]
     assert done.code == 1 and "devs: 2 periods" in done.out
     assert "over: sums, which it reads, could not be maintained" in done.out
     assert "cannot be computed" in staff("view", "show", "sums").out
+
+
+def test_how_a_view_is_maintained_is_told(staff: Callable[..., Told]) -> None:
+    staff("view", "add", "left", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW() - INTERVAL 1 DAY")
+    told = staff("view", "explain", "left")
+    assert told.code == 0 and "deleted from staff" in told.out and "by (c.13)" in told.out
+    explained = staff("view", "explain", "left", "--json").json
+    assert explained["reads"] == [{"as": "staff", "table": "staff"}]
+    deleted, inserted, time = explained["events"]
+    assert "∇staff" in deleted["lines"][0] and "Δstaff" in inserted["lines"][1]
+    assert time["lines"][0] == "∇V = ∅" and any(line.startswith("dropped: (r.6)") for line in time["lines"])
+
+
+def test_a_view_is_drawn_as_of_now(staff: Callable[..., Told]) -> None:
+    staff("view", "add", "devs", "SELECT name FROM staff WHERE dept = 'Dev'", "--batched")
+    drawn = staff("history", "devs")
+    assert drawn.code == 0 and "Ann" in drawn.out and "Ben" not in drawn.out

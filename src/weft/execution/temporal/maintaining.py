@@ -7,12 +7,14 @@ that is not after t.  One that died is made again, unless its commit is found in
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import Writer
+from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, LeaseLost, Refused, WeftError
@@ -112,6 +114,14 @@ def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool)
         return at
     ids = {view.table_id for view in views}
     return max([each.tau for each in home.catalog.views.all() if each.table_id in ids and each.tau is not None])
+
+
+def bring_up(home: Home, name: str) -> None:
+    """Maintains the view of that name at the home's clock; where none has it, or there is no clock yet, nothing."""
+    views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
+    with suppress(ClockError):
+        if views:
+            bring_up_to(home, views, home.now(), told=False)
 
 
 def _instant(home: Home, writer: Writer, now: int | None) -> int:

@@ -93,20 +93,11 @@ def value_steps(
 
     A leaf's view has the columns of its table by their names, its start and end among them.
     """
-    chain = _Chain(views, asked, prefix)
+    chain = Chain(views, asked, prefix)
     last = chain.step(relation)
     if chain.steps[-1].name != last:
         chain.steps.append(next(step for step in chain.steps if step.name == last))
     return tuple(chain.steps)
-
-
-def shared_steps(
-    relations: Sequence[Temporal], views: Callable[[Leaf], str], asked: Asked, prefix: str = "step"
-) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """The steps of several relations, what they have in common being there once; and the name of each one's value."""
-    chain = _Chain(views, asked, prefix)
-    names = tuple(map(chain.step, relations))
-    return tuple(chain.steps), names
 
 
 def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) -> str:
@@ -166,8 +157,8 @@ def _is_equality(scalar: Scalar) -> bool:
 
 
 @dataclass
-class _Chain:
-    """The steps so far, by the relation that they are of and by their text."""
+class Chain:
+    """The steps so far, by the relation that they are of and by their text; what relations have in common is one."""
 
     views: Callable[[Leaf], str]
     asked: Asked

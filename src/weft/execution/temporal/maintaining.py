@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.catalog import Writer
+from weft.catalog import Writer, layout
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
+from weft.execution.look_ups import LookUps
 from weft.execution.reader import stored_files
 from weft.execution.tables import commit_rows, properties
 from weft.execution.temporal.computing import Reading, gained
@@ -166,7 +167,8 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     files = {key: stored_files(writer.data, tables[key].path, snapshots) for key in (view.table_id, *view.reads)}
     since = writer.home().t0
     assert since is not None, "the home's time has begun"
-    found = gained(upkeep_of(view, tables.values()), own, Reading(tables, files, since, view.tau, t))
+    look_ups = LookUps(layout.arrangements_folder(writer.path))
+    found = gained(upkeep_of(view, tables.values()), own, Reading(tables, files, since, view.tau, t), look_ups)
     if not found.num_rows:
         writer.views.unchanged(view.table_id, t)
         return Maintained(view.name, t)

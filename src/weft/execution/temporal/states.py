@@ -20,6 +20,20 @@ from weft.storage.temporal_sql import TemporalSql
 
 
 @dataclass(frozen=True)
+class Among:
+    """The rows of a log that agree with some row of ``relation`` in pairs of columns (its own, the relation's)."""
+
+    relation: str
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def condition(self) -> str:
+        """It, of the log under the alias ``r``."""
+        same = (f"r.{quoted(own)} IS NOT DISTINCT FROM o.{other}" for own, other in self.pairs)
+        return f"EXISTS (SELECT 1 FROM {self.relation} AS o WHERE {' AND '.join(same)})"
+
+
+@dataclass(frozen=True)
 class LoggedTable:
     """The log of a tracked table as the view ``log``, seen through the columns of ``schema`` (all it has, or fewer)."""
 
@@ -43,13 +57,10 @@ class LoggedTable:
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
         return f"SELECT DISTINCT {listed(heads)} FROM {self.log} WHERE {_recorded(after, until)}"
 
-    def known(self, until: int, among: str = "") -> str:
-        """A query of the periods as known at ``until`` (µs UTC): ``c1 … cn, valid_from, valid_to``.
-
-        ``among`` names a relation ``c1 … cn`` of the rows that are wanted (none: all).
-        """
+    def known(self, until: int, among: Among | None = None) -> str:
+        """A query of the periods as known at ``until`` (µs UTC): ``c1 … cn, valid_from, valid_to``; see ``Among``."""
         every = [quoted(name) for name in values_of(self.stored)]
-        some = f" AND {agrees(self.names, among)}" if among else ""
+        some = f" AND {among.condition}" if among else ""
         # An aggregate leaves out NULLs, and a period that is open ends in one.
         last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
         told = (
@@ -61,12 +72,16 @@ class LoggedTable:
         text = f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM ({told}) AS told"
         return text if len(every) == self.width else coalesced(text, self.width)
 
-    def make_change(self, name: str, after: int, until: int) -> tuple[str, str]:
-        """Makes tables of ∇R and ΔR between two instants; their names, which begin with ``name``."""
-        touched, old, new = f"{name}_touched", f"{name}_old", f"{name}_new"
-        self.sql.table(touched, self.rows(after, until))
-        self.sql.table(old, self.known(after, touched))
-        self.sql.table(new, self.known(until, touched))
+    def all_of(self, relation: str) -> Among:
+        """The rows of a relation ``c1 … cn``."""
+        columns = [c.name for c in self.schema.columns if c.name not in (VALID_FROM, VALID_TO)]
+        return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
+
+    def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str, str]:
+        """Makes tables of ∇R and ΔR between two instants, of the rows ``touched``; their names begin with ``name``."""
+        old, new = f"{name}_old", f"{name}_new"
+        self.sql.table(old, self.known(after, self.all_of(touched)))
+        self.sql.table(new, self.known(until, self.all_of(touched)))
         gone, come = f"{name}_deleted", f"{name}_inserted"
         self.sql.table(gone, without(old, new, self.width))
         self.sql.table(come, without(new, old, self.width))
@@ -83,12 +98,6 @@ def logged(sql: TemporalSql, files: Sequence[DataFile], stored: TableSchema, sch
     log = f"log_{stored.id}"
     sql.log(log, files, stored)
     return LoggedTable(sql, log, stored, schema)
-
-
-def agrees(names: Sequence[str], other: str) -> str:
-    """A condition: a row of the alias ``r``, by its columns, is among the rows of a relation ``c1 … cn``."""
-    same = (f"r.{name} IS NOT DISTINCT FROM o.c{number}" for number, name in enumerate(names, 1))
-    return f"EXISTS (SELECT 1 FROM {other} AS o WHERE {' AND '.join(same)})"
 
 
 def _recorded(after: int | None, until: int) -> str:

@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     bench.command("many", epilog=example("weft bench many --queries 1 --queries 100000"))(many)
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
+    bench.command("views", epilog=example("weft bench views --periods 1000000 --periods 10000000"))(views)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -137,3 +138,23 @@ def load(
     from weft.bench.load import FORMATS, compare
 
     compare(rows, formats or FORMATS, rounds, folder, out, printing.say)
+
+
+def views(
+    periods: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Periods of the recorded history; may be given several times (default: 1000000)."),
+    ] = None,
+    employees: Annotated[int, typer.Option(min=1, help="Employees in the directory at any time.")] = 100_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Batches measured with each history.")] = 7,
+    warm: Annotated[int, typer.Option(min=1, help="Batches before, not counted.")] = 3,
+    full: Annotated[int, typer.Option(min=0, help="Rounds in which Spark computes the views anew, too.")] = 3,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the homes are made (default: the system's).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure the maintenance of temporal views after a batch of changes beside Spark's full recomputation."""
+    from weft.bench.views import compare
+
+    compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.say)

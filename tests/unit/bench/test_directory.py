@@ -1,0 +1,50 @@
+"""The generated directory: its history is what recording its changes day by day makes of it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from weft.algebra.schema import TIMESTAMP, Column, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.bench.directory import BEGIN, CHANGES, DAY, Kept, days_of, tables
+from weft.storage.changes import instants_of, log_rows, of_keys, unknown
+from weft.storage.periods import TS, open_periods, periods
+
+EMPLOYEES = 1_000
+DAYS = 6
+"""More than two turns of the keys of each table."""
+
+
+def log_of(kept: Kept) -> TableSchema:
+    named = [*kept.typed, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP), (TS, TIMESTAMP)]
+    return TableSchema(1, kept.name, tuple(Column(place, *each) for place, each in enumerate(named, 1)), TS)
+
+
+def in_order(rows: pa.Table) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=str)
+
+
+@pytest.mark.parametrize("kept", tables(EMPLOYEES), ids=lambda kept: kept.name)
+def test_a_history_is_its_days(kept: Kept) -> None:
+    schema, keys = log_of(kept), [kept.key]
+    first = log = kept.first(schema)
+    assert log.num_rows == kept.rows
+    for day in range(1, DAYS + 1):
+        changes = kept.changes(day)
+        new = unknown(of_keys(log, changes, keys), changes, keys)
+        assert new.num_rows == kept.daily
+        instants = instants_of(new, 0, None, 0)
+        assert list(instants.values()) == [BEGIN + day * DAY]
+        added = log_rows(of_keys(open_periods(log), new, keys), new, instants, schema, keys)
+        log = pa.concat_tables([log, added])
+    together = pa.concat_tables([first, kept.days(1, 3, schema), kept.days(3, DAYS + 1, schema)])
+    assert in_order(together) == in_order(log)
+    assert open_periods(log).num_rows == kept.rows
+    assert periods(log).num_rows == kept.rows + DAYS * kept.daily
+
+
+def test_days_of_a_history() -> None:
+    assert sum(table.daily for table in tables(EMPLOYEES)) == CHANGES
+    days = days_of(20_000, EMPLOYEES)
+    assert 19_000 < sum(table.rows + days * table.daily for table in tables(EMPLOYEES)) <= 20_000

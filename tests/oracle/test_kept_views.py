@@ -30,7 +30,7 @@ from weft.execution.tracking import log_of
 from weft.storage.periods import periods as told
 
 HOMES = 3
-VIEWS = 3
+VIEWS = 2
 STEPS = 5
 LONG = 60
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
@@ -186,7 +186,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_kept_views_are_what_their_definitions_say(tmp_path: Path, counts: Counter[str]) -> None:
     for seed in range(HOMES):
         course(tmp_path / str(seed), seed, counts)
-    assert counts["checked"] > 50 and counts["with rows"] > 20 < counts["left"], counts
+    assert counts["checked"] > 25 and counts["with rows"] > 10 < counts["left"], counts
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ A table is append-only (``end is None``) or has lives that end.  Time is microse
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
@@ -14,8 +15,13 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """A frozen class whose objects work out their hash once: rewriting looks up whole trees at each of their levels."""
+    """A frozen class whose objects work out their hash once: rewriting looks up whole trees at each of their levels.
+
+    Two objects are compared part by part, each pair of parts once: expressions share parts, of which there are more
+    ways through than anybody could go.
+    """
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
+    compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
 
     def remembered(self: Any) -> int:
         known: int | None = self.__dict__.get("_hash")
@@ -23,8 +29,34 @@ def hashed_once(cls: C) -> C:
             known = self.__dict__["_hash"] = worked_out(self)
         return known
 
+    def equal(self: Any, other: Any) -> Any:
+        if self is other:
+            return True
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        if remembered(self) != remembered(other):
+            return False
+        same: set[tuple[int, int]] | None = getattr(_comparing, "same", None)
+        if same is None:
+            _comparing.same = set()
+            try:
+                return compared(self, other)
+            finally:
+                _comparing.same = None
+        if (id(self), id(other)) in same:
+            return True
+        found = compared(self, other)
+        if found is True:
+            same.add((id(self), id(other)))
+        return found
+
     cls.__hash__ = remembered  # type: ignore[assignment]
+    cls.__eq__ = equal  # type: ignore[assignment]
     return cls
+
+
+_comparing: Final = threading.local()
+"""The pairs that are known to be the same in the comparison under way."""
 
 
 @hashed_once

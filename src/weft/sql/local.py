@@ -40,7 +40,7 @@ _ALIKE: Final = frozenset(
         *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
         *("is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
         *("+", "-", "negative", "lower", "upper", "length", "startswith", "endswith"),
-        *("year", "month", "day", "hour", "minute", "second", "quarter"),
+        *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter"),
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )
 )
@@ -97,6 +97,8 @@ def _alike(scalar: Scalar) -> bool:
             return type.name not in ("BINARY", "ARRAY")
         case Call(name="/", type=type) if type != DOUBLE:
             return False
+        case Call(name="mod" | "%", args=(dividend, Literal(value=int(by)))) if by:
+            return dividend.type.name in INTEGRAL and _alike(dividend)
         case Call(name=name) if name not in _ALIKE and name != "/":
             return False
         case Cast(arg=arg, type=type) if not _same_cast(arg.type, type):

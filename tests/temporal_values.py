@@ -12,12 +12,11 @@ import duckdb
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO, Base, Temporal
 from weft.derivation.temporal.sequenced import sequenced
+from weft.sql.local import MACROS
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
 from weft.sql.value import Asked, Leaf, value_sql
 
-MACROS = {"UNIX_MICROS(x)": "epoch_us(x)", "TIMESTAMP_MICROS(x)": "make_timestamp(x)"}
-"""Two functions of Spark's that DuckDB has under other names."""
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]
 """[from, to) in microseconds; None: open."""

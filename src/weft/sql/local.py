@@ -30,11 +30,16 @@ MACROS: Final = {
     "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
     "STARTSWITH(a, b)": "starts_with(a, b)",
     "ENDSWITH(a, b)": "ends_with(a, b)",
+    "COLLECT_LIST(x)": "list(x)",
+    "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
     "TRY_ADD(a, b)": "a + b",
     "TRY_SUBTRACT(a, b)": "a - b",
     "TRY_MULTIPLY(a, b)": "a * b",
 }
-"""Functions of Spark's that DuckDB has under other names; a sum that goes too far is an error there, not NULL."""
+"""Functions of Spark's that DuckDB has under other names; a sum that goes too far is an error there, not NULL.
+
+AGGREGATE is only asked for sums of lists, which may have NULLs here and are not empty.
+"""
 _ALIKE: Final = frozenset(
     (
         *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),

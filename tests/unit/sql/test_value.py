@@ -224,6 +224,14 @@ def test_types_of_aggregates() -> None:
     }
 
 
+@pytest.mark.parametrize("values", [(1e16, 1.0, -1e16), (1e16, -1e16, 1.0), (-1e16, 1e16, 1.0)])
+def test_the_same_doubles_give_the_same_sum_in_whatever_order_they_come(values: tuple[float, ...]) -> None:
+    """A maintenance takes a tuple out of a view by its values."""
+    made = Histories([NUMBERS])
+    made.load({"t": [(1, number, None, None, each, None, None, 0, None) for number, each in enumerate(values)]})
+    assert made.view("SELECT SUM(g) AS s, AVG(g) AS a FROM t", 9) == {(0.0, 0.0): [(0, None)]}
+
+
 @pytest.mark.parametrize(
     ("interval", "today", "held"),
     [

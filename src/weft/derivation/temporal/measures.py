@@ -8,7 +8,8 @@
 | MIN, MAX | | the less, the greater | computed again |
 | SUM, AVG of FLOAT, DOUBLE | | computed again | computed again |
 
-Adding and taking away floating numbers is not exact, so they would drift from what a recomputation gives.
+Adding and taking away floating numbers is not exact, so they would drift from what a recomputation gives; that adds
+them up in their own order, so that it gives the same again (``sql/sweeping_groups.py``).
 COUNT(*) is kept beside them all: a group without rows is not there.
 """
 

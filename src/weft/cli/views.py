@@ -118,7 +118,8 @@ def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = Fals
             }
         )
         return
-    say(f"V = {found.view}")
+    for line in found.view:
+        say(line)
     for alias, table_name in found.sources:
         say(f"  {alias} is {table_name}")
     for each in found.events:

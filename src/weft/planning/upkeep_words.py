@@ -1,14 +1,17 @@
-"""How a view is maintained, in words: what ``weft view explain`` prints, in the paper's notation."""
+"""How a view is maintained, in words: what ``weft view explain`` prints, in the paper's notation.
+
+Expressions share parts, and written out they are pages long; so parts get names (``planning.named_parts``): E of the
+view's own expression, G of what the equations give, D of what is computed, p of predicates that speak of time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import Base, each
 from weft.derivation.temporal.plan import Derived
 from weft.derivation.temporal.propagation import Kind
-from weft.planning.maintenance_words import Words, words
+from weft.planning.named_parts import Naming
 from weft.planning.upkeep import Upkeep
 
 
@@ -22,41 +25,40 @@ class Upheld:
 
 @dataclass(frozen=True)
 class Explained:
-    """A view's definition as an expression over ``sources`` (range variable, table), and its maintenance by event."""
+    """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event."""
 
-    view: str
+    view: tuple[str, ...]
     sources: tuple[tuple[str, str], ...]
     events: tuple[Upheld, ...]
 
 
 def explained_view(upkeep: Upkeep) -> Explained:
     """How a view is maintained: for what is deleted from and inserted into each table, and for the passing of time."""
-    plan = upkeep.plan
+    plan, naming = upkeep.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
+    view = naming.lines("V", plan.view, "E")
+    naming.call(plan.view, "V")
     events = [
-        Upheld(f"{what} {table.name}", _changed(upkeep, table, kind))
+        Upheld(f"{what} {table.name}", tuple(_lines(plan.change([table], [kind]), naming)))
         for table in upkeep.tables
         for what, kind in _KINDS
     ]
-    events.append(Upheld("time passes, from :refreshed to NOW()", _lines(plan.refresh)))
-    return Explained(words(plan.view), tuple(bases.items()), tuple(events))
+    events.append(Upheld("time passes, from :refreshed to NOW()", tuple(_lines(plan.refresh, naming))))
+    return Explained(tuple(view), tuple(bases.items()), tuple(events))
 
 
 _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserted into", "insertions"))
 
 
-def _changed(upkeep: Upkeep, table: TableSchema, kind: Kind) -> tuple[str, ...]:
-    return _lines(upkeep.plan.change([table], [kind]))
-
-
-def _lines(derived: Derived) -> tuple[str, ...]:
-    """What is computed, by which equations, what was dropped and why, and what is read as a whole."""
-    said = Words()
-    lines = [
-        f"{sign}V = {'∅' if part is None else said.relation(part)}"
-        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
-    ]
-    lines += [f"by {said.step(step)}" for step in derived.trace]
-    lines += [f"dropped: {said.dropped(dropped)}" for dropped in derived.dropped]
+def _lines(derived: Derived, naming: Naming) -> list[str]:
+    """By which equations, what is computed, what was dropped and why, and what is read as a whole."""
+    lines: list[str] = []
+    for step in derived.trace:
+        for sign, part in (("∇", step.gave.deleted), ("Δ", step.gave.inserted)):
+            if part is not None:
+                lines += naming.lines(f"by ({step.rule}) {sign}", part, "G")
+    for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted)):
+        lines += [f"{sign}V = ∅"] if part is None else naming.lines(f"{sign}V", part, "D")
+    lines += [f"dropped: {naming.words.dropped(dropped)}" for dropped in derived.dropped]
     lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
-    return tuple(lines)
+    return lines

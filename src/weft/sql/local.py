@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, children
-from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, TIMESTAMP, DataType
 from weft.algebra.temporal import (
     Aggregation,
     Constant,
@@ -116,4 +116,6 @@ def _same_cast(source: DataType, target: DataType) -> bool:
     if source == target or {source, target} == {DATE, TIMESTAMP}:
         return True
     exact = (*INTEGRAL, "DECIMAL")
+    if source.name == "DECIMAL":
+        return target == DOUBLE or (target == BIGINT and not source.scale)
     return source.name in INTEGRAL and (target.name in exact or target == DOUBLE)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from weft.algebra.schema import BIGINT, DataType
 from weft.api import Weft
 from weft.errors import ClockError, Conflict, Refused
 from weft.execution.temporal.following import maintain_queried
@@ -80,6 +81,21 @@ def test_columns_that_come_later_change_no_view(weft: Weft, file: Path) -> None:
     write(file, "id,name,dept,phone", "1,Ann,Dev,7", "2,Ben,Ops,6")
     weft.poll_source("staff", now=3_000)
     assert weft.keep_views(now=3_000)[0].changed == 0
+
+
+def test_a_sum_that_went_too_far_comes_back(tmp_path: Path) -> None:
+    most, least = 2**63 - 1, -(2**63)
+    states = ((f"1,{most},1.50", "2,1,2.00"), (f"1,{most},1.50", "2,1,2.00", f"3,{least},0.01"))
+    with Weft.open(tmp_path / "big", clock="replay") as opened:
+        file = write(tmp_path / "big.csv", "id,x,d", *states[0])
+        kinds = [("id", DataType.parse("INT")), ("x", BIGINT), ("d", DataType.parse("DECIMAL(4,2)"))]
+        opened.add_source("t", "csv", str(file), ["id"], columns=kinds)
+        opened.add_view("sums", "SELECT SUM(x) AS s, AVG(x) AS a, AVG(d) AS d FROM t")
+        for now, state in zip((100, 200), states, strict=True):
+            write(file, "id,x,d", *state)
+            opened.poll_source("t", now=now)
+            opened.refresh_views(now=now)
+        assert kept(opened, "sums") == {(None, 2.0**62, 1.75, 100, 200), (0, 0.0, 1.17, 200, None)}
 
 
 def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:

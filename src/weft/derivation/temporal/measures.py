@@ -3,7 +3,7 @@
 | measure | kept beside it | f, rows inserted | g, rows deleted |
 | --- | --- | --- | --- |
 | COUNT | | $2 + $1 | $2 − $1 |
-| SUM of exact numbers | COUNT(x): of no values it is NULL | $2 + $1 | $2 − $1 |
+| SUM of exact numbers | COUNT(x): of no values it is NULL; of BIGINT wide enough for all | $2 + $1 | $2 − $1 |
 | AVG of exact numbers | SUM(x), COUNT(x); it is their quotient | | |
 | MIN, MAX | | the less, the greater | computed again |
 | SUM, AVG of FLOAT, DOUBLE | | computed again | computed again |
@@ -72,7 +72,7 @@ def _with_hidden(node: Aggregation) -> Temporal:
         return found.output
 
     for each in node.measures:
-        if not _quotient(each):
+        if not _quotient(each) and not _wide(each):
             column(each.function, each.argument, each.output.type, each.output.column)
     column("count", None, BIGINT, _HIDDEN + "rows")
     values: dict[ColumnRef, Scalar] = {}
@@ -83,6 +83,9 @@ def _with_hidden(node: Aggregation) -> Temporal:
             total = column("sum", argument, _sum_type(argument.type), f"{_HIDDEN}sum_{position}")
             if _quotient(each):
                 values[each.output] = _average(total, count, each.output.type)
+                continue
+            if _wide(each):
+                values[each.output] = _fitting(total)
                 continue
         values[each.output] = column(each.function, argument, each.output.type, each.output.column)
     if len(measures) == len(node.measures):
@@ -96,8 +99,15 @@ def _quotient(measure: Measure) -> bool:
     return measure.function == "avg" and measure.argument is not None and exact(measure.argument.type)
 
 
+def _wide(measure: Measure) -> bool:
+    """Whether a sum may not fit its type, and fit again once rows have come or gone: what is kept is wider."""
+    return measure.function == "sum" and measure.argument is not None and measure.argument.type == BIGINT
+
+
 def _sum_type(type: DataType) -> DataType:
-    """Spark's type of a sum."""
+    """The type of a sum that is kept: Spark's, or one that sums of BIGINT always fit."""
+    if type == BIGINT:
+        return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
         return BIGINT
     return DataType("DECIMAL", min(38, (type.precision or 10) + 10), type.scale)
@@ -108,6 +118,12 @@ def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
     parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
     quotient = Call("/", parts, type)
     return Case(((call("<>", count, _ZERO), quotient),), None, type)
+
+
+def _fitting(total: ColumnRef) -> Scalar:
+    """A sum of BIGINT as one; NULL where it does not fit."""
+    fits = [call(op, total, Literal(bound, BIGINT)) for op, bound in ((">=", -(2**63)), ("<=", 2**63 - 1))]
+    return Case(((call("and", *fits), Cast(total, BIGINT)),), None, BIGINT)
 
 
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:

@@ -107,7 +107,10 @@ def poll(
                 if names is not None and len(names) == 1:
                     raise
                 done.append((found, error))
-        maintained = weft.keep_views(now=now)
+        try:
+            maintained, kept = weft.keep_views(now=now), None
+        except WeftError as error:  # what the polls recorded is told all the same
+            maintained, kept = (), error
     if json:
         say_json([_outcome(name, each) for name, each in done])
     elif not done:
@@ -116,6 +119,8 @@ def poll(
         for name, each in done:
             _tell(name, each)
         tell_maintained(maintained)
+    if kept is not None:
+        raise kept
     if any(not _went_well(each) for _, each in done):
         raise typer.Exit(1)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unit.cli.conftest import Told
+from weft.api import Weft
 
 
 @pytest.fixture
@@ -90,3 +91,15 @@ def test_a_view_is_drawn_as_of_now(staff: Callable[..., Told]) -> None:
     staff("view", "add", "devs", "SELECT name FROM staff WHERE dept = 'Dev'", "--batched")
     drawn = staff("history", "devs")
     assert drawn.code == 0 and "Ann" in drawn.out and "Ben" not in drawn.out
+
+
+def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], home: Path) -> None:
+    staff("view", "add", "devs", "SELECT name FROM staff WHERE dept = 'Dev'")
+    write("id,name,dept", "2,Ben,Dev")
+    with Weft.open(home) as opened:
+        load = opened.catalog.loads.begin(1, "held", "test", None, opened.clock())
+        with opened.writing("hold") as writer:
+            writer.loads.activate(load, opened.clock(), hold=True)
+        polled = staff("source", "poll", "--now", "1997-02-01")
+    assert polled.code == 2
+    assert "1 began, 2 ended" in polled.out and "a load is at work" in polled.err

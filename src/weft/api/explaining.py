@@ -11,7 +11,7 @@ from weft.catalog import layout
 from weft.catalog.glance import table_schemas
 from weft.catalog.naming import queries_mentioned
 from weft.planning.explain import Explanation, explain
-from weft.planning.plan import plan
+from weft.planning.plan import standing_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,4 +60,4 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
 
 def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
-    return explain(plan(sql, known.schemas, from_now=from_now))
+    return explain(standing_plan(sql, known.schemas, from_now=from_now))

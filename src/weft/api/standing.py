@@ -14,7 +14,7 @@ from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRec
 from weft.errors import Conflict, PlanMismatch, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
-from weft.planning.plan import columns_of, plan
+from weft.planning.plan import columns_of, standing_plan
 
 Made = TypeVar("Made")
 
@@ -91,7 +91,7 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
     from weft.planning.form import stored_form
 
     # Refusals name places in the text as it was given.
-    compiled = plan(query.sql, schemas, from_now=query.start == "now")
+    compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
     return QueryDefinition(
         name=query.name,

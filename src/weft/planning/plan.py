@@ -143,6 +143,25 @@ def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False
     return found
 
 
+def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
+    """``plan`` for a query that is to stand; raises SqlError where it speaks of the ends of rows, too.
+
+    At every instant at which a row is in a table it has not ended yet: its end is recorded later, and an answer that
+    was given by then cannot depend on it (laws 1 and 2).
+    """
+    found = plan(text, tables, from_now=from_now)
+    ends = {(scan.alias, scan.table.end): scan.table.name for scan in scans(found.lifted)}
+    for ref in sorted(mentioned(found.lifted), key=repr):
+        if (ref.scan, ref.column) in ends:
+            name = ends[ref.scan, ref.column]
+            raise SqlError(
+                f"a standing query cannot speak of {ref.column}: while a row is in {name}, its end is not known",
+                hint="Rows that have ended are not in the answer anyway. What ended is told by a query over a view: "
+                f'weft view add NAME "SELECT … FROM {name} WHERE PERIOD_END({name}) < NOW()".',
+            )
+    return found
+
+
 def _within(sources: int) -> None:
     if sources > MOST_SOURCES:
         raise SqlError(

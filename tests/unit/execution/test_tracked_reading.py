@@ -10,6 +10,7 @@ import pytest
 
 from coalesced import Period, coalesced
 from weft.api import Weft
+from weft.errors import SqlError
 from weft.execution.driver_reader import BOUNDS, Bounds, DriverReader, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import files_of
@@ -104,6 +105,26 @@ def test_periods_are_no_part_of_a_row_but_can_be_named(weft: Weft) -> None:
     assert [name for name, _ in _columns("SELECT s.*, s.valid_to FROM staff s", schemas)][-1] == "valid_to"
     inner = "SELECT * FROM (SELECT id, valid_from AS since FROM staff WHERE valid_to IS NULL) AS d"
     assert [name for name, _ in _columns(inner, schemas)] == ["id", "since"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id FROM staff WHERE valid_to IS NOT NULL",
+        "SELECT s.id, s.valid_to FROM staff s",
+        "SELECT d.id FROM (SELECT id, valid_to AS gone FROM staff) AS d",
+        "SELECT a.id FROM staff a WHERE NOT EXISTS (SELECT * FROM staff b WHERE b.valid_to > a.valid_from)",
+    ],
+)
+def test_a_standing_query_cannot_speak_of_the_end_of_a_row(weft: Weft, text: str) -> None:
+    """An answer would depend on when the query was asked: the end is recorded after the row was an answer."""
+    with pytest.raises(SqlError, match="cannot speak of valid_to") as refused:
+        weft.install("q", text)
+    assert "weft view add" in str(refused.value.hint)
+
+
+def test_a_standing_query_may_speak_of_the_beginning_of_a_row(weft: Weft) -> None:
+    assert weft.install("since", "SELECT id, valid_from FROM staff").name == "since"
 
 
 def _columns(text: str, schemas: Any) -> Any:

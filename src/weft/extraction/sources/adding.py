@@ -38,6 +38,7 @@ def add_source(
     """
     _check(kind, keys, every_us, stamps)
     table_of, place, columns = _looked_at(kind, location, table_of, chosen)
+    _check_keys(keys, [column for column, _ in columns], place)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
@@ -82,6 +83,16 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         )
     if every_us < SHORTEST_US:
         raise Refused("a source is polled every second at most", hint="Write it like 10m.")
+
+
+def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
+    """Raises Refused for a key that is not of the source's own columns, each once."""
+    own, told = {column.lower() for column in columns}, ", ".join(columns)
+    wrong = [key for key in keys if key.lower() not in own]
+    if wrong:
+        raise Refused(f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"It has {told}.")
+    if len({key.lower() for key in keys}) < len(keys):
+        raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")
 
 
 def _left_alone(home: Home, name: str) -> TableRecord | None:

@@ -91,22 +91,10 @@ def poll(
     json: JsonOption = False,
 ) -> None:
     """Record what has changed in sources since the last poll; one source's trouble does not stop the others."""
-    from weft.errors import ClockError, WeftError
+    from weft.errors import WeftError
 
-    done: list[tuple[str, Polled | WeftError]] = []
     with opened(home) as weft:
-        for name in names or [each.name for each in weft.sources()]:
-            found = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
-            try:
-                with counting(f"polling {found}") as progress:
-                    polled = weft.poll_source(found, now=now, evolve=evolve, allow_empty=allow_empty, progress=progress)
-                done.append((found, polled))
-            except ClockError:
-                raise
-            except WeftError as error:
-                if names is not None and len(names) == 1:
-                    raise
-                done.append((found, error))
+        done = _polled(weft, names, {"now": now, "evolve": evolve, "allow_empty": allow_empty})
         try:
             maintained, kept = weft.keep_views(now=now), None
         except WeftError as error:  # what the polls recorded is told all the same
@@ -123,6 +111,25 @@ def poll(
         raise kept
     if any(not _went_well(each) for _, each in done):
         raise typer.Exit(1)
+
+
+def _polled(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tuple[str, Polled | WeftError]]:
+    """What the polls of these sources (None: all) found; the trouble of the only one that is named is raised."""
+    from weft.errors import ClockError, WeftError
+
+    done: list[tuple[str, Polled | WeftError]] = []
+    for name in names or [each.name for each in weft.sources()]:
+        found = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
+        try:
+            with counting(f"polling {found}") as progress:
+                done.append((found, weft.poll_source(found, progress=progress, **how)))
+        except ClockError:
+            raise
+        except WeftError as error:
+            if names is not None and len(names) == 1:
+                raise
+            done.append((found, error))
+    return done
 
 
 def _went_well(outcome: Polled | WeftError) -> bool:

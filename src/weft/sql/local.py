@@ -32,11 +32,11 @@ MACROS: Final = {
     "ENDSWITH(a, b)": "ends_with(a, b)",
     "COLLECT_LIST(x)": "list(x)",
     "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
-    "TRY_ADD(a, b)": "a + b",
-    "TRY_SUBTRACT(a, b)": "a - b",
-    "TRY_MULTIPLY(a, b)": "a * b",
+    "TRY_ADD(a, b)": "TRY(a + b)",
+    "TRY_SUBTRACT(a, b)": "TRY(a - b)",
+    "TRY_MULTIPLY(a, b)": "TRY(a * b)",
 }
-"""Functions of Spark's that DuckDB has under other names; a sum that goes too far is an error there, not NULL.
+"""Functions of Spark's that DuckDB has under other names.
 
 AGGREGATE is only asked for sums of lists, which may have NULLs here and are not empty.
 """

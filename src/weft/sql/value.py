@@ -49,6 +49,7 @@ from weft.algebra.temporal import (
 )
 from weft.errors import DerivationError
 from weft.sql import render
+from weft.sql.range import within_range
 from weft.sql.sweeping import Until, coalesced, columns_of, extended, judged, listed, pairs, shared, without
 from weft.sql.sweeping_groups import aggregated
 
@@ -360,6 +361,6 @@ class Chain:
             case Call(name="<=>", args=args):
                 return Call(render.NULL_SAFE, tuple(self.plain(each, names) for each in args), BOOLEAN)
             case Call() | Cast() | Case():
-                return with_children(scalar, tuple(self.plain(each, names) for each in parts_of(scalar)))
+                return within_range(with_children(scalar, tuple(self.plain(each, names) for each in parts_of(scalar))))
             case _:
                 return scalar

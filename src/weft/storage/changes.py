@@ -38,17 +38,15 @@ def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The changes without those that say nothing new, in the order of the feed.
 
-    One that occurs twice counts once; of those of a key at one own time the last one counts.  One that is not after all
-    that is recorded of its key is left out where the history says the same of that time already: so a feed that is read
-    again changes nothing.  ``log`` is that of the keys.
+    Of those of a key at one own time the last one counts.  One that is not after all that is recorded of its key is
+    left out where the history says the same of that time already: so a feed that is read again changes nothing.
+    ``log`` is that of the keys.
     """
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
-    row, by_key = _list(values), _list(keys)
+    by_key = _list(keys)
     agrees = " AND ".join(f"c.{quoted(name)} IS NOT DISTINCT FROM h.{quoted(name)}" for name in values)
     text = f"""
-        WITH once AS (SELECT * FROM given
-            QUALIFY row_number() OVER (PARTITION BY {row}, {OP}, {OWN} ORDER BY {ORDER}) = 1),
-        last AS (SELECT * FROM once
+        WITH last AS (SELECT * FROM given
             QUALIFY {OWN} IS NULL OR row_number() OVER (PARTITION BY {by_key}, {OWN} ORDER BY {ORDER} DESC) = 1),
         known AS (SELECT c.{ORDER}
             FROM last c

@@ -248,6 +248,7 @@ def test_a_server_that_does_not_answer_is_told(
 ) -> None:
     monkeypatch.setattr("weft.cli.door.client._ANSWER_SECONDS", 0.5)
     process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # else it may answer the greeting, and stop before the command
     code, out, err = _through(["tables"], capsys)
     assert (code, out) == (None, "")
     assert "does not answer" in err

@@ -98,6 +98,17 @@ def test_a_sum_that_went_too_far_comes_back(tmp_path: Path) -> None:
         assert kept(opened, "sums") == {(None, 2.0**62, 1.75, 100, 200), (0, 0.0, 1.17, 200, None)}
 
 
+def test_an_integer_that_goes_too_far_is_null_and_stops_no_view(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "big", clock="replay") as opened:
+        file = write(tmp_path / "big.csv", "id,x,y", f"1,{2**63 - 1},{-(2**63)}", "2,5,7")
+        kinds = [("id", DataType.parse("INT")), ("x", BIGINT), ("y", BIGINT)]
+        opened.add_source("t", "csv", str(file), ["id"], columns=kinds)
+        opened.add_view("more", "SELECT id, x + 1 AS a, y - 1 AS b, -y AS c, x + y AS d FROM t")
+        opened.poll_source("t", now=100)
+        opened.refresh_views(now=100)
+        assert kept(opened, "more") == {(1, None, None, None, -1, 100, None), (2, 6, 6, -7, 12, 100, None)}
+
+
 def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:
     weft.add_view("devs", DEVS)
     weft.refresh_views(now=500)

@@ -94,6 +94,12 @@ def told(log: pa.Table) -> set[Period]:
     return set(listed)
 
 
+def test_a_row_that_is_as_it_was_again_at_the_same_time_is_so() -> None:
+    """Found by the random test below: the return was taken for a repetition of the first, and left out."""
+    changes = with_times([("U", 0, 1, None, 0), ("U", 0, 1, "", 0), ("U", 0, 1, None, 0)])
+    assert told(applied(SCHEMA.empty_table(), table(changes))) == {((0, 1, None), 10, None)}
+
+
 @settings(max_examples=25)
 @given(CHANGES, st.lists(st.integers(0, 120), max_size=3), st.integers(0, 120), st.integers(0, 120))
 def test_changes_give_the_coalesced_history(drawn: list[Any], cuts: list[int], first: int, last: int) -> None:

@@ -204,7 +204,7 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     monkeypatch.setattr(old, "check", lambda: None)
     stamped = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
-        tables._commit(old, replay.writer.data / replay.table.path, stamped, left)
+        tables.commit_rows(old, replay.writer.data / replay.table.path, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]
 
 

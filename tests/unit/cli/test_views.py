@@ -66,7 +66,8 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
 
 
 def test_a_view_that_fails_says_so_and_stops_no_other(staff: Callable[..., Told]) -> None:
-    staff("view", "add", "sums", "SELECT SUM(id + 9223372036854775806) AS n FROM staff GROUP BY dept")
+    wide = f"CAST(id AS DECIMAL(38,0)) + {9 * 10**37}"
+    staff("view", "add", "sums", f"SELECT SUM({wide}) AS n FROM staff")
     staff("view", "add", "over", "SELECT n FROM sums")
     staff("view", "add", "devs", "SELECT id FROM staff")
     done = staff("view", "refresh")

@@ -240,3 +240,10 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 def mentions_time(predicate: Scalar) -> bool:
     """Whether a predicate speaks of NOW or of a period set, so that it is judged at t_now (section 3.2.2)."""
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
+
+
+def periods_asked(scalar: Scalar) -> frozenset[str]:
+    """The range variables whose period sets a scalar speaks of."""
+    if isinstance(scalar, PeriodOf):
+        return frozenset((scalar.scan,))
+    return frozenset().union(*map(periods_asked, children(scalar)))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.storage.columns import conformed, stored_schema
-from weft.storage.local_sql import quoted
+from weft.storage.local_sql import agreeing, quoted
 from weft.storage.periods import TS, over, periods, values_of
 
 OP: Final = "_op"
@@ -31,7 +31,9 @@ def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
-        found = connection.sql(f"SELECT a.* FROM log a SEMI JOIN given b ON {_same(keys)}").to_arrow_table()
+        found = connection.sql(
+            f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}"
+        ).to_arrow_table()
     return conformed(found, log.schema)
 
 
@@ -44,14 +46,14 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
-    agrees = " AND ".join(f"c.{quoted(name)} IS NOT DISTINCT FROM h.{quoted(name)}" for name in values)
+    agrees = agreeing(values, "c", "h")
     text = f"""
         WITH last AS (SELECT * FROM given
             QUALIFY {OWN} IS NULL OR row_number() OVER (PARTITION BY {by_key}, {OWN} ORDER BY {ORDER} DESC) = 1),
         known AS (SELECT c.{ORDER}
             FROM last c
-            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {_same(keys, "c", "t")}
-            LEFT JOIN periods h ON {_same(keys, "c", "h")}
+            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {agreeing(keys, "c", "t")}
+            LEFT JOIN periods h ON {agreeing(keys, "c", "h")}
                 AND h.{VALID_FROM} <= make_timestamptz(c.{OWN})
                 AND (h.{VALID_TO} IS NULL OR make_timestamptz(c.{OWN}) < h.{VALID_TO})
             WHERE make_timestamptz(c.{OWN}) <= t.{_AT}
@@ -116,7 +118,7 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
     A key that a state has not, though the one before it has, or the open periods ``there``, has ended.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
-    row, by_key = _list(values), _list(keys)
+    row, by_key, same = _list(values), _list(keys), agreeing(keys, "a", "b")
     text = f"""
         WITH states AS (SELECT {OWN} AS state, lead({OWN}) OVER (ORDER BY {OWN}) AS following
             FROM (SELECT DISTINCT {OWN} FROM given)),
@@ -126,7 +128,7 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
                 WHERE s.following IS NOT NULL AND again IS DISTINCT FROM s.following
             UNION ALL
             SELECT {by_key}, (SELECT min(state) FROM states) AS {OWN} FROM open_rows a
-                ANTI JOIN (SELECT * FROM given WHERE {OWN} = (SELECT min(state) FROM states)) b ON {_same(keys)})
+                ANTI JOIN (SELECT * FROM given WHERE {OWN} = (SELECT min(state) FROM states)) b ON {same})
         SELECT {row}, 'U' AS {OP}, {OWN} FROM given
         UNION ALL BY NAME
         SELECT {by_key}, '{DELETE}' AS {OP}, {OWN} FROM gone"""
@@ -148,7 +150,3 @@ def change_schema(values: pa.Schema) -> pa.Schema:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
-
-
-def _same(keys: Sequence[str], left: str = "a", right: str = "b") -> str:
-    return " AND ".join(f"{left}.{quoted(key)} IS NOT DISTINCT FROM {right}.{quoted(key)}" for key in keys)

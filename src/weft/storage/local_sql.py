@@ -37,6 +37,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def agreeing(names: Sequence[str], left: str, right: str) -> str:
+    """That the rows ``left`` and ``right`` agree in these columns, two NULLs being the same."""
+    return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
+
+
 def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
     """Of rows that are equal in the keys the one that is first by ``order``; in that order.
 
@@ -77,7 +82,7 @@ def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: 
 
 
 def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    same = " AND ".join(f"new.{quoted(key)} IS NOT DISTINCT FROM old.{quoted(key)}" for key in keys)
+    same = agreeing(keys, "new", "old")
     connection.register("given", rows.select([*keys, place]))
     text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
     known = connection.sql(text).to_arrow_table().column("place").combine_chunks()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra.relation import Output
-from weft.algebra.scalar import ColumnRef, PeriodOf, Scalar, children, columns
+from weft.algebra.scalar import ColumnRef, Scalar, columns
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import (
     Aggregation,
@@ -34,6 +34,7 @@ from weft.algebra.temporal import (
     inputs,
     mentions_time,
     over,
+    periods_asked,
 )
 from weft.algebra.traverse import rename, substitute
 from weft.derivation.temporal.judging import conjunction, conjuncts
@@ -174,7 +175,7 @@ def _of_part(join: TemporalJoin, part: Temporal, need: _Need) -> _Need:
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
     wanted = need.also(columns(join.predicate))
-    judged = not _spoken_of(join.predicate).isdisjoint(ref.scan for ref in ours)
+    judged = not periods_asked(join.predicate).isdisjoint(ref.scan for ref in ours)
     return _Need(None if wanted is None or judged else wanted & ours, mine)
 
 
@@ -193,9 +194,3 @@ def _through(
         if isinstance(output.value, ColumnRef)
     }
     return tuple(substitute(each, plain) for each in filters if columns(each) <= plain.keys())
-
-
-def _spoken_of(predicate: Scalar) -> frozenset[str]:
-    if isinstance(predicate, PeriodOf):
-        return frozenset((predicate.scan,))
-    return frozenset().union(*map(_spoken_of, children(predicate)))

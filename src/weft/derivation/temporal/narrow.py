@@ -32,7 +32,7 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import ColumnRef, Literal, PeriodOf, columns
 from weft.algebra.schema import BOOLEAN
-from weft.algebra.temporal import Base, attributes
+from weft.algebra.temporal import Base, attributes, periods_asked
 from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
 
 
@@ -78,7 +78,7 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
     """What a condition demands of the columns of one table alone."""
     for part in conjuncts(predicate):
-        if not isinstance(part, Plain) or any(isinstance(each, PeriodOf) for each in walk(part.condition)):
+        if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
         if {ref.scan for ref in columns(part.condition)} == {scan.alias}:
             yield part

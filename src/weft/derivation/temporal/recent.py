@@ -17,7 +17,7 @@ A predicate that speaks of a tuple's period set needs all of it: FR stops there.
 
 from __future__ import annotations
 
-from weft.algebra.scalar import CHANGED_FROM, Call, PeriodOf, Scalar, children, minus
+from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
 from weft.algebra.temporal import (
     Aggregation,
@@ -38,6 +38,7 @@ from weft.algebra.temporal import (
     inputs,
     mentions_time,
     over,
+    periods_asked,
 )
 
 
@@ -77,7 +78,7 @@ class _Bounding:
 
     def _join_since(self, join: TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]) -> Temporal:
         """The inputs that have no beginning of their own, and whose period sets the predicate leaves alone, cut."""
-        spoken_of = _spoken_of(join.predicate)
+        spoken_of = periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
             for part, begun in zip(join.inputs, begins, strict=True)
@@ -137,10 +138,3 @@ class _Bounding:
 
 def _variables(relation: Temporal) -> frozenset[str]:
     return frozenset(ref.scan for ref in attributes(relation))
-
-
-def _spoken_of(predicate: Scalar) -> frozenset[str]:
-    """The range variables whose period sets a predicate speaks of."""
-    if isinstance(predicate, PeriodOf):
-        return frozenset((predicate.scan,))
-    return frozenset().union(*map(_spoken_of, children(predicate)))

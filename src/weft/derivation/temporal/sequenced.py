@@ -67,6 +67,7 @@ from weft.algebra.temporal import (
     TemporalJoin,
     TemporalUnion,
     attributes,
+    periods_asked,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
 from weft.derivation.temporal.narrow import narrowed
@@ -334,7 +335,7 @@ def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temp
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:
-        named = {ref.scan for ref in columns(each)} | {part.scan for part in walk(each) if isinstance(part, PeriodOf)}
+        named = {ref.scan for ref in columns(each)} | periods_asked(each)
         owners = [place for place, item in enumerate(items) if named & _aliases((item,))]
         if len(owners) <= 1:
             own[owners[0] if owners else 0].append(each)

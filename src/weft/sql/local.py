@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, children
+from weft.algebra.scalar import Call, Cast, Literal, Scalar, children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, TIMESTAMP, DataType
 from weft.algebra.temporal import (
     Aggregation,
@@ -70,9 +70,13 @@ def _spelled(quoted: str) -> str:
     return "'" + re.sub(r"\\(.)", r"\1", inner, flags=re.DOTALL).replace("'", "''") + "'"
 
 
-def is_local(relation: Temporal) -> bool:
-    """Whether DuckDB surely computes of a relation what Spark would."""
-    return all(map(_alike, (scalar for part in each(relation) for scalar in _scalars(part))))
+def not_local(relation: Temporal) -> Scalar | None:
+    """The first expression of a relation of which DuckDB might compute something else than Spark; None: there is none.
+
+    It is the smallest such one: what it is made of is computed alike.
+    """
+    every = (scalar for part in each(relation) for scalar in _scalars(part))
+    return next((found for scalar in every if (found := _unlike(scalar)) is not None), None)
 
 
 def _scalars(relation: Temporal) -> Iterator[Scalar]:
@@ -94,22 +98,27 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             return
 
 
+def _unlike(scalar: Scalar) -> Scalar | None:
+    """The smallest part of it that might be computed otherwise."""
+    below = (found for child in children(scalar) if (found := _unlike(child)) is not None)
+    return next(below, None) or (None if _alike(scalar) else scalar)
+
+
 def _alike(scalar: Scalar) -> bool:
+    """Whether it is computed alike from what it is made of."""
     match scalar:
-        case ColumnRef() | Now() | Param() | PeriodOf():
-            return True
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")
-        case Call(name="/", type=type) if type != DOUBLE:
-            return False
+        case Call(name="/", type=type):
+            return type == DOUBLE
         case Call(name="mod" | "%", args=(dividend, Literal(value=int(by)))) if by:
-            return dividend.type.name in INTEGRAL and _alike(dividend)
-        case Call(name=name) if name not in _ALIKE and name != "/":
-            return False
-        case Cast(arg=arg, type=type) if not _same_cast(arg.type, type):
-            return False
-        case Call() | Case() | Cast():
-            return all(map(_alike, children(scalar)))
+            return dividend.type.name in INTEGRAL
+        case Call(name=name):
+            return name in _ALIKE
+        case Cast(arg=arg, type=type):
+            return _same_cast(arg.type, type)
+        case _:
+            return True
 
 
 def _same_cast(source: DataType, target: DataType) -> bool:

@@ -59,7 +59,12 @@ def test_a_view_that_is_read_stays(staff: Callable[..., Told]) -> None:
 def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) -> None:
     assert "there is no table 'stuff'" in staff("view", "add", "v", "SELECT id FROM stuff").err
     assert "there is a table 'staff'" in staff("view", "add", "staff", "SELECT id FROM staff").err
-    assert "function" in staff("view", "add", "v", "SELECT id FROM staff WHERE MD5(name) = 'x'").err
+    refused = staff("view", "add", "v", "SELECT id FROM staff WHERE dept = 'Dev' AND MD5(LOWER(name)) = 'x'").err
+    assert "views have no MD5()" in refused and "MD5(LOWER(staff.`name`))" in refused
+    refused = staff("view", "add", "v", "SELECT CAST(SQRT(id) AS STRING) AS c FROM staff").err
+    assert "views have no SQRT()" in refused
+    refused = staff("view", "add", "v", "SELECT CAST(id / 2 AS STRING) AS c FROM staff").err
+    assert "views have no conversion of DOUBLE to STRING" in refused
     assert "Did you mean devs?" not in staff("view", "refresh", "dev").err
     assert staff("view", "add", "v", "SELECT id AS valid_from FROM staff").code == 2
     assert staff("views", "--json").json == []

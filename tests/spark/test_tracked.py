@@ -130,7 +130,7 @@ def test_random_queries_over_tracked_tables(
     assert any(weft.results("q0")) or any(query.rows for query in weft.queries())
 
 
-def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "staff.csv"
     file.write_text("id,name\n1,Ann\n2,Ben\n")
     weft = replay_home(tmp_path / "home")
@@ -142,6 +142,14 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path) -> N
     assert weft.try_query("SELECT * FROM staff", now=GRID + 9).rows == ((1, "Ann"), (2, "Ben"))
     text = "SELECT name FROM staff WHERE valid_to IS NULL"
     assert weft.try_query(text, now=GRID + 9).rows == ()
+    past = f"SELECT name FROM staff FOR SYSTEM_TIME AS OF TIMESTAMP_MICROS({GRID + 9})"
+    stretch = f"FOR SYSTEM_TIME FROM TIMESTAMP_MICROS({GRID + 9}) TO TIMESTAMP_MICROS({GRID + 11}) AS b"
+    for bounds in (Bounds(), Bounds(whole=-1)):  # on the driver, and by Spark from the files
+        monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+        assert weft.try_query(past, now=GRID + 20).rows == (("Ann",), ("Ben",))
+        there = f"SELECT b.name, s.name AS now FROM staff s JOIN staff {stretch} ON b.id = s.id"
+        assert weft.try_query(there, now=GRID + 20).rows == (("Ann", "Anna"), ("Anna", "Anna"), ("Coy", "Coy"))
+    assert [row[0] for row in weft.try_query(f"SELECT * FROM staff {stretch}", now=GRID + 20).rows] == [1, 1, 2, 3]
     told = weft.history("staff", where="name LIKE 'Ann%' OR valid_to < NOW() - INTERVAL 1 DAY")
     assert [(each.values, each.begin, each.end) for each in told.stretches] == [
         ((1, "Ann"), GRID, GRID + 10),

@@ -25,10 +25,14 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 @hashed_once
 @dataclass(frozen=True)
 class Scan:
-    """The rows of a table under the range variable ``alias``."""
+    """The rows of a table under the range variable ``alias``.
+
+    With ``whole`` all that ever held, at any instant (``FOR SYSTEM_TIME``), else those that hold at the query's.
+    """
 
     table: TableSchema
     alias: str
+    whole: bool = False
 
     def ref(self, column: str) -> ColumnRef:
         """A column of this scan."""

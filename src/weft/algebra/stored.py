@@ -75,6 +75,8 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
 
 def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
     match part:
+        case Scan(whole=True):
+            raise DerivationError("what reads the whole history of a table is asked once, and never stands")
         case Scan(alias=alias):
             return ["Scan", alias]
         case ColumnRef(scan=scan, column=column) if scan in tables:

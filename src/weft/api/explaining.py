@@ -10,8 +10,8 @@ from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.glance import table_schemas
 from weft.catalog.naming import queries_mentioned
-from weft.planning.explain import Explanation, explain
-from weft.planning.plan import standing_plan
+from weft.planning.explain import Explanation, asked_once, explain
+from weft.planning.plan import plan, standing_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,12 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     missing = "has no tables yet" if found is not None else "is not a home yet"
     assumed = f"{home} {missing}: explained over the table msgs that `weft ingest mail` makes"
     return Known({"msgs": mail_schema()}, assumed)
+
+
+def asked(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
+    """A query, normalized, and what ``weft try`` runs of it at one instant (``:t``); raises SqlError."""
+    found = plan(sql, known.schemas)
+    return found.text, asked_once(found)
 
 
 def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:

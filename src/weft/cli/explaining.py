@@ -47,11 +47,14 @@ def explain(
     tick: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show what the next tick of an installed query would read.")
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Explain it as `weft try` asks it, at one instant (:t).")
+    ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show what a query would do when installed: what makes answers appear, and the SQL that runs. Starts no Spark."""
-    from weft.api.explaining import explained, known_tables
+    from weft.api.explaining import asked, explained, known_tables
     from weft.schedule.clock import now_us
 
     if tick is not None:
@@ -62,6 +65,9 @@ def explain(
     text = query_text(sql, file)
     known = known_tables(home_folder(home), now_us(), text)
     try:
+        if once:
+            _tell_asked(*asked(text, known), json)
+            return
         found = explained(text, known, from_now=start is StartName.now)
     except Exception:
         if known.assumed and not json:
@@ -73,6 +79,15 @@ def explain(
     if known.assumed:
         typer.echo(f"({known.assumed})\n", terminal.out())
     typer.echo(safe_lines("\n".join(as_text(found))), terminal.out())
+
+
+def _tell_asked(query: str, selects: Sequence[str], json: bool) -> None:
+    if json:
+        say_json({"query": query, "selects": list(selects)})
+        return
+    lines = ["The query, normalized", *_indented(query), "", "Asked at the instant :t"]
+    lines += _indented("\nUNION\n".join(selects) or "(there can be no row)")
+    typer.echo(safe_lines("\n".join(lines)), terminal.out())
 
 
 def _explain_tick(name: str, home: Path | None, json: bool) -> None:

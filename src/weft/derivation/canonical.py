@@ -119,8 +119,8 @@ def _shape(node: Node, tables: Mapping[str, str]) -> str:
             # An interval's sign is part of the plan (``scalar.Param``).
             sign = (node.value > 0) - (node.value < 0) if kind == INTERVAL and isinstance(node.value, int) else ""
             return f":{kind}{sign}"
-        case Scan(table=table):
-            return table.name
+        case Scan(table=table, whole=whole):
+            return f"{table.name}{' of all time' if whole else ''}"
         case _:
             label = f"{node.name}" if isinstance(node, Call) else type(node).__name__
             return f"{label}({','.join(_shape(part, tables) for part in children(node))})"

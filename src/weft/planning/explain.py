@@ -15,7 +15,7 @@ from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL, DataType
 from weft.derivation.monotone import lasts
 from weft.planning.form import signature
-from weft.planning.plan import BEGINNING, Branch, Plan, columns_of, columns_read, for_one
+from weft.planning.plan import BEGINNING, Branch, Plan, at_instant, columns_of, columns_read, for_one
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
 from weft.sql import render
@@ -80,6 +80,11 @@ def explain(plan: Plan) -> Explanation:
         lasting=lasting,
         notes=notes(plan, later, lasting=lasting),
     )
+
+
+def asked_once(plan: Plan) -> tuple[str, ...]:
+    """The SELECTs whose rows, united, are the answer at one instant (``:t``), as ``weft try`` runs them."""
+    return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:

@@ -150,6 +150,7 @@ def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: boo
     was given by then cannot depend on it (laws 1 and 2).
     """
     found = plan(text, tables, from_now=from_now)
+    refuse_history(found)
     ends = {(scan.alias, scan.table.end): scan.table.name for scan in scans(found.lifted)}
     for ref in sorted(mentioned(found.lifted), key=repr):
         if (ref.scan, ref.column) in ends:
@@ -160,6 +161,19 @@ def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: boo
                 f'weft view add NAME "SELECT … FROM {name} WHERE PERIOD_END({name}) < NOW()".',
             )
     return found
+
+
+def refuse_history(found: Plan) -> None:
+    """Raises SqlError where a query that is to stand reads a table as of an instant of its own."""
+    for scan in scans(found.lifted):
+        if scan.whole:
+            name = scan.table.name
+            raise SqlError(
+                f"a standing query cannot read {name} FOR SYSTEM_TIME: it is asked at every instant, over the rows "
+                "that hold then, and what held at one instant is no news",
+                hint=f"Ask it once with `weft try`; or leave FOR SYSTEM_TIME out to be told of the rows of {name} as "
+                "they begin. What held for how long can be asked of a view: PERIOD_START(e), PERIOD_LENGTH(e).",
+            )
 
 
 def _within(sources: int) -> None:

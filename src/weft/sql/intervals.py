@@ -166,7 +166,8 @@ def _span(text: str, span: exp.IntervalSpan, node: exp.Expr) -> int:
     first, last = span.this.name.upper(), span.expression.name.upper()
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
         unit_length(first, node)
-        raise SqlError(f"INTERVAL … {first} TO {last} is not taken", where=place(node))
+        hint = None if last in _FIELDS else f"An instant that ends so stands in parentheses before TO: (… {first}) TO …"
+        raise SqlError(f"INTERVAL … {first} TO {last} is not taken", where=place(node), hint=hint)
     wanted = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     text = text.strip()
     pieces = re.split(r"[ :]", text.lstrip("+-"))

@@ -20,11 +20,13 @@ from weft.algebra.relation import (
     Relation,
     Select,
     Source,
+    attributes,
     conjunction,
 )
 from weft.algebra.scalar import Call, ColumnRef, call
 from weft.errors import SqlError
 from weft.sql.conversion import comparable
+from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, Merged, Scope, Variable
@@ -132,7 +134,7 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Sour
 
 
 def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
-    only(node, "this", "alias", "db", "catalog", "joins")
+    only(node, "this", "alias", "db", "catalog", "joins", "version")
     if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
         raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read, by their plain name")
     if node.args.get("joins"):
@@ -145,22 +147,44 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
         columns = tuple(name.name for name in alias.args.get("columns") or ())
     shared = None if node.args.get("db") else scope.common(node.name)
     shown = node.alias or node.name
-    relation: Source
+    version = node.args.get("version")
     if shared is not None:
+        if version is not None:
+            raise refuse("FOR SYSTEM_TIME behind a name of WITH", node, "put it behind the tables inside")
         inside = shared.scope.inner(lateral=False)
-        relation = rows(shared.query, inside, shown, shared.columns)
+        variable = scope.variable(rows(shared.query, inside, shown, shared.columns))
+    elif version is not None:
+        variable = _at_other_times(version, shown, scope, node)
     else:
-        relation = scope.scan(node)
+        variable = scope.variable(scope.scan(node))
     if columns:
-        relation = _renamed(relation, columns, shown, scope, node)
-    scope.add(shown, scope.variable(relation), node)
-    return relation
+        variable = scope.variable(_renamed(variable, columns, shown, scope, node))
+    scope.add(shown, variable, node)
+    return variable.relation
 
 
-def _renamed(relation: Source, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
-    refs = scope.variable(relation).listed
+def _renamed(variable: Variable, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
+    refs = variable.listed
     outputs = tuple(Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True))
-    return Project(relation, scope.fresh(alias), outputs)
+    return Project(variable.relation, scope.fresh(alias), outputs)
+
+
+def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
+    """A table of FROM as of another instant, or in a stretch of time; then ``*`` has the bounds of the periods, too."""
+    if scope.context.view:
+        raise refuse_in_view(version, shown)
+    scan = replace(scope.scan(node), whole=True)
+    relation = Project(
+        Select(scan, held(version, scan, scope)),
+        scope.fresh(shown),
+        tuple(Output(ref.column, ref) for ref in attributes(scan)),
+    )
+    unlisted = {ref.column for ref in scope.variable(scan).columns} - {
+        ref.column for ref in scope.variable(scan).listed
+    }
+    if version.args["kind"] != "AS OF":
+        unlisted -= {scan.table.start, scan.table.end}
+    return Variable(relation, attributes(relation), frozenset(unlisted))
 
 
 def plain_name(alias: exp.Expr) -> None:

@@ -318,6 +318,8 @@ def _source(source: Source, views: Views, depth: int) -> str:
     match source:
         case Scan(table=table, alias=alias):
             view = name(views.get(alias, table.name))
+            if source.whole and alias not in views:
+                return f"{view} FOR SYSTEM_TIME ALL AS {name(alias)}"
             return view if view == name(alias) else f"{view} AS {name(alias)}"
         case _:
             alias = attributes(source)[0].scan

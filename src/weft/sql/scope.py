@@ -67,10 +67,14 @@ class Names:
 
 @dataclass(frozen=True)
 class Variable:
-    """What an alias of FROM stands for: a relation, and the columns that can be named, in their order."""
+    """What an alias of FROM stands for: a relation, and the columns that can be named, in their order.
+
+    ``unlisted`` are names of columns of a derived relation that ``*`` leaves out.
+    """
 
     relation: Source
     columns: tuple[ColumnRef, ...]
+    unlisted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, relation: Source, hidden: tuple[str, ...] = ()) -> Variable:
@@ -82,7 +86,7 @@ class Variable:
         """What ``*`` stands for: when and in which order an answer was given is no part of the answer, nor are the
         periods of a tracked table part of its rows."""
         if not isinstance(self.relation, Scan):
-            return self.columns
+            return tuple(ref for ref in self.columns if ref.column not in self.unlisted)
         table = self.relation.table
         hidden = (VALID_FROM, VALID_TO) if table.end == VALID_TO else ()
         results = table.source == "results"

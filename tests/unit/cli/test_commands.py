@@ -109,6 +109,15 @@ def test_explain_works_before_there_is_a_home(weft: Weft, home: Path) -> None:
     assert not home.exists()
 
 
+def test_explain_once_shows_what_is_asked_at_one_instant(weft: Weft, home: Path) -> None:
+    text = "SELECT msgid FROM msgs FOR SYSTEM_TIME AS OF TIMESTAMP '1993-04-05'"
+    refused = weft("explain", text)
+    assert refused.code == 2 and "weft try" in refused.err
+    told = weft("explain", text, "--once").out
+    assert "msgs FOR SYSTEM_TIME ALL" in told and "ts <= TIMESTAMP '1993-04-05" in told and ":t AS _first_at" in told
+    assert len(weft("explain", text, "--once", "--json").json["selects"]) == 1
+
+
 def test_explain_as_json(weft: Weft, made: Path) -> None:
     found = weft("explain", UNANSWERED, "--json").json
     assert found["assumed"] is None

@@ -1,6 +1,8 @@
 """A table: its rows, each with the life [start, end).
 
 starts(T) = its rows at their start; ends(T) = its rows at their end, none where nothing ends (append-only).
+A scan of the whole history has the same rows at every instant, as constants have (``values``): only a query that is
+asked once reads it.
 
 >>> from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 >>> from shown import show, show_events
@@ -14,13 +16,15 @@ WHERE s.ts <= s.ts
 when a row of staff AS s ends: s.gone
   FROM staff AS s
   WHERE s.gone IS NOT NULL
+>>> show(at(Scan(staff.table, "s", whole=True), Instant(staff.start)))
+FROM staff AS s
 """
 
 from __future__ import annotations
 
 from weft.algebra.event import Driver, Event, Instant
-from weft.algebra.relation import Plain, Predicate, Scan, Select, conjunction, disjunction
-from weft.algebra.scalar import Scalar, call
+from weft.algebra.relation import TRUE, Plain, Predicate, Scan, Select, conjunction, disjunction
+from weft.algebra.scalar import TIME_START, Scalar, call
 from weft.derivation.replay.rules import at, ends, starts
 
 
@@ -36,6 +40,8 @@ def not_ended(end: Scalar, instant: Instant) -> Predicate:
 
 def at_scan(scan: Scan, instant: Instant) -> Select:
     """The rows whose life holds s; an end that is NULL is still open (design section 1)."""
+    if scan.whole:
+        return Select(scan, TRUE)
     alive = begun(scan.start, instant)
     if scan.table.end is not None:
         end = scan.ref(scan.table.end)
@@ -45,12 +51,14 @@ def at_scan(scan: Scan, instant: Instant) -> Select:
 
 def starts_of_scan(scan: Scan) -> tuple[Event, ...]:
     """Each row, at its start."""
+    if scan.whole:
+        return (Event(Driver("beginning", TIME_START), scan),)
     return (Event(Driver("arrival", scan.start, scan), scan),)
 
 
 def ends_of_scan(scan: Scan) -> tuple[Event, ...]:
     """Each row that ended, at its end."""
-    if scan.table.end is None:
+    if scan.whole or scan.table.end is None:
         return ()
     end = scan.ref(scan.table.end)
     return (Event(Driver("departure", end, scan), scan).where(Plain(call("is not null", end))),)

@@ -1,0 +1,122 @@
+"""FOR SYSTEM_TIME behind a table of FROM: rows that held at another instant than the query's, or in a stretch of time.
+
+    FOR SYSTEM_TIME AS OF c             valid_from <= c  AND c  < valid_to
+    FOR SYSTEM_TIME FROM c1 TO c2       valid_from <  c2 AND c1 < valid_to AND c1 < c2
+    FOR SYSTEM_TIME BETWEEN c1 AND c2   valid_from <= c2 AND c1 < valid_to AND c1 <= c2
+    FOR SYSTEM_TIME ALL                 every row that ever held
+
+as in SQL:2011, over all periods of the table, an end that is NULL being later than every instant.  The instants are
+constants, or NOW() with intervals.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.relation import TRUE, Plain, Predicate, Scan, conjunction, disjunction
+from weft.algebra.scalar import Literal, Now, Scalar, call, mentions_now, shifted
+from weft.algebra.schema import DATE, STRING, TIMESTAMP
+from weft.algebra.traverse import substitute
+from weft.errors import SqlError
+from weft.sql.conversion import as_time, converted
+from weft.sql.lower_now import now_comparison
+from weft.sql.lower_scalar import lower_scalar
+from weft.sql.refusal import refuse
+from weft.sql.scope import Scope
+
+_SOME_INSTANT: Final = Literal(0, TIMESTAMP, fixed=True)
+_CONSTRUCT: Final = "FOR SYSTEM_TIME"
+_WRITE: Final = (
+    "Write FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 12:00:00', or FROM TIMESTAMP '…' TO TIMESTAMP '…', behind the "
+    "table and before its alias."
+)
+
+
+def refuse_in_view(version: exp.Version, table: str) -> SqlError:
+    """The error for a temporal view that would read a table as of another instant."""
+    return refuse(
+        f"{_CONSTRUCT} in a view",
+        version,
+        "a view holds at every instant what its query gives of the rows that hold then, its whole past included",
+        'Leave it out, and read the view so: weft try "SELECT … FROM VIEW FOR SYSTEM_TIME AS OF …". '
+        f"PERIOD_START({table}) and PERIOD_END({table}) in WHERE are about when rows held.",
+    )
+
+
+def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
+    """That a row of ``scan``, which is of the whole history, held at the instants that ``version`` names.
+
+    Raises SqlError for time travel of another kind, and for instants that are neither constant nor of NOW().
+    """
+    if version.name.upper() != "TIMESTAMP":
+        raise refuse("VERSION AS OF", version, "a table of this home has no versions to name", _WRITE)
+    given = version.expression
+    match version.args["kind"]:
+        case "ALL":
+            return TRUE
+        case "AS OF":
+            at = _instant(given, scope)
+            return conjunction(_compared("<=", scan.start, at, version), _not_ended(scan, at, version))
+        case "FROM" | "BETWEEN" as kind if isinstance(given, exp.Tuple) and len(given.expressions) == 2:
+            first, last = (_instant(each, scope) for each in given.expressions)
+            operator = "<" if kind == "FROM" else "<="
+            return conjunction(
+                _in_order(operator, first, last, version),
+                _compared(operator, scan.start, last, version),
+                _not_ended(scan, first, version),
+            )
+        case kind:
+            raise refuse(f"{_CONSTRUCT} {kind}", version, "it is not part of the language", _WRITE)
+
+
+def _instant(node: exp.Expr, scope: Scope) -> Scalar:
+    """One of its instants, a TIMESTAMP."""
+    named = node.find(exp.Column, exp.Query)
+    if named is not None:
+        raise refuse(
+            f"{named.sql('spark')} in {_CONSTRUCT}",
+            named,
+            "its instants are the same for all rows: constants, or NOW() with intervals",
+            "What differs from row to row is asked in WHERE, behind FOR SYSTEM_TIME ALL: valid_from <= x.",
+        )
+    value = lower_scalar(node, scope.inner(lateral=False))
+    if value.type == STRING:
+        value = as_time(value, TIMESTAMP, node)
+    if value.type not in (TIMESTAMP, DATE):
+        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, "it wants instants", _WRITE)
+    return converted(value, TIMESTAMP)
+
+
+def _not_ended(scan: Scan, at: Scalar, node: exp.Expr) -> Predicate:
+    """at < end."""
+    if scan.table.end is None:
+        return TRUE
+    end = scan.ref(scan.table.end)
+    return disjunction(Plain(call("is null", end)), _compared("<", at, end, node))
+
+
+def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Predicate:
+    comparison = call(operator, left, right)
+    if mentions_now(left) or mentions_now(right):
+        return now_comparison(comparison, True, node)
+    return Plain(comparison)
+
+
+def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
+    """That there is an instant between the two; a text in which there plainly is none is refused."""
+    if mentions_now(first) and mentions_now(last):  # intervals have a fixed length, whenever NOW is
+        first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
+    begin, end = _constant(first), _constant(last)
+    if begin is not None and end is not None and (begin > end or (begin == end and operator == "<")):
+        raise refuse(f"{_CONSTRUCT} from an instant to an earlier one", node, "no instant is between them", _WRITE)
+    return _compared(operator, first, last, node)
+
+
+def _constant(instant: Scalar) -> int | None:
+    """The instant (µs UTC) where it is known without asking."""
+    parts = shifted(instant)
+    if isinstance(parts.base, Literal) and isinstance(parts.base.value, int) and not parts.intervals:
+        return parts.base.value + parts.micros
+    return None

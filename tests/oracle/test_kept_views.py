@@ -2,7 +2,8 @@
 
 Each home keeps several random views, every one twice, eager and batched, and views over views.  Its sources are changed
 and polled, several at one instant, views are refreshed at random instants, and time passes.  After each step the
-periods of every view that was maintained are those of its definition taken literally (``view_terms``).
+periods of every view that was maintained are those of its definition taken literally (``view_terms``).  Some views are
+removed on the way, and auxiliary views with the last one that reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,21 @@ import pyarrow as pa
 import pytest
 
 from oracle.view_grammar import DRAWN, LAST, TABLES, view
-from oracle.view_terms import Column, Compared, From, Item, Now, OfPeriods, Query, Relation, Select, State, periods
+from oracle.view_terms import (
+    Column,
+    Compared,
+    Constant,
+    From,
+    Item,
+    Joined,
+    Now,
+    OfPeriods,
+    Query,
+    Relation,
+    Select,
+    State,
+    periods,
+)
 from temporal_values import Value, moment
 from weft.algebra.schema import DataType
 from weft.api import Weft
@@ -73,6 +88,7 @@ class Course:
             drawn = view(self.chance)
             if len(drawn.text()) <= self.longest:
                 self.add(f"v{len(self.views)}", drawn)
+        self.add("part", some(self.chance, *self.chance.sample(list(TABLES), 2)))
         below = self.chance.choice(sorted(self.views))
         item = Kept("b", self.views[below], self.views[below].names, name=below)
         condition = Compared(self.chance.choice(["<", ">="]), OfPeriods("end", "b"), Now(1))
@@ -86,6 +102,7 @@ class Course:
             assert "Take it apart" in str(refused)
             return
         self.views[name] = query
+        self.counts["over auxiliary views"] += bool(self.weft.show_view(name).auxiliaries)
         if name != "over":
             self.weft.add_view(f"{name}_batched", query.text(), batched=True)
             self.views[f"{name}_batched"] = query
@@ -161,10 +178,35 @@ class Course:
             value.setdefault(tuple(given.values()), []).append((start, end))
         return {row: sorted(each, key=lambda period: period[0]) for row, each in value.items()}
 
+    def remove_some(self) -> None:
+        """Takes away views that no other reads; auxiliary views are there as long as a view reads them."""
+        self.counts["stored"] += len(self.parts())
+        chosen = [name for name in self.views if name.startswith("part") or self.chance.random() < 0.3]
+        for name in reversed(chosen):
+            if not self.weft.show_view(name).readers:
+                read = {each.name: bool(each.shared) for each in self.weft.show_view(name).auxiliaries}
+                self.weft.remove_view(name)
+                del self.views[name]
+                assert self.parts() & read.keys() == {part for part, shared in read.items() if shared}
+                self.counts["shared"] += sum(read.values())
+                self.counts["removed"] += len(read) - sum(read.values())
+
+    def parts(self) -> set[str]:
+        return {view.name for view in self.weft.catalog.views.all() if view.auxiliary}
+
 
 def _shown(value: Any, type: str) -> Any:
     at = moment(value) if type == "TIMESTAMP" else None
     return value if at is None else f"{at.isoformat()}Z"
+
+
+def some(chance: random.Random, left: str, right: str) -> Query:
+    """A view that needs some of the rows of two tables."""
+    items = [Item(alias, table, tuple(TABLES[table])) for alias, table in (("p", left), ("q", right))]
+    first, second = (Compared(chance.choice(["=", ">="]), Column(alias, "k"), Constant(1)) for alias in "pq")
+    joined = Compared("=", Column("p", "x"), Column("q", "x"))
+    outputs = ((Column("p", "k"), "c0"), (Column("q", "x"), "c1"))
+    return Select(outputs, From(tuple(items), Joined("AND", (first, joined, second))))
 
 
 LOOKED_UP = Bounds(loaded=-1)
@@ -177,7 +219,9 @@ def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST
     with Weft.open(folder / "home", clock="replay") as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
         tried.begin()
-        for _ in range(STEPS):
+        for number in range(STEPS):
+            if number == STEPS - 2:
+                tried.remove_some()
             if tried.clock < LAST:
                 tried.step()
 
@@ -192,6 +236,7 @@ def test_kept_views_are_what_their_definitions_say(tmp_path: Path, counts: Count
     for seed in range(HOMES):
         course(tmp_path / str(seed), seed, counts)
     assert counts["checked"] > 25 and counts["with rows"] > 10 < counts["left"], counts
+    assert min(counts["stored"], counts["shared"], counts["removed"], counts["over auxiliary views"]) > 0, counts
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
         from weft.catalog import open_catalog
 
         with open_catalog(home, at=at) as catalog:
-            found = {table.name: table.schema for table in catalog.tables.all()}
+            found = {table.name: table.schema for table in catalog.tables.known()}
             found |= {query.results.name: query.results for query in catalog.queries.among(names)}
     if found:
         return Known(found, None)

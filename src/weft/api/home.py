@@ -174,7 +174,7 @@ class Weft(Sourcing, Viewing):
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""
-        return self.catalog.tables.all()
+        return self.catalog.tables.known()
 
     def describe(self, table: str, samples: int = 3) -> Description:
         """A table with at most ``samples`` rows of its newest file; raises NotFound, StorageError.  Starts no Spark."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros
 from weft.catalog.naming import folded, words
-from weft.catalog.views import ViewRecord
+from weft.catalog.views import ViewRecord, readers
 from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
     from weft.execution.temporal.maintaining import Maintained
+    from weft.execution.temporal.showing import ShownAuxiliary
     from weft.planning.upkeep_words import Explained
 
 
@@ -22,13 +23,14 @@ class ShownView:
     """A view in full: its columns, the names of what it ``reads`` and of the views that read it (``readers``).
 
     ``periods`` counts those that it has now and ``open`` those of them that are open; ``recorded`` counts the rows of
-    its log, which has ``size`` bytes.
+    its log, which has ``size`` bytes.  ``auxiliaries`` are the auxiliary views that it is over.
     """
 
     view: ViewRecord
     columns: tuple[tuple[str, DataType], ...]
     reads: tuple[str, ...]
     readers: tuple[str, ...]
+    auxiliaries: tuple[ShownAuxiliary, ...]
     periods: int
     open: int
     recorded: int
@@ -52,11 +54,11 @@ class Viewing:
 
     def views(self) -> tuple[ViewRecord, ...]:
         """Every view, each after all that it reads."""
-        return self.opened.catalog.views.all()
+        return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
         """One view in full, as it is kept; raises NotFound, StorageError."""
-        from weft.execution.temporal.showing import counted
+        from weft.execution.temporal.showing import auxiliaries_of, counted, names_read
 
         catalog = self.opened.catalog
         views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
@@ -66,8 +68,9 @@ class Viewing:
         return ShownView(
             view=view,
             columns=tuple((c.name, c.type) for c in table.schema.columns if c.name not in ("valid_from", "valid_to")),
-            reads=tuple(tables[key].name for key in view.reads),
-            readers=tuple(each.name for each in views if view.table_id in each.reads),
+            reads=names_read(view, {each.table_id: each for each in views}, tables),
+            readers=tuple(each.name for each in readers(views, view.table_id)),
+            auxiliaries=auxiliaries_of(catalog, view),
             periods=periods,
             open=still,
             recorded=table.rows,
@@ -80,7 +83,8 @@ class Viewing:
         from weft.planning.upkeep_words import explained_view
 
         catalog = self.opened.catalog
-        return explained_view(upkeep_of(catalog.views.named(name), catalog.tables.all()))
+        parts = {each.name: each.sql for each in catalog.views.all() if each.auxiliary}
+        return explained_view(upkeep_of(catalog.views.named(name), catalog.tables.all()), parts)
 
     def refresh_views(
         self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None
@@ -93,7 +97,7 @@ class Viewing:
 
         named = [names] if isinstance(names, str) else names
         known = self.opened.catalog.views
-        wanted = [known.named(name) for name in named] if named else known.all()
+        wanted = [known.named(name) for name in named] if named else known.known()
         return maintain_views(self.opened, [view.table_id for view in wanted], now=None if now is None else micros(now))
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Maintained, ...]:
@@ -113,7 +117,7 @@ class Viewing:
         from weft.execution.temporal.maintaining import bring_up_to
 
         named = words(sql)
-        views = [view for view in self.opened.catalog.views.all() if folded(view.name) in named]
+        views = [view for view in self.opened.catalog.views.known() if folded(view.name) in named]
         at = self.opened.now() if now is None else now
         return bring_up_to(self.opened, views, at, told=now is not None) if views else at
 

@@ -23,9 +23,9 @@ from weft.api.home import Weft
 from weft.bench.directory import BEGIN, DAY, FEWEST, Kept, days_of, tables
 from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.reader import Reader
-from weft.execution.temporal.maintaining import upkeep_of
 from weft.execution.tracking import record
 from weft.extraction.sources.recording import record_changes
+from weft.planning.upkeep import bound_view
 from weft.runtime.session import stop_session
 from weft.sql.value import Asked, Leaf, value_sql
 
@@ -219,7 +219,8 @@ class _Directory:
     def _counted(self, name: str) -> int:
         catalog, spark = self.weft.catalog, self.weft.session()
         records = {table.name: table for table in catalog.tables.all()}
-        upkeep, since = upkeep_of(catalog.views.named(name), records.values()), catalog.home().t0
+        known = {table.name: table.schema for table in catalog.tables.known()}
+        upkeep, since = bound_view(catalog.views.named(name).sql, known), catalog.home().t0
         assert since is not None, "the home's time has begun"
         reader = Reader(spark, catalog.data, records)
         for table in upkeep.tables:

@@ -111,6 +111,9 @@ views: Final = Table(
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
 )
 
+AUXILIARY: Final = views.c.mode == "auxiliary"
+"""Of a view that other views are over, and that has no name of the user's own."""
+
 columns: Final = Table(
     "columns",
     metadata,

@@ -13,12 +13,14 @@ from weft.catalog import layout
 from weft.catalog.naming import folded
 from weft.catalog.records import results_schema, table_schema
 
-_TABLES = "SELECT table_id, name, {} FROM tables ORDER BY table_id"
+_TABLES = "SELECT table_id, name, {} FROM tables{} ORDER BY table_id"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
 """SQLite takes so many parameters in one statement at least."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
+_VIEWS_SINCE = 6
+_NAMED = " WHERE table_id NOT IN (SELECT table_id FROM views WHERE mode = 'auxiliary')"
 READS_FORMATS = (1, 2, 3, 4, 5, 6)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
@@ -42,7 +44,9 @@ def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSch
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):
                 column = Column(column_id, name, DataType.parse(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
-            tables = connection.execute(_TABLES.format("tracked" if found[0] >= _TRACKED_SINCE else "0")).fetchall()
+            tracked = "tracked" if found[0] >= _TRACKED_SINCE else "0"
+            named = _NAMED if found[0] >= _VIEWS_SINCE else ""
+            tables = connection.execute(_TABLES.format(tracked, named)).fetchall()
             results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None

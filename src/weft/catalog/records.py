@@ -56,7 +56,7 @@ class TableRecord:
     ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
     are None while the table is empty; ``ts_from`` names the column from which ts is, or is None.  Of a tracked table
     ``log`` is what is stored, one row a change (``storage.periods``), and ``rows`` counts those; ``keys`` are the
-    source's.
+    source's.  ``auxiliary``: it is an auxiliary view, which other views are over and nobody names.
     """
 
     schema: TableSchema
@@ -68,6 +68,7 @@ class TableRecord:
     first_ts: int | None
     last_ts: int | None
     log: TableSchema | None = None
+    auxiliary: bool = False
 
     @property
     def tracked(self) -> bool:

@@ -42,40 +42,17 @@ class Tables:
         table has ``valid_from`` and ``valid_to`` as well.  Raises Conflict where the name is taken, Refused for names,
         columns or keys that cannot be.
         """
-        named = _with_own(columns, tracked)
-        own = [_own_name(name, wanted, named) for wanted in keys or ()]
-        if TS in map(folded, own):
-            raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
-        if ts_from is not None:
-            ts_from = _own_name(name, ts_from, named)
         with self._database.changing() as connection:
-            taken = connection.execute(
-                select(ddl.tables.c.name).where(ddl.tables.c.folded == folded(table_name(name)))
-            ).scalar_one_or_none()
-            if taken is not None:
-                raise Conflict(f"there is a table {taken!r} already", hint="Choose another name.")
-            table_id = inserted_id(
-                connection,
-                insert(ddl.tables).values(
-                    name=name,
-                    folded=folded(name),
-                    path="",
-                    keys=json.dumps(list(dict.fromkeys(own))),
-                    ts_from=ts_from,
-                    rows=0,
-                    version=-1,
-                    tracked=int(tracked),
-                ),
-            )
-            made = ddl.tables.c.table_id == table_id
-            connection.execute(update(ddl.tables).where(made).values(path=f"tables/{table_id}-{name}"))
-            _add_columns(connection, table_id, 1, named)
-            return read_table(connection, table_id)
+            return create_table(connection, table_name(name), columns, keys, ts_from, tracked=tracked)
 
     def all(self) -> tuple[TableRecord, ...]:
-        """Every table, in the order in which they were made."""
+        """Every table, auxiliary views too, in the order in which they were made."""
         with self._database.reading() as connection:
             return read_tables(connection, None)
+
+    def known(self) -> tuple[TableRecord, ...]:
+        """The tables that people name, views among them, in the order in which they were made."""
+        return tuple(table for table in self.all() if not table.auxiliary)
 
     def named(self, name: str) -> TableRecord:
         """The table of that name in any case; raises NotFound with the nearest name."""
@@ -116,6 +93,44 @@ class Tables:
                 record_version(connection, path, version, rows)
 
 
+def create_table(
+    connection: Connection,
+    name: str,
+    columns: Sequence[tuple[str, DataType]],
+    keys: Sequence[str] | None = None,
+    ts_from: str | None = None,
+    *,
+    tracked: bool = False,
+) -> TableRecord:
+    """``Tables.create`` within a transaction, of a name that may be a table's."""
+    named = _with_own(columns, tracked)
+    own = [_own_name(name, wanted, named) for wanted in keys or ()]
+    if TS in map(folded, own):
+        raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
+    if ts_from is not None:
+        ts_from = _own_name(name, ts_from, named)
+    taken = connection.execute(
+        select(ddl.tables.c.name).where(ddl.tables.c.folded == folded(name))
+    ).scalar_one_or_none()
+    if taken is not None:
+        raise Conflict(f"there is a table {taken!r} already", hint="Choose another name.")
+    values = {
+        "name": name,
+        "folded": folded(name),
+        "path": "",
+        "keys": json.dumps(list(dict.fromkeys(own))),
+        "ts_from": ts_from,
+        "rows": 0,
+        "version": -1,
+        "tracked": int(tracked),
+    }
+    table_id = inserted_id(connection, insert(ddl.tables).values(**values))
+    made = ddl.tables.c.table_id == table_id
+    connection.execute(update(ddl.tables).where(made).values(path=f"tables/{table_id}-{name}"))
+    _add_columns(connection, table_id, 1, named)
+    return read_table(connection, table_id)
+
+
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
     """Records in this transaction how far a Delta table has come."""
     stored = ddl.stored_versions
@@ -133,7 +148,7 @@ def read_table(connection: Connection, table_id: int) -> TableRecord:
 
 
 def _named(connection: Connection, name: str) -> TableRecord:
-    tables = read_tables(connection, None)
+    tables = [table for table in read_tables(connection, None) if not table.auxiliary]
     for table in tables:
         if folded(table.name) == folded(name):
             return table
@@ -147,6 +162,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     if table_id is not None:
         wanted = wanted.where(ddl.tables.c.table_id == table_id)
         of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
+    auxiliary = set(connection.execute(select(ddl.views.c.table_id).where(ddl.AUXILIARY)).scalars())
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
         column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
@@ -162,6 +178,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
             version=row.version,
             first_ts=row.first_ts,
             last_ts=row.last_ts,
+            auxiliary=row.table_id in auxiliary,
         )
         for row in connection.execute(wanted)
     )

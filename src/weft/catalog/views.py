@@ -1,5 +1,8 @@
 """Temporal views: what each is, what it reads, and the instant up to which it has been maintained.
 
+An *auxiliary* view is one of them, made for others to be over (``derivation.temporal.auxiliary``): it has no name of
+the user's own, and goes with the last view that reads it.
+
 The periods of a view are those of a tracked table of its name (``storage.periods``).  Before views are maintained at t
 F goes to the instant after t: whatever comes into the tables that they read comes after t.
 """
@@ -13,17 +16,20 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
+from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import forward_of, read_home, set_home
-from weft.catalog.naming import folded, not_found
+from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
 from weft.catalog.reservations import go_forward
+from weft.catalog.tables import create_table
 from weft.errors import ClockError, Conflict
 from weft.instants import format_instant
 
-Mode = Literal["eager", "batched"]
-"""When a view is maintained: at the end of each poll that changed what it reads, or when it is read or refreshed."""
+Mode = Literal["eager", "batched", "auxiliary"]
+"""When a view is maintained: at the end of each poll that changed what it reads, when it is read or refreshed, or, an
+auxiliary view, when one that reads it is."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,17 @@ class ViewRecord:
     tau: int | None
     trouble: str | None
 
+    @property
+    def auxiliary(self) -> bool:
+        """Whether it is one that others are over, and that nobody names."""
+        return self.mode == "auxiliary"
+
+
+def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
+    """The views, auxiliary ones apart, that read a table or view, by themselves or by an auxiliary view of it."""
+    ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
+    return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
+
 
 class Views:
     """The temporal views of a home."""
@@ -52,15 +69,31 @@ class Views:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, table_id: int, sql: str, form: str, reads: Mapping[int, Sequence[int]], mode: Mode, at: int) -> None:
-        """Notes the definition of the view whose table was made."""
+    def add(
+        self,
+        name: str,
+        columns: Sequence[tuple[str, DataType]],
+        sql: str,
+        form: str,
+        reads: Mapping[int, Sequence[int]],
+        mode: Mode,
+        at: int,
+    ) -> ViewRecord:
+        """Makes a view: its table and its definition.
+
+        Of an auxiliary view ``name`` is what its own name begins with.  Raises Conflict where the name is taken,
+        Refused for a name or columns that no table can have.
+        """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
+            own = _free_name(connection, name) if mode == "auxiliary" else table_name(name)
+            table_id = create_table(connection, own, columns, tracked=True).table_id
             values = {"table_id": table_id, "sql": sql, "form": form, "reads": listed, "mode": mode, "added_at": at}
             connection.execute(insert(ddl.views).values(**values))
+            return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Every view, one after all that it reads."""
+        """Every view, auxiliary ones too, one after all that it reads."""
         with self._database.reading() as connection:
             return _read(connection)
 
@@ -69,9 +102,13 @@ class Views:
         with self._database.reading() as connection:
             return tuple(view for view in _read(connection) if _queries_reading(connection, view.table_id))
 
+    def known(self) -> tuple[ViewRecord, ...]:
+        """The views that people name, each after all that it reads."""
+        return tuple(view for view in self.all() if not view.auxiliary)
+
     def named(self, name: str) -> ViewRecord:
         """The view of that name, in any case; raises NotFound with the nearest name."""
-        found = self.all()
+        found = self.known()
         for view in found:
             if folded(view.name) == folded(name):
                 return view
@@ -141,19 +178,47 @@ class Views:
         with self._database.changing() as connection:
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(trouble=trouble))
 
-    def remove(self, table_id: int) -> None:
-        """Forgets a view and its table; raises Conflict where another view or a standing query reads it."""
+    def remove(self, table_id: int) -> tuple[str, ...]:
+        """Forgets a view, and the auxiliary views that no view reads any more; the paths of their tables.
+
+        Raises Conflict where another view or a standing query reads it.
+        """
         with self._database.changing_under_lease() as connection:
-            readers = [view.name for view in _read(connection) if table_id in view.reads]
-            readers += _queries_reading(connection, table_id)
-            kept_as = select(ddl.tables.c.name, ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)
-            name, path = connection.execute(kept_as).one()
-            if readers:
-                raise Conflict(f"{name} is read by {', '.join(readers)}", hint="Remove what reads it first.")
-            connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
-            for kept in (ddl.reservations, ddl.loads, ddl.columns, ddl.tables):
-                connection.execute(delete(kept).where(kept.c.table_id == table_id))
-            connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
+            reading = [view.name for view in readers(_read(connection), table_id)]
+            reading += _queries_reading(connection, table_id)
+            if reading:
+                kept_as = select(ddl.tables.c.name).where(ddl.tables.c.table_id == table_id)
+                name = connection.execute(kept_as).scalar_one()
+                raise Conflict(f"{name} is read by {', '.join(reading)}", hint="Remove what reads it first.")
+            return (_forget(connection, table_id), *_forget_unread(connection))
+
+    def forget_unread(self) -> tuple[str, ...]:
+        """Forgets the auxiliary views that no view reads; the paths of their tables."""
+        with self._database.changing_under_lease() as connection:
+            return tuple(_forget_unread(connection))
+
+
+def _forget_unread(connection: Connection) -> list[str]:
+    views = _read(connection)
+    read = {key for view in views if not view.auxiliary for key in view.reads}
+    return [_forget(connection, view.table_id) for view in views if view.auxiliary and view.table_id not in read]
+
+
+def _forget(connection: Connection, table_id: int) -> str:
+    """Takes a view and its table out of the catalog; the table's path."""
+    path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
+    connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
+    for kept in (ddl.reservations, ddl.loads, ddl.columns, ddl.tables):
+        connection.execute(delete(kept).where(kept.c.table_id == table_id))
+    connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
+    return str(path)
+
+
+def _free_name(connection: Connection, begin: str) -> str:
+    """A name for an auxiliary view: with __ in it, as no table's name is that anybody gives."""
+    taken = set(connection.execute(select(ddl.tables.c.folded)).scalars())
+    names = (f"{begin}__part{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if folded(name) not in taken)
 
 
 def _ticked_beyond(connection: Connection, t: int) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from weft.catalog.views import ViewRecord
     from weft.execution.temporal.maintaining import Maintained
+    from weft.execution.temporal.showing import ShownAuxiliary
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
 NONE_YET = 'There is no view yet. `weft view add NAME "SELECT …"` keeps one.'
@@ -114,6 +115,7 @@ def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = Fals
             {
                 "view": found.view,
                 "reads": [{"as": alias, "table": table_name} for alias, table_name in found.sources],
+                "auxiliaries": [{"name": part, "sql": text} for part, text in found.parts],
                 "events": [{"event": each.event, "lines": each.lines} for each in found.events],
             }
         )
@@ -122,6 +124,8 @@ def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = Fals
         say(line)
     for alias, table_name in found.sources:
         say(f"  {alias} is {table_name}")
+    for part, text in found.parts:
+        say(f"  {part} is the auxiliary view {plain(text)}")
     for each in found.events:
         say("")
         say(each.event, style="bold")
@@ -153,7 +157,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     if json:
         columns = [{"name": column, "type": str(type_)} for column, type_ in shown.columns]
         counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
-        say_json({**_as_json(view), "columns": columns, "reads": shown.reads, "read_by": shown.readers, **counts})
+        named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
+        say_json({**_as_json(view), "columns": columns, **named, **counts})
         return
     say(lines(view.sql))
     say(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
@@ -161,6 +166,10 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"  {shown.periods:,} periods, {shown.open:,} of them open; {shown.recorded:,} changes in {size(shown.size)}")
     if view.trouble is not None:
         screen().print(f"  trouble: {plain(view.trouble)}", style="yellow", soft_wrap=True)
+    for each in shown.auxiliaries:
+        say(f"  of {each.of} it keeps the auxiliary view {plain(each.sql)}")
+        say(f"    {each.periods:,} periods, {each.open:,} open; {each.recorded:,} changes in {size(each.size)}")
+        say(f"    shared with {', '.join(each.shared) or 'no other view'}")
     table(("column", "type"), [(column, str(type_)) for column, type_ in shown.columns])
 
 
@@ -172,6 +181,11 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
         say_json({"name": found.name, "removed": True})
     else:
         say(f"{found.name} is kept no more.")
+
+
+def _part(part: ShownAuxiliary) -> dict[str, Any]:
+    counts = {"periods": part.periods, "open": part.open, "recorded": part.recorded, "bytes": part.size}
+    return {"name": part.name, "of": part.of, "sql": part.sql, "shared_with": part.shared, **counts}
 
 
 def _as_json(view: ViewRecord) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Home:
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""
-        known = {table.name: table.schema for table in self.catalog.tables.all()}
+        known = {table.name: table.schema for table in self.catalog.tables.known()}
         for query in self.catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
             known[query.results.name] = query.results
         return known

@@ -14,23 +14,34 @@ from functools import cached_property
 from weft.algebra.relation import Query
 from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
+from weft.algebra.temporal import Temporal
 from weft.algebra.traverse import scans
+from weft.derivation.temporal.auxiliary import auxiliary_maintenance
 from weft.derivation.temporal.plan import Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError, PlanMismatch
+from weft.planning.auxiliaries import auxiliary_of
 from weft.sql.lower import bind_view
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """A bound view and its maintenance."""
+    """A bound view and its maintenance; an ``auxiliary`` view is maintained by the changes of its table alone."""
 
     query: Query
+    auxiliary: bool = False
 
     @cached_property
     def plan(self) -> Maintenance:
         """What the passing of time, and changes of the tables, do to it; with its value as it is kept."""
-        return maintenance(sequenced(self.query))
+        if self.auxiliary:
+            return auxiliary_maintenance(auxiliary_of(self.query))
+        return maintenance(self.value)
+
+    @cached_property
+    def value(self) -> Temporal:
+        """What it denotes."""
+        return sequenced(self.query)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
@@ -54,7 +65,9 @@ def stored_view(upkeep: Upkeep) -> str:
     return stored(upkeep.query)
 
 
-def restored_view(form: str, tables: Iterable[TableSchema], reads: Mapping[int, Iterable[int]]) -> Upkeep:
+def restored_view(
+    form: str, tables: Iterable[TableSchema], reads: Mapping[int, Iterable[int]], *, auxiliary: bool = False
+) -> Upkeep:
     """The view of a stored form, over the columns (their ids by table) that its tables had when it was bound.
 
     Raises PlanMismatch where it is of another format, or reads what is not there any more.
@@ -64,7 +77,7 @@ def restored_view(form: str, tables: Iterable[TableSchema], reads: Mapping[int, 
         if table.id in reads:
             known[table.source, table.id] = restricted(table, reads[table.id])
     try:
-        return Upkeep(restored(form, known))
+        return Upkeep(restored(form, known), auxiliary)
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored view {signature(form)} cannot be read: {error}") from error
 

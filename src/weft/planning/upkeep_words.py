@@ -6,6 +6,7 @@ view's own expression, G of what the equations give, D of what is computed, p of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.algebra.temporal import Base, each
@@ -25,15 +26,22 @@ class Upheld:
 
 @dataclass(frozen=True)
 class Explained:
-    """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event."""
+    """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event.
+
+    ``parts`` are the queries of the auxiliary views among the tables, by name.
+    """
 
     view: tuple[str, ...]
     sources: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, str], ...]
     events: tuple[Upheld, ...]
 
 
-def explained_view(upkeep: Upkeep) -> Explained:
-    """How a view is maintained: for what is deleted from and inserted into each table, and for the passing of time."""
+def explained_view(upkeep: Upkeep, parts: Mapping[str, str] | None = None) -> Explained:
+    """How a view is maintained: for what is deleted from and inserted into each table, and for the passing of time.
+
+    ``parts`` are the queries of auxiliary views by their names.
+    """
     plan, naming = upkeep.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
     view = naming.lines("V", plan.view, "E")
@@ -44,7 +52,8 @@ def explained_view(upkeep: Upkeep) -> Explained:
         for what, kind in _KINDS
     ]
     events.append(Upheld("time passes, from :refreshed to NOW()", tuple(_lines(plan.refresh, naming))))
-    return Explained(tuple(view), tuple(bases.items()), tuple(events))
+    read = tuple((each, text) for each, text in (parts or {}).items() if each in bases.values())
+    return Explained(tuple(view), tuple(bases.items()), read, tuple(events))
 
 
 _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserted into", "insertions"))

@@ -111,7 +111,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         return
     try:
         findings = verify(catalog)
-        tables = len(catalog.tables.all())
+        tables = len(catalog.tables.known())
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return

@@ -46,6 +46,26 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     assert staff("view", "add", "devs", "SELECT id FROM staff").code == 0
 
 
+def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> None:
+    text = "SELECT name FROM staff WHERE dept = 'Dev'"
+    for name in ("devs", "same"):
+        assert staff("view", "add", name, text).code == 0
+    staff("view", "refresh")
+    shown = staff("view", "show", "devs").out
+    assert "of staff it keeps the auxiliary view SELECT staff.id, staff.`name`, staff.dept FROM staff WHERE" in shown
+    assert "1 periods, 1 open; 1 changes in" in shown and "shared with same" in shown
+    (part,) = staff("view", "show", "same", "--json").json["auxiliaries"]
+    assert (part["of"], part["shared_with"], part["periods"]) == ("staff", ["devs"], 1)
+    explained = staff("view", "explain", "devs")
+    assert (
+        f"{part['name']} is the auxiliary view {part['sql']}" in explained.out and "deleted from staff" in explained.out
+    )
+    assert [each["name"] for each in staff("views", "--json").json] == ["devs", "same"]
+    assert part["name"] not in staff("tables").out
+    staff("view", "remove", "same")
+    assert "shared with no other view" in staff("view", "show", "devs").out
+
+
 def test_a_view_that_is_read_stays(staff: Callable[..., Told]) -> None:
     staff("view", "add", "devs", "SELECT id, name FROM staff WHERE dept = 'Dev'")
     staff("view", "add", "named", "SELECT name FROM devs WHERE PERIOD_END(devs) >= NOW()")

@@ -7,13 +7,17 @@ the columns that it uses, and R's key.  Columns can be left out only where rows 
 - not of a range variable whose period set a predicate speaks of: fewer columns make other, longer periods.
 
 With the key among the columns, each row of the auxiliary view has one row of R behind it at any instant, so it needs
-nothing but the changes of R itself: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)).
+nothing but the changes of R itself: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)) (``AuxiliaryMaintenance``).
+
+A view has one of a table at most.  Where it reads the table twice, that is what both need: the conditions that both
+demand, the columns that either uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra.relation import Output
@@ -22,9 +26,11 @@ from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import (
     Aggregation,
     Base,
+    Deleted,
     Difference,
     Extension,
     Fragment,
+    Inserted,
     Projection,
     Selection,
     Temporal,
@@ -37,8 +43,10 @@ from weft.algebra.temporal import (
     periods_asked,
 )
 from weft.algebra.traverse import rename, substitute
+from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.judging import conjunction, conjuncts
-from weft.derivation.temporal.plan import maintenance
+from weft.derivation.temporal.plan import Derived, Maintenance, maintenance
+from weft.derivation.temporal.propagation import BOTH, Kind
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
 """The key columns of tracked tables, by the tables' ids; of one that is not there, the whole row is the key."""
@@ -64,20 +72,31 @@ class Auxiliary:
         return Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
 
     def contains(self, other: Auxiliary) -> bool:
-        """Whether the other can be had from this one."""
-        same = self.table == other.table
+        """Whether the other can be had from this one; the table may have got columns between the two."""
+        same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
+
+    def with_needs_of(self, other: Auxiliary) -> Auxiliary:
+        """The least one of the table from which both can be had."""
+        names = {*self.columns, *other.columns}
+        columns = tuple(ref.column for ref in attributes(Base(self.table, self.table.name)) if ref.column in names)
+        return Auxiliary(self.table, columns, self.conditions & other.conditions)
+
+    def part_of(self, stored: TableSchema) -> TableSchema:
+        """The table in which one that contains it is stored, seen through the columns of this one."""
+        names = {*self.columns, stored.start, stored.end}
+        return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
 def auxiliary_views(expression: Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """What has to be kept of the base relations for a view to be maintained without its sources.
+    """What has to be kept of the base relations for a view to be maintained without its sources, one a table at most.
 
-    Of a base relation that no maintenance expression reads, nothing.  None is contained in another.
+    Of a table that no maintenance expression reads, nothing.
     """
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
-    read = {base for each in derived for base in each.reads}
-    return shared(_auxiliary(base, need, keys) for base, need in _needs(plan.view).items() if base in read)
+    read = {base.table for each in derived for base in each.reads}
+    return tuple(view for view in _wanted(plan.view, keys).values() if view.table in read)
 
 
 def shared(views: Iterable[Auxiliary]) -> tuple[Auxiliary, ...]:
@@ -94,19 +113,56 @@ def over_auxiliaries(expression: Temporal, keys: Keys, stored: Mapping[Auxiliary
 
     Law: it is equal to the view over the base relations.
     """
-    chosen: dict[Temporal, Temporal] = {}
-    for base, need in _needs(expression).items():
-        wanted = _auxiliary(base, need, keys)
-        table = next((table for view, table in stored.items() if view.contains(wanted)), None)
-        if table is not None:
-            chosen[base] = Base(table, base.alias)
+    chosen: dict[TableSchema, TableSchema] = {}
+    for base, wanted in _wanted(expression, keys).items():
+        found = next((table for view, table in stored.items() if view.contains(wanted)), None)
+        if found is not None:
+            chosen[base] = wanted.part_of(found)
     return _replaced(expression, chosen)
 
 
-def _replaced(relation: Temporal, chosen: Mapping[Temporal, Temporal]) -> Temporal:
-    if relation in chosen:
-        return chosen[relation]
+def _replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> Temporal:
+    if isinstance(relation, Base):
+        return replace(relation, table=chosen.get(relation.table, relation.table))
     return over(relation, tuple(_replaced(part, chosen) for part in inputs(relation)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuxiliaryMaintenance(Maintenance):
+    """The maintenance of an auxiliary view, by the changes of its table alone; the passing of time does nothing to it.
+
+    Law: it gives what the equations give, since no other row of the table gives the same row at the same instant.
+    """
+
+    auxiliary: Auxiliary
+
+    def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
+        """∇A and ΔA for a change of its table; nothing for one of others."""
+        auxiliary, deleted, inserted = self.auxiliary, None, None
+        base = Base(auxiliary.table, auxiliary.table.name)
+        if auxiliary.table in tuple(tables):
+            deleted = auxiliary.of(Deleted(base)) if "deletions" in kinds else None
+            inserted = auxiliary.of(Inserted(base)) if "insertions" in kinds else None
+        return Derived(deleted, inserted, Delta(deleted, inserted), (), ())
+
+    @cached_property
+    def refresh(self) -> Derived:
+        """Nothing: its conditions do not speak of time."""
+        return self.change(())
+
+
+def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
+    """How an auxiliary view is maintained."""
+    return AuxiliaryMaintenance(auxiliary.definition, auxiliary=auxiliary)
+
+
+def _wanted(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
+    """What a view needs of each table."""
+    found: dict[TableSchema, Auxiliary] = {}
+    for base, need in _needs(expression).items():
+        wanted, met = _auxiliary(base, need, keys), found.get(base.table)
+        found[base.table] = wanted if met is None else met.with_needs_of(wanted)
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from weft.algebra.scalar import Call, Cast, Scalar
-from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import range_variables, rename
+from weft.catalog import Writer
 from weft.catalog.views import Mode, ViewRecord
 from weft.errors import Refused
 from weft.execution.home import Home
-from weft.planning.upkeep import Upkeep, bound_view, stored_view
+from weft.execution.temporal.auxiliaries import over_parts, reads_of
+from weft.planning.upkeep import bound_view, stored_view
 from weft.sql.local import not_local
 from weft.sql.render import scalar
 
 
 def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
-    """Keeps a view from now on: its table and its definition; nothing is computed yet.
+    """Keeps a view from now on: its table and its definition, and auxiliary views; nothing is computed yet.
 
     Raises SqlError for a text that is no view, Refused for a name or columns that no table can have and for what this
     process does not compute, Conflict where the name is taken, LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
-        bound = bound_view(text, {table.name: table.schema for table in writer.tables.all()})
+        bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
         refused = not_local(bound.plan.view)
         if refused is not None:
             raise Refused(
@@ -28,9 +31,12 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
                 where=scalar(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)})),
                 hint="docs/reference/views.md lists what they have.",
             )
-        table = writer.tables.create(name, bound.columns, tracked=True)
-        writer.views.add(table.table_id, text, stored_view(bound), reads_of(bound), mode, home.clock())
-        return writer.views.named(name)
+        at = home.clock()
+        try:
+            kept = over_parts(writer, bound, at)
+            return writer.views.add(name, bound.columns, text, stored_view(kept), reads_of(kept), mode, at)
+        finally:
+            _clear(writer, writer.views.forget_unread())
 
 
 def _what(refused: Scalar) -> str:
@@ -46,19 +52,17 @@ def _what(refused: Scalar) -> str:
             return f"constants of the type {refused.type}"
 
 
-def reads_of(bound: Upkeep) -> dict[int, tuple[int, ...]]:
-    """What a view reads: tables by id, and the ids of the columns that their rows have."""
-    return {
-        table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
-        for table in bound.tables
-    }
-
-
 def remove_view(home: Home, name: str) -> ViewRecord:
-    """Takes a view away with all that was recorded of it; raises NotFound, Conflict where something reads it."""
+    """Takes a view away with all that was recorded of it, and the auxiliary views that it read alone.
+
+    Raises NotFound, Conflict where something reads it.
+    """
     with home.writing(f"remove the view {name}") as writer:
         found = writer.views.named(name)
-        path = writer.tables.by_id(found.table_id).path
-        writer.views.remove(found.table_id)
-        (writer.data / path).clear()
+        _clear(writer, writer.views.remove(found.table_id))
         return found
+
+
+def _clear(writer: Writer, paths: Iterable[str]) -> None:
+    for path in paths:
+        (writer.data / path).clear()

@@ -48,7 +48,7 @@ class Maintained:
 
 def upkeep_of(view: ViewRecord, tables: Iterable[TableRecord]) -> Upkeep:
     """The view as it was bound; raises PlanMismatch where what it reads is not as it was."""
-    return restored_view(view.form, [table.schema for table in tables], view.reads)
+    return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
@@ -72,6 +72,15 @@ def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool
     return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
 
 
+def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t: int) -> tuple[ViewRecord, ...]:
+    """Those that something can have changed in, and those that read them."""
+    found: dict[int, ViewRecord] = {}
+    for view in views:
+        if found.keys() & view.reads.keys() or not is_current(view, tables, t):
+            found[view.table_id] = view
+    return tuple(found.values())
+
+
 def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None) -> tuple[Maintained, ...]:
     """Maintains views by their ids, and before each what it reads, at one instant: ``now``, or the home's clock.
 
@@ -88,7 +97,7 @@ def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None)
         tables = {table.table_id: table for table in writer.tables.all()}
         t = _instant(home, writer, now)
         if now is None:
-            views = tuple(view for view in views if not is_current(view, tables, t))
+            views = _not_current(views, tables, t)
         else:
             views = tuple(view for view in views if view.tau is None or view.tau < now)
         if not views:
@@ -141,19 +150,29 @@ def _instant(home: Home, writer: Writer, now: int | None) -> int:
 
 
 def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:
-    failed: dict[int, str] = {}
+    """The outcomes of all but auxiliary views; what one of those fails with is told of each view that reads it."""
+    failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
         try:
             below = next((failed[key] for key in view.reads if key in failed), None)
             if below is not None:
-                raise Refused(f"{below}, which it reads, could not be maintained", hint=f"See: weft view show {below}")
-            yield maintain(writer, view, t, home.clock())
+                raise _because_of(*below)
+            done = maintain(writer, view, t, home.clock())
         except (LeaseLost, ClockError):
             raise
         except WeftError as error:
-            failed[view.table_id] = view.name
+            failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
-            yield Maintained(view.name, t, trouble=error)
+            done = Maintained(view.name, t, trouble=error)
+        if not view.auxiliary:
+            yield done
+
+
+def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
+    """Why a view that reads one that failed could not be maintained."""
+    if view.auxiliary:
+        return Refused(f"{error.message}, in its auxiliary view {view.sql}", hint=error.hint)
+    return Refused(f"{view.name}, which it reads, could not be maintained", hint=f"See: weft view show {view.name}")
 
 
 def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from weft.algebra.temporal import VALID_TO
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
+from weft.catalog.views import ViewRecord, readers
 from weft.execution.reader import held
 from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.periods import periods, read_log
@@ -19,3 +23,43 @@ def counted(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
         files = delta_snapshot(place, check_files=False).files
         found = periods(read_log(files, table.stored))
     return found.num_rows, found.column(VALID_TO).null_count, sum(file.size for file in files)
+
+
+@dataclass(frozen=True)
+class ShownAuxiliary:
+    """An auxiliary view: its query, the table that it is a part of, and what is kept of it (``counted``).
+
+    ``shared`` names the other views that read it.
+    """
+
+    name: str
+    sql: str
+    of: str
+    periods: int
+    open: int
+    recorded: int
+    size: int
+    shared: tuple[str, ...]
+
+
+def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxiliary, ...]:
+    """The auxiliary views that a view reads; raises StorageError."""
+    views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
+    found = []
+    for each in views:
+        if each.auxiliary and each.table_id in view.reads:
+            own, (base,) = tables[each.table_id], each.reads
+            periods, still, size = counted(catalog, own)
+            shared = tuple(other.name for other in readers(views, each.table_id) if other.name != view.name)
+            found.append(ShownAuxiliary(each.name, each.sql, tables[base].name, periods, still, own.rows, size, shared))
+    return tuple(found)
+
+
+def names_read(view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]) -> tuple[str, ...]:
+    """The names of the tables and views that a view reads, auxiliary views being what they are parts of."""
+    found: dict[str, None] = {}
+    for key in view.reads:
+        part = views.get(key)
+        for each in part.reads if part is not None and part.auxiliary else (key,):
+            found[tables[each].name] = None
+    return tuple(found)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weft.execution.maintenance import Step
     from weft.extraction.batches import Progress
     from weft.extraction.retrying import Retried
-    from weft.extraction.sources.polling import Polled
+    from weft.extraction.sources.tracked import Polled
     from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, TsOrder
     from weft.runtime.doctor import Check

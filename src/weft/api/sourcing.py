@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.execution.histories import History
     from weft.extraction.batches import Progress
     from weft.extraction.sources.history import PastLoaded
-    from weft.extraction.sources.polling import Polled
+    from weft.extraction.sources.tracked import Polled
 
 
 class Sourcing:
@@ -61,10 +61,23 @@ class Sourcing:
 
         ``now`` is for replay homes.  ``evolve`` takes columns that are new, ``allow_empty`` a source that is empty now.
         """
-        from weft.extraction.sources.polling import Accepting, poll
+        return self.poll_feed(name, now=now, evolve=evolve, allow_empty=allow_empty, progress=progress)[0]
+
+    def poll_feed(
+        self,
+        name: str,
+        *,
+        now: AnyInstant | None = None,
+        evolve: bool = False,
+        allow_empty: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Polled]:
+        """As ``poll_source``; after it what became of the other sources that follow the same feed of changes."""
+        from weft.extraction.sources.polling import poll_feed
+        from weft.extraction.sources.tracked import Accepting
 
         at = None if now is None else micros(now)
-        return poll(self.opened, name, now=at, accepting=Accepting(evolve, allow_empty), progress=progress)
+        return poll_feed(self.opened, name, Accepting(evolve, allow_empty), now=at, progress=progress)
 
     def load_past(
         self,

@@ -17,6 +17,8 @@ LEDGER: Final = "ledger"
 """The Delta table with every answer of every query, relative to the data, as recorded versions name it."""
 WRITING: Final = "writing"
 """Where Spark writes data files before they become a table's, relative to the data; whoever writes empties it first."""
+STAGED: Final = "staged"
+"""The folder with the rows of a transaction over several tables until all have theirs, relative to the data."""
 QUARANTINE: Final = "quarantine"
 """The folder with the bytes of records that could not be read, named by their SHA-256, relative to the data."""
 

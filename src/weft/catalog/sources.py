@@ -103,9 +103,23 @@ class Sources:
         with self._database.changing_under_lease() as connection:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
-    def intend(self, table_id: int, reservation_id: int, seen: Mapping[str, Any]) -> None:
-        """Notes what will have been read once the reservation is committed (``settle``)."""
-        self._change(table_id, reservation_id=reservation_id, next_seen=json.dumps(seen, sort_keys=True))
+    def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
+        """Notes of tables what will have been read of their sources once their reservations are committed.
+
+        Each is (table_id, reservation_id, seen); all are noted as one (``settle``).
+        """
+        sources = ddl.sources
+        with self._database.changing_under_lease() as connection:
+            for table_id, reservation_id, seen in intents:
+                values = {"reservation_id": reservation_id, "next_seen": json.dumps(seen, sort_keys=True)}
+                connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
+
+    def intended(self, reservation_id: int) -> bool:
+        """Whether the reservation is a source's that was noted by ``intend``."""
+        sources = ddl.sources
+        with self._database.reading() as connection:
+            wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
+            return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
         """What was read counts as such where its reservation was committed, and is to be read again where it was not.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.catalog.sources import SourceRecord
     from weft.errors import WeftError
-    from weft.extraction.sources.polling import Polled
+    from weft.extraction.sources.tracked import Polled
 
 # The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
 KindOption = Annotated[
@@ -117,19 +117,21 @@ def _polled(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tu
     """What the polls of these sources (None: all) found; the trouble of the only one that is named is raised."""
     from weft.errors import ClockError, WeftError
 
-    done: list[tuple[str, Polled | WeftError]] = []
+    done: dict[str, Polled | WeftError] = {}
     for name in names or [each.name for each in weft.sources()]:
         found = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
+        if found in done:
+            continue
         try:
             with counting(f"polling {found}") as progress:
-                done.append((found, weft.poll_source(found, progress=progress, **how)))
+                done |= {each.name: each for each in weft.poll_feed(found, progress=progress, **how)}
         except ClockError:
             raise
         except WeftError as error:
             if names is not None and len(names) == 1:
                 raise
-            done.append((found, error))
-    return done
+            done[found] = error
+    return list(done.items())
 
 
 def _went_well(outcome: Polled | WeftError) -> bool:

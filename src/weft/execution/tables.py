@@ -21,6 +21,7 @@ from weft.errors import ClockError, WeftError
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
 from weft.execution.look_ups import LookUps
+from weft.execution.staging import staged
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
@@ -138,8 +139,9 @@ def _store(
 def settle(writer: Writer) -> tuple[Settled, ...]:
     """Closes the reservations that dead writers left open, needing no Spark; to be called by whoever took the lease.
 
-    One whose commit is in Delta is recorded as committed.  Of any other the number is spent in Delta first, so that its
-    writer, should it live, can no longer commit; then it is given up.
+    One whose commit is in Delta is recorded as committed.  One whose rows are staged, as a part of what several tables
+    get as one, is committed now.  Of any other the number is spent in Delta first, so that its writer, should it live,
+    can no longer commit; then it is given up.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     return tuple(_settle_one(writer, reservation) for reservation in writer.reservations.still_open())
@@ -150,7 +152,11 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
     found = find_commit(place, app, number, table.stored.start)
     if found is None:
-        spend(place, app, number)
+        rows = staged(writer.data, number) if writer.sources.intended(number) else None
+        if rows is None:
+            spend(place, app, number)
+        else:
+            commit_rows(writer, place, rows, reservation)
         found = find_commit(place, app, number, table.stored.start)  # it may have come just before
     if found is None or not found.rows:
         writer.reservations.abandon(number)

@@ -18,7 +18,8 @@ from weft.execution.home import Home
 from weft.execution.maintenance import Step
 from weft.execution.temporal.following import maintain_eager, maintain_queried
 from weft.execution.temporal.maintaining import Maintained
-from weft.extraction.sources.polling import Polled, poll
+from weft.extraction.sources.polling import poll_feed
+from weft.extraction.sources.tracked import Accepting, Polled
 from weft.instants import LAST_INSTANT
 from weft.interruption import Wish
 from weft.schedule.idle import Idle
@@ -126,16 +127,19 @@ class Runner:
         What one of them has against it is told, and stops nothing.  The views that follow them are maintained once.
         """
         changed = False
+        polled: set[str] = set()
         for source in self.home.catalog.sources.all():
-            if source.due_at <= self.home.clock():
+            if source.due_at <= self.home.clock() and source.name not in polled:
                 try:
-                    done = poll(self.home, source.name)
+                    done = poll_feed(self.home, source.name, Accepting())
                 except WeftError as error:
                     told = f"{source.name} was not polled: {error.message}"
                     self.troubled(ExtractionError(told, hint=error.hint, where=error.where))
                 else:
-                    changed = changed or done.at is not None
-                    self.polled(done)
+                    polled |= {each.name for each in done}
+                    changed = changed or any(each.at is not None for each in done)
+                    for each in done:
+                        self.polled(each)
         if changed:
             self._follow(maintain_eager)
         dues = [source.due_at for source in self.home.catalog.sources.all()]

@@ -64,15 +64,20 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
         return conformed(connection.sql(text).to_arrow_table(), changes.schema)
 
 
-def instants_of(changes: pa.Table, floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
+def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
     """The instant of each transaction, by its own time (None: none), rising in the order of the feed.
 
-    It is the own time where that is open, else the earliest instant that is: from ``floor`` on, after the one before,
-    and not after ``latest`` (None: no limit).  Those without one are of the instant ``clock``.
+    ``changes`` are those of all tables that the transactions may touch.  It is the own time where that is open, else
+    the earliest instant that is: from ``floor`` on, after the one before, and not after ``latest`` (None: no limit).
+    Those without one are of the instant ``clock``.
     """
+    first: dict[int | None, int] = {}
+    for each in changes:
+        for own, order in zip(each.column(OWN).to_pylist(), each.column(ORDER).to_pylist(), strict=True):
+            first[own] = min(order, first.get(own, order))
     given: dict[int | None, int] = {}
     before = floor - 1
-    for own in dict.fromkeys(changes.column(OWN).to_pylist()):
+    for own in sorted(first, key=first.__getitem__):
         wanted = clock if own is None else own
         if latest is not None:
             wanted = min(wanted, latest)

@@ -62,7 +62,7 @@ def test_what_was_read_counts_once_it_is_committed(catalog: Catalog, committed: 
     writer = catalog.writer("tests", "tests", 0)
     load = writer.loads.begin(table.table_id, "/staff.csv", "poll", None, 0)
     kept = writer.reservations.reserve(table.table_id, load, 10)
-    writer.sources.intend(table.table_id, kept.reservation_id, {"end": 7})
+    writer.sources.intend([(table.table_id, kept.reservation_id, {"end": 7})])
     assert writer.sources.named("staff").seen == {}
     if committed:
         writer.reservations.commit(kept.reservation_id, 1, 2, 10, 12)

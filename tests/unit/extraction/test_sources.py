@@ -295,7 +295,7 @@ POINTS = ("source.reserved", "source.written", "source.committed")
 
 def test_every_failpoint_of_a_source_is_killed_at() -> None:
     found = {n for path in SOURCES.rglob("*.py") for n in re.findall(r'failpoint\("(source\.\w+)"\)', path.read_text())}
-    assert found == set(POINTS)
+    assert found == {*POINTS, "source.staged"}  # which test_feeds_of_several_tables.py kills at
 
 
 @pytest.mark.parametrize("point", POINTS)

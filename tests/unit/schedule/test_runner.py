@@ -19,7 +19,7 @@ from weft.catalog.records import Choice, Count
 from weft.delivery.file import FileChannel
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
-from weft.extraction.sources.polling import Polled
+from weft.extraction.sources.tracked import Polled
 from weft.schedule import runner
 from weft.schedule.runner import Runner, Stop
 from weft.schedule.ticking import Ticked

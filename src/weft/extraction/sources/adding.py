@@ -14,6 +14,7 @@ from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
+from weft.extraction.sources.tracked import source_schema
 
 SHORTEST_US: Final = 1_000_000
 
@@ -107,8 +108,6 @@ def _left_alone(home: Home, name: str) -> TableRecord | None:
 
 def _refuse_other(table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str]) -> None:
     """Raises Refused where a table that goes on with another source would have other columns or another key."""
-    from weft.extraction.sources.polling import source_schema
-
     has = {column.name.lower() for column in source_schema(table).columns}
     wanted = {name.lower() for name, _ in columns}
     if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:

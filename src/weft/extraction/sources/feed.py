@@ -5,6 +5,9 @@ Two forms are read.  The simple one has ``op`` (I, U or D), ``key``, ``row`` (wh
 r, u or d), ``before``, ``after`` and ``source``, of which ``ts_us``, ``ts_ms`` or its own ``ts_ms`` is the time; null
 lines (tombstones) are no changes.
 
+Either may tell the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope.  Else
+changes of one time are one transaction.
+
 What ends within a line is read up to there: the rest comes with the next poll.
 """
 
@@ -12,8 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,13 +25,19 @@ import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.errors import Refused
-from weft.execution.tables import OWN_TIME
 from weft.extraction.batches import Progress, printable
 from weft.extraction.byte_streams import COMPRESSED, plain
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.inspection import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import json_records
+from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.feed_transactions import (
+    TransactionTimes,
+    end_of_lines,
+    end_of_transactions,
+    transaction_of,
+)
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
 from weft.instants import read_instant
 from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema
@@ -44,30 +52,24 @@ _SIMPLE: Final = {"I": "U", "U": "U", "D": DELETE}
 _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
 
-@dataclass(frozen=True)
-class Fed:
-    """Changes that were read (``storage.changes``), columns that the table lacks, and how far the feed was read."""
-
-    changes: pa.Table
-    added: tuple[tuple[str, DataType], ...]
-    seen: Mapping[str, Any]
-
-
 @dataclass
 class Reading:
     """Turns the JSON of a line into the cells of a change; ``table`` is the one whose changes are wanted (None: all).
 
     ``names`` are the columns seen so far, ``skip`` how many changes are still to be left out, ``read`` how many were
-    not.
+    not, ``place`` how many lines of the feed came before the next one.
     """
 
     table: str | None = None
     skip: int = 0
     read: int = 0
+    place: int = 0
     names: dict[str, None] = field(default_factory=dict)
+    times: TransactionTimes = field(default_factory=TransactionTimes)
 
     def told(self, found: Any) -> dict[str, Any] | str | None:
         """The cells of a change, the problem with it, or None where the line is no change that is wanted."""
+        self.place += 1
         if isinstance(found, dict) and isinstance(found.get("payload"), dict):
             found = found["payload"]
         if found is None:
@@ -78,6 +80,7 @@ class Reading:
         if isinstance(change, str):
             return change
         table, op, own, row = change
+        own = self.times.of(transaction_of(found), own)
         if self.table is not None and table != self.table:
             return None
         if self.skip:
@@ -85,7 +88,7 @@ class Reading:
             return None
         self.read += 1
         self.names.update(dict.fromkeys(row))
-        return {**row, OP: op, OWN: own}
+        return {**row, OP: op, OWN: own, ORDER: self.place}
 
 
 Change = tuple["str | None", str, "int | None", dict[str, Any]]
@@ -129,15 +132,40 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
         found = infer_json(json_records(stream, Reading(table).told), name, connection)
-    columns = [(each, kind) for each, kind in found.items() if each not in (OP, OWN)]
+    columns = [(each, kind) for each, kind in found.items() if each not in (OP, OWN, ORDER)]
     if chosen is not None:
         columns = chosen_of(columns, chosen, name)
     check_names([each for each, _ in columns], name)
     return tuple(columns)
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How far a feed is read: to ``end`` (None: it is compressed, and has no places); ``mark`` is its size and time."""
+
+    mark: tuple[int, int]
+    end: int | None
+
+
+def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
+    """How far a feed is read this time, for all the sources that follow it, which have ``seen`` it so far.
+
+    The lines at its end that tell one transaction are left for the next time, since more of it may come: until there
+    are others after them, or nothing was added since the last time.  Raises NotFound, ExtractionError.
+    """
+    found = Mark.of(path)
+    mark = (found.size, found.modified_ns)
+    with path.open("rb") as file:
+        if file.read(6).startswith(COMPRESSED):
+            return Extent(mark, None)
+        end = end_of_lines(file)
+        quiet = all(each and tuple(each["mark"]) == mark for each in seen)
+        return Extent(mark, end if quiet else end_of_transactions(file, end))
+
+
 def read_feed(
     path: Path,
+    extent: Extent,
     table: str | None,
     schema: TableSchema,
     chosen: Chosen,
@@ -145,28 +173,35 @@ def read_feed(
     *,
     evolve: bool = False,
     progress: Progress | None = None,
-) -> Fed:
+) -> FedTable:
     """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
 
     Raises ExtractionError for a line that cannot be read, Refused for columns that the table does not have.
     """
-    mark, name = Mark.of(path), printable(str(path))
+    name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
-    goes_on = bool(seen) and _head(path, seen["head_size"]) == seen["head"]
-    if goes_on and [mark.size, mark.modified_ns] == seen["mark"]:
-        return Fed(_numbered(None, known), (), seen)
-    end = _end_of_lines(path)
-    begin = seen["end"] if goes_on and end is not None else 0
-    reading = Reading(table, skip=seen["read"] if goes_on and end is None else 0)
+    before: Mapping[str, Any] = seen if seen and _head(path, seen["head_size"]) == seen["head"] else {}
+    if before and [*extent.mark] == seen["mark"] and end in (None, seen["end"]):
+        return _told(_typed(None, known), (), seen)
+    begin = before.get("end") or 0
+    reading = Reading(table, skip=before.get("read", 0) if end is None else 0)
+    if end is not None:
+        end = max(begin, end)
+        reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
     found = columns_of_feed(path, table, chosen) if evolve else ()
     added = tuple(each for each in found if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
         rows = _rows(stream, reading, (*known, *added), name, connection, progress)
     if chosen is None:
         _refuse_others(reading.names, (*known, *added), schema.name, name)
-    size = min(mark.size if end is None else end, _HEAD)
-    reached = {"mark": [mark.size, mark.modified_ns], "head": _head(path, size), "head_size": size, "end": end}
-    return Fed(rows, added, {**reached, "read": reading.read + (seen["read"] if goes_on else 0)})
+    size = min(extent.mark[0] if end is None else end, _HEAD)
+    reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
+    counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
+    return _told(rows, added, {**reached, **counted, "transaction": reading.times.last})
+
+
+def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> FedTable:
+    return FedTable(lambda _: rows, added, seen)
 
 
 def _rows(
@@ -178,7 +213,7 @@ def _rows(
     progress: Progress | None,
 ) -> pa.Table:
     """All changes of a stream."""
-    every = (*columns, (OP, STRING), (OWN, BIGINT))
+    every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
     pieces = []
@@ -187,15 +222,13 @@ def _rows(
         pieces.append(batch.rows)
         if progress is not None:
             progress(reading.read)
-    return _numbered(pa.concat_tables(pieces) if pieces else None, columns)
+    return _typed(pa.concat_tables(pieces) if pieces else None, columns)
 
 
-def _numbered(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
+def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
     """The rows that casting gave (None: none) as changes."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
-    if rows is None:
-        return schema.empty_table()
-    return rows.drop_columns([OWN_TIME]).rename_columns([*schema.names[:-1], ORDER]).cast(schema)
+    return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def _refuse_others(
@@ -241,19 +274,3 @@ def _head(path: Path, size: int) -> str:
     """A hash of the first bytes, which tell one feed from another that has taken its place."""
     with path.open("rb") as file:
         return hashlib.sha256(file.read(size)).hexdigest()
-
-
-def _end_of_lines(path: Path) -> int | None:
-    """The place after the last line that has ended; None where the feed is compressed, and has no places."""
-    with path.open("rb") as file:
-        if file.read(6).startswith(COMPRESSED):
-            return None
-        place = file.seek(0, os.SEEK_END)
-        while place:
-            begin = max(place - _HEAD, 0)
-            file.seek(begin)
-            found = file.read(place - begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
-            place = begin
-    return 0

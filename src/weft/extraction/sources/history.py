@@ -18,10 +18,10 @@ from weft.errors import Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Progress
 from weft.extraction.files.source import digest, open_file
-from weft.extraction.sources.polling import polling, source_schema
 from weft.extraction.sources.present import open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
+from weft.extraction.sources.tracked import polling, source_schema
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.periods import repeated_keys

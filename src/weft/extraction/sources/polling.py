@@ -6,82 +6,57 @@ stored is no change any more (design law 6).  What cannot be read as a whole cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from weft.algebra.schema import DataType, TableSchema
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
-from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
-from weft.execution.home import Home, kept
-from weft.execution.tables import settle
+from weft.errors import ClockError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.execution.home import Home
 from weft.execution.tracking import Recorded, record
 from weft.extraction.batches import Progress
-from weft.extraction.sources.feed import read_feed
+from weft.extraction.sources.following import follow, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.present import keep, open_now
-from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.sqlite import read_sqlite
+from weft.extraction.sources.tracked import Accepting, Polled, finished, polling, source_schema
 from weft.instants import format_instant
-from weft.storage.changes import undated
-from weft.storage.periods import change_at, difference, repeated_keys, values_of
-from weft.storage.verify import require_whole
-
-LEASE_WAIT_US = 120 * 1_000_000
+from weft.storage.periods import change_at, difference, repeated_keys
 
 
-@dataclass(frozen=True)
-class Polled:
-    """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
-
-    ``at`` is the instant of the (last) change (µs UTC; None: nothing changed).  ``late`` counts transactions whose own
-    time was not open any more.  ``open_rows`` is how many rows the source has now.
-    """
-
-    name: str
-    began: int
-    ended: int
-    open_rows: int
-    at: int | None = None
-    late: int = 0
-
-
-@dataclass(frozen=True)
-class Accepting:
-    """What a poll takes that is refused otherwise: columns that are new, and a source that is empty now."""
-
-    evolve: bool = False
-    empty: bool = False
-
-
-def poll(
+def poll_feed(
     home: Home,
     name: str,
+    accepting: Accepting,
     *,
     now: int | None = None,
-    accepting: Accepting = Accepting(),
     progress: Progress | None = None,
-) -> Polled:
+) -> list[Polled]:
     """Polls one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
+    Those that the same feed of changes tells of are polled with it, and come after it: a transaction may touch several.
     Raises NotFound, ClockError; ExtractionError and Refused for a source that cannot be read as a whole, is empty
     though it was not, has two rows of one key, or other columns: the catalog then says so, too; LeaseBusy,
     StorageError.
     """
     source = home.catalog.sources.named(name)
     clock = clock_of(home, now)
+    sources = [source]
+    if source.kind == "changes":
+        others = [each for each in home.catalog.sources.all() if each.table_id != source.table_id]
+        sources += [each for each in others if same_feed(each, source)]
     try:
-        return _polled(home, source, clock, accepting, progress)
+        if source.kind == "changes":
+            return follow(home, sources, clock, accepting, progress)
+        return [_polled(home, source, clock, accepting, progress)]
     except (LeaseBusy, LeaseLost):
         raise
     except WeftError as error:
-        home.catalog.sources.troubled(source.table_id, home.clock(), error.message)
+        for each in sources:
+            home.catalog.sources.troubled(each.table_id, home.clock(), error.message)
         raise
 
 
@@ -100,15 +75,7 @@ def clock_of(home: Home, now: int | None) -> int:
     return now
 
 
-def source_schema(table: TableRecord) -> TableSchema:
-    """The columns of a tracked table that are its source's."""
-    names = values_of(table.stored)
-    return replace(table.stored, columns=tuple(each for each in table.stored.columns if each.name in names))
-
-
 def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
-    if source.kind == "changes":
-        return _followed(home, source, clock, accepting, progress)
     if source.kind in FORMATS and is_unchanged(file_path(source.location), source.seen):
         home.catalog.sources.polled(source.table_id, home.clock(), source.open_rows, source.seen)
         return Polled(source.name, 0, 0, source.open_rows)
@@ -119,7 +86,7 @@ def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, 
         asked = _asked(home, source, found, clock)
         done, open_rows = _record(writer, home, source, table, found, asked, accepting)
         late = int(done.first is not None and done.first > asked)
-        return _done(writer, home, source, done, open_rows, found.seen, late)
+        return finished(writer, home, source, done, open_rows, found.seen, late)
 
 
 def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int:
@@ -129,65 +96,6 @@ def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int
     if source.stamps != "file" or found.changed_at is None:
         return now
     return min(found.changed_at, now) if wall else found.changed_at
-
-
-@contextmanager
-def polling(
-    home: Home, source: SourceRecord, added: Sequence[tuple[str, DataType]] = ()
-) -> Iterator[tuple[Writer, TableRecord]]:
-    """The lease, and the source's table with the columns added; see ``tracked_table``."""
-    purpose = f"poll {source.name}"
-    with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
-        table = tracked_table(writer, source)
-        yield writer, writer.tables.evolve(table.name, added) if added else table
-
-
-def _done(
-    writer: Writer,
-    home: Home,
-    source: SourceRecord,
-    done: Recorded,
-    open_rows: int,
-    seen: Mapping[str, Any],
-    late: int,
-) -> Polled:
-    writer.sources.settle(source.table_id)
-    writer.sources.polled(source.table_id, home.clock(), open_rows, seen)
-    return Polled(source.name, done.began, done.ended, open_rows, done.last, late)
-
-
-def _followed(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
-    """A poll of a feed of changes."""
-    table, options = home.catalog.tables.by_id(source.table_id), source.options
-    fed = read_feed(
-        file_path(source.location),
-        options.get("table"),
-        source_schema(table),
-        chosen_columns(options),
-        source.seen,
-        evolve=accepting.evolve,
-        progress=progress,
-    )
-    changes = fed.changes if source.stamps == "source" else undated(fed.changes)
-    with polling(home, source, fed.added) as (writer, table):
-        done, late = record_changes(writer, home, table, source.location, changes, clock, fed.seen)
-        open_rows = source.open_rows + done.began - done.ended
-        return _done(writer, home, source, done, open_rows, fed.seen, late)
-
-
-def tracked_table(writer: Writer, source: SourceRecord) -> TableRecord:
-    """The table of a source as the holder of the lease sees it, what dead writers left being settled.
-
-    Raises Conflict where the source was polled or taken away since ``source`` was read: what was read of it since may
-    be older than what is recorded.
-    """
-    settle(writer)
-    require_whole(writer)
-    now = writer.sources.named(source.name)
-    if (now.table_id, now.polled_at, now.seen) != (source.table_id, source.polled_at, source.seen):
-        raise Conflict(f"another process has polled {source.name} meanwhile", hint="Poll it again.")
-    writer.sources.settle(source.table_id)
-    return writer.tables.by_id(source.table_id)
 
 
 def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progress: Progress | None) -> Snapshot:

@@ -1,0 +1,39 @@
+"""What was read of a feed of changes, whichever kind it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+
+Changes = Callable[[pa.Table], pa.Table]
+"""The changes of a table (``storage.changes``), which some need its open rows for."""
+
+
+def _nothing() -> None:
+    """A feed that need not be told that it was read."""
+
+
+@dataclass(frozen=True)
+class FedTable:
+    """What a feed told of one table: changes, columns that the table lacks, and how far the feed was read (JSON-able).
+
+    ``once`` says that none of the changes can have been recorded before.
+    """
+
+    changes: Changes
+    added: tuple[tuple[str, DataType], ...]
+    seen: Mapping[str, Any]
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What a feed told of several tables; ``recorded`` is called when all of it is recorded."""
+
+    tables: Sequence[FedTable]
+    recorded: Callable[[], None] = _nothing

@@ -1,0 +1,99 @@
+"""The transactions that the lines of a feed tell of: which lines belong together, and when each was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+_PIECE: Final = 1 << 16
+
+
+def transaction_of(change: Mapping[str, Any]) -> str | None:
+    """What names the transaction of a change, in either form; None where nothing does."""
+    source, transaction = change.get("source"), change.get("transaction")
+    told = change.get("tx")
+    if told is None and isinstance(transaction, dict):
+        told = transaction.get("id")
+    if told is None and isinstance(source, dict):
+        told = source.get("txId")
+    return None if told is None else str(told)
+
+
+class TransactionTimes:
+    """The own time of each transaction that is named: that of its first line, and no other transaction's of the feed.
+
+    Two of one time, as clocks of milliseconds have them, are told apart by a microsecond, in their order.  ``last`` is
+    what is to be known of the feed so far when more of it is read: the last transaction and its time.
+    """
+
+    def __init__(self, last: list[Any] | None = None) -> None:
+        self.last = last
+        self._times: dict[str, int | None] = {} if last is None else {last[0]: last[1]}
+        self._taken = set(self._times.values())
+
+    def of(self, name: str | None, own: int | None) -> int | None:
+        """The time of a change (µs UTC; None: it has none) of that transaction (None: it is told by its time)."""
+        if name is None:
+            return own
+        if name not in self._times:
+            while own is not None and own in self._taken:
+                own += 1
+            self._times[name] = own
+            self._taken.add(own)
+        self.last = [name, self._times[name]]
+        return self._times[name]
+
+
+def end_of_lines(file: BinaryIO) -> int:
+    """The place after the last line that has ended."""
+    place = file.seek(0, os.SEEK_END)
+    while place:
+        begin = max(place - _PIECE, 0)
+        file.seek(begin)
+        found = file.read(place - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        place = begin
+    return 0
+
+
+def end_of_transactions(file: BinaryIO, end: int) -> int:
+    """The place before the lines at ``end`` that are of one transaction which is named; ``end`` where none is."""
+    last: str | None = None
+    for begin, line in _backwards(file, end):
+        name = _named(line) if line.strip() not in (b"", b"null") else last
+        if last is None:
+            if name is None and line.strip() not in (b"", b"null"):
+                return end
+            last = name
+        elif name != last:
+            return begin + len(line)
+    return end if last is None else 0
+
+
+def _named(line: bytes) -> str | None:
+    """The transaction of a line; one that cannot be read, which the poll refuses, has none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+        found = found["payload"]
+    return transaction_of(found) if isinstance(found, dict) else None
+
+
+def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
+    """The lines before ``end``, which ends one, the last first, each with the place where it begins."""
+    held, place = b"", end
+    while place:
+        begin = max(place - _PIECE, 0)
+        file.seek(begin)
+        held = file.read(place - begin) + held
+        place = begin
+        while (cut := held.rfind(b"\n", 0, len(held) - 1)) >= 0:
+            yield place + cut + 1, held[cut + 1 :]
+            held = held[: cut + 1]
+    if held:
+        yield 0, held

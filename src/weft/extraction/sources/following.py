@@ -1,0 +1,75 @@
+"""Following feeds of changes: what one feed tells of several tables is recorded as one.
+
+A transaction may touch several tables, and has one instant in all of them.  So the sources of a feed are polled
+together, and what was read of it counts as read once all of them are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.catalog.sources import SourceRecord, chosen_columns
+from weft.execution.home import Home
+from weft.extraction.batches import Progress
+from weft.extraction.sources.fed import Changes, Fed, FedTable
+from weft.extraction.sources.feed import extent_of_feed, read_feed
+from weft.extraction.sources.recording import Incoming, record_feeds
+from weft.extraction.sources.snapshot import file_path
+from weft.extraction.sources.tracked import Accepting, Polled, finished, polling_together, source_schema
+from weft.storage.changes import undated
+
+
+def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
+    """Whether two sources follow one feed."""
+    feeds = [(each.kind, each.location, each.options.get("slot")) for each in (one, other)]
+    return one.kind == "changes" and feeds[0] == feeds[1]
+
+
+def follow(
+    home: Home, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
+) -> list[Polled]:
+    """Records what a feed tells since the last poll of the sources that follow it; ``clock`` is µs UTC.
+
+    Raises ExtractionError and Refused for what cannot be read, or not be taken: nothing of any of them is recorded.
+    """
+    fed = _read(home, sources, accepting, progress)
+    if home.catalog.home().clock == "wall":
+        clock = max(clock, home.clock())  # it may have gone on while the feed was read
+    with polling_together(home, sources, [each.added for each in fed.tables]) as (writer, tables):
+        incoming = [
+            Incoming(table, source.location, _dated(source, told), told.seen, once=told.once)
+            for source, table, told in zip(sources, tables, fed.tables, strict=True)
+        ]
+        done = record_feeds(writer, home, incoming, clock)
+        polled = [
+            finished(writer, home, source, found, source.open_rows + found.began - found.ended, told.seen, late)
+            for source, told, (found, late) in zip(sources, fed.tables, done, strict=True)
+        ]
+    fed.recorded()
+    return polled
+
+
+def _dated(source: SourceRecord, told: FedTable) -> Changes:
+    """The changes, without their own times where these do not count."""
+    return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
+
+
+def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
+    path = file_path(sources[0].location)
+    extent = extent_of_feed(path, [source.seen for source in sources])
+    found = []
+    for source in sources:
+        table, options = home.catalog.tables.by_id(source.table_id), source.options
+        found.append(
+            read_feed(
+                path,
+                extent,
+                options.get("table"),
+                source_schema(table),
+                chosen_columns(options),
+                source.seen,
+                evolve=accepting.evolve,
+                progress=progress,
+            )
+        )
+    return Fed(found)

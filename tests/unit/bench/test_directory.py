@@ -34,7 +34,7 @@ def test_a_history_is_its_days(kept: Kept) -> None:
         changes = kept.changes(day)
         new = unknown(of_keys(log, changes, keys), changes, keys)
         assert new.num_rows == kept.daily
-        instants = instants_of(new, 0, None, 0)
+        instants = instants_of([new], 0, None, 0)
         assert list(instants.values()) == [BEGIN + day * DAY]
         added = log_rows(of_keys(open_periods(log), new, keys), new, instants, schema, keys)
         log = pa.concat_tables([log, added])

@@ -158,3 +158,38 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monk
     assert weft.history("staff", where="TRUE").stretches == weft.history("staff").stretches
     with pytest.raises(SqlError):
         weft.history("staff", where="id = reflect('java.lang.System', 'exit', 0)")
+
+
+def names(weft: Weft, query: str) -> list[tuple[Any, ...]]:
+    """The answers in the order in which they were told, each with its first instant as units of the grid."""
+    return [(*row.values, row.first_at - GRID) for row in weft.results(query)]
+
+
+def test_what_a_correction_makes_an_answer_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "staff.csv"
+    file.write_text("id,name,dept\n1,Ann,D\n2,Ben,S\n")
+    weft = replay_home(tmp_path / "home")
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=GRID)
+    weft.add_view("long", "SELECT s.name FROM staff s WHERE PERIOD_LENGTH(s) > INTERVAL 6 MICROSECONDS")
+    alone = "SELECT s.name FROM staff s WHERE NOT EXISTS (SELECT 1 FROM staff o WHERE o.id <> s.id AND o.dept <> 'S')"
+    texts = {"depts": "SELECT name, dept FROM staff", "alone": alone, "long_ones": "SELECT name FROM long"}
+    for name, text in texts.items():
+        weft.install(name, text)
+    weft.tick(now=GRID + 5)
+    assert names(weft, "depts") == [("Ann", "D", 0), ("Ben", "S", 0)]
+    assert names(weft, "alone") == [("Ann", 0)] and names(weft, "long_ones") == []
+    weft.install("moved", "SELECT name FROM results.depts WHERE dept = 'X'")
+    weft.install("from_now", texts["depts"], start="now")
+    weft.tick(now=GRID + 10)
+    assert names(weft, "long_ones") == [("Ann", 0), ("Ben", 0)]  # a view puts them in with their past
+    weft.correct_source("staff", {"id": 1}, GRID + 2, GRID + 4, {"dept": "X"}, now=GRID + 11)
+    weft.correct_source("staff", {"id": 1}, GRID + 6, GRID + 7, {"dept": "S"}, now=GRID + 11)
+    weft.tick(now=GRID + 20)
+    assert names(weft, "depts")[2:] == [("Ann", "X", 2), ("Ann", "S", 6)]
+    assert names(weft, "moved") == [("Ann", 2)]
+    assert names(weft, "alone")[1:] == [("Ben", 6)]
+    assert names(weft, "from_now") == [("Ann", "S", 6), ("Ann", "D", 7)]  # both entered after it was installed
+    weft.correct_source("staff", {"id": 1}, GRID + 2, GRID + 4, None, now=GRID + 21)
+    weft.tick(now=GRID + 30)
+    assert len(names(weft, "depts")) == 4 and len(names(weft, "alone")) == 2 and len(names(weft, "moved")) == 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.api.arguments import AnyInstant, length, micros
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
     from weft.execution.histories import History
     from weft.extraction.batches import Progress
+    from weft.extraction.sources.correcting import Corrected
     from weft.extraction.sources.history import PastLoaded
     from weft.extraction.sources.tracked import Polled
 
@@ -92,6 +93,26 @@ class Sourcing:
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
+
+    def correct_source(
+        self,
+        name: str,
+        key: Mapping[str, Any],
+        begin: AnyInstant,
+        end: AnyInstant,
+        values: Mapping[str, Any] | None,
+        *,
+        now: AnyInstant | None = None,
+    ) -> Corrected:
+        """Corrects a past period [begin, end) of a tracked table: the row of ``key`` had ``values`` then.
+
+        ``values`` None: there was no such row.  What was known before stays readable (``known`` of ``history``).
+        ``now`` is for replay homes.  See ``extraction.sources.correcting``.
+        """
+        from weft.extraction.sources.correcting import Correction, correct
+
+        given = Correction(key, micros(begin), micros(end), values)
+        return correct(self.opened, name, given, now=None if now is None else micros(now))
 
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None

@@ -16,6 +16,7 @@ from weft.catalog.outbox import Outbox, Subscriptions
 from weft.catalog.queries import Queries
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.reservations import Reservations
+from weft.catalog.revisions import Revisions
 from weft.catalog.sources import Sources
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
@@ -34,6 +35,7 @@ class CatalogParts:
         self.loads = Loads(database)
         self.quarantine = Quarantine(database)
         self.reservations = Reservations(database)
+        self.revisions = Revisions(database)
         self.queries = Queries(database)
         self.ticks = Ticks(database)
         self.subscriptions = Subscriptions(database)

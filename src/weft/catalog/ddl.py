@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -140,6 +140,15 @@ loads: Final = Table(
     Column("late", BigInteger, nullable=False),
     Index("loads_digest", "table_id", "digest"),
     sqlite_autoincrement=True,
+)
+
+revisions: Final = Table(
+    "revisions",
+    metadata,
+    Column("load_id", ForeignKey("loads.load_id"), primary_key=True),
+    Column("table_id", ForeignKey("tables.table_id"), nullable=False),
+    Column("begins", BigInteger, nullable=False),
+    Index("revisions_by_table", "table_id"),
 )
 
 active_loads: Final = Table(

@@ -139,6 +139,15 @@ STEPS: Final = (
             "reservation_id INTEGER REFERENCES reservations (reservation_id))",
         ),
     ),
+    # Changes of the recorded past.
+    Step(
+        to=7,
+        statements=(
+            "CREATE TABLE revisions (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
+            "table_id INTEGER NOT NULL REFERENCES tables (table_id), begins BIGINT NOT NULL)",
+            "CREATE INDEX revisions_by_table ON revisions (table_id)",
+        ),
+    ),
 )
 
 

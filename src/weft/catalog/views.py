@@ -106,6 +106,11 @@ class Views:
         """The views that people name, each after all that it reads."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
+    def is_queried(self, table_id: int) -> bool:
+        """Whether a standing query reads the view."""
+        with self._database.reading() as connection:
+            return bool(_queries_reading(connection, table_id))
+
     def named(self, name: str) -> ViewRecord:
         """The view of that name, in any case; raises NotFound with the nearest name."""
         found = self.known()
@@ -208,7 +213,7 @@ def _forget(connection: Connection, table_id: int) -> str:
     """Takes a view and its table out of the catalog; the table's path."""
     path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
-    for kept in (ddl.reservations, ddl.loads, ddl.columns, ddl.tables):
+    for kept in (ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
         connection.execute(delete(kept).where(kept.c.table_id == table_id))
     connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
     return str(path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from weft.cli import terminal
+from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
 from weft.cli.views import tell_maintained
@@ -35,6 +36,10 @@ def add_to(app: typer.Typer) -> None:
     source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
     source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
     source.command("history", epilog=example("weft source history employees backups.csv --ts-from taken_at"))(history)
+    source.command(
+        "correct",
+        epilog=example("weft source correct staff --key id=2 --set dept=Sales --from 2026-01-05 --to 2026-01-20"),
+    )(correct)
     source.command("show", epilog=example("weft source show employees"))(show)
     source.command("remove", epilog=example("weft source remove employees"))(remove)
     app.add_typer(source, name="source", epilog=example("weft source poll"))

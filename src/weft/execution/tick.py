@@ -23,6 +23,7 @@ from weft.execution.collector import collecting_seldom
 from weft.execution.groups import Member, compiled, grouped
 from weft.execution.isolate import failing_queries, reason
 from weft.execution.look_ups import LookUps
+from weft.execution.looking_back import LookingBack
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output, Outputs, answers_name
 from weft.execution.phases import COUNTING, PLANNING, phase
@@ -194,10 +195,11 @@ def _run(
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     attempts = Attempts(session, writer.data, look_ups=look_ups) if session is not None else None
     run = _Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
+    since = LookingBack(writer, run.plans, run.lower, taus).since
     try:
         # Where nothing is computed no plan is needed, and none is found unfit.
         for number, found in strata(_compile(run, queries) if attempts is not None else queries):
-            _run_stratum(run, number, [member(q, taus[q.query_id], tick.t, run.lower, run.reached) for q in found])
+            _run_stratum(run, number, [member(q, since(q), tick.t, run.lower, run.reached) for q in found])
     finally:
         if attempts is not None:
             attempts.release()

@@ -16,8 +16,9 @@ import pyarrow as pa
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.storage.columns import conformed, stored_schema
+from weft.storage.correcting import correction_instants
 from weft.storage.local_sql import agreeing, quoted
-from weft.storage.periods import TS, over, periods, values_of
+from weft.storage.periods import TS, known_at, over, periods, values_of
 
 OP: Final = "_op"
 OWN: Final = "_own"
@@ -41,9 +42,16 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The changes without those that say nothing new, in the order of the feed.
 
     Of those of a key at one own time the last one counts.  One that is not after all that is recorded of its key is
-    left out where the history says the same of that time already: so a feed that is read again changes nothing.
-    ``log`` is that of the keys.
+    left out where the history says the same of that time already, or said it before it was corrected: so a feed that is
+    read again changes nothing.  ``log`` is that of the keys.
     """
+    for instant in correction_instants(log):
+        changes = _unknown(known_at(log, instant - 1), changes, keys)
+    return _unknown(log, changes, keys)
+
+
+def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The same as far as this part of the log tells."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = agreeing(values, "c", "h")

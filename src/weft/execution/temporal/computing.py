@@ -15,7 +15,7 @@ from weft.derivation.temporal.plan import Derived
 from weft.derivation.temporal.propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
-from weft.execution.temporal.states import Among, LoggedTable, change_of
+from weft.execution.temporal.states import Among, LoggedTable, change_of, first_difference
 from weft.planning.upkeep import Upkeep
 from weft.sql import render
 from weft.sql.sweeping import coalesced, columns_of, listed, without
@@ -40,8 +40,19 @@ class Reading:
     t: int
 
 
-def gained(upkeep: Upkeep, view: TableRecord, reading: Reading, look_ups: LookUps) -> pa.Table:
-    """The rows that the log of the view gains by a maintenance, in any order; by whoever holds the lease.
+@dataclass(frozen=True)
+class Gained:
+    """What the log of a view gains: its rows, in any order, and the first instant that they change.
+
+    ``begins`` is None where nothing is changed, or nobody asked.
+    """
+
+    rows: pa.Table
+    begins: int | None = None
+
+
+def gained(upkeep: Upkeep, view: TableRecord, reading: Reading, look_ups: LookUps, *, dated: bool) -> Gained:
+    """What the log of the view gains by a maintenance, ``dated`` with its ``begins``; by whoever holds the lease.
 
     Raises StorageError for what cannot be read, ExecutionError for what cannot be computed.
     """
@@ -49,9 +60,10 @@ def gained(upkeep: Upkeep, view: TableRecord, reading: Reading, look_ups: LookUp
         work = _Work(sql, upkeep, reading, Logs(sql, reading.files, look_ups))
         found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
         if found is None:
-            return stored_schema(view.stored).empty_table()
+            return Gained(stored_schema(view.stored).empty_table())
         rows = sql.rows(change_of(*found, len(upkeep.columns)))
-    return _as_log(rows, view, reading.t)
+        begins = sql.one(first_difference(*found, len(upkeep.columns))) if dated and rows.num_rows else None
+    return Gained(_as_log(rows, view, reading.t), begins)
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:

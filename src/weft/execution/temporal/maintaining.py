@@ -187,7 +187,10 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     since = writer.home().t0
     assert since is not None, "the home's time has begun"
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    found = gained(upkeep_of(view, tables.values()), own, Reading(tables, files, since, view.tau, t), look_ups)
+    queried = writer.views.is_queried(view.table_id)
+    reading = Reading(tables, files, since, view.tau, t)
+    change = gained(upkeep_of(view, tables.values()), own, reading, look_ups, dated=queried)
+    found = change.rows
     if not found.num_rows:
         writer.views.unchanged(view.table_id, t)
         return Maintained(view.name, t)
@@ -195,6 +198,8 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     writer.check()
     require_table(place, stored_schema(own.stored), properties(own))
     load_id = writer.loads.begin(own.table_id, view.name, "view", None, at)
+    if change.begins is not None and (view.tau is None or change.begins <= view.tau):
+        writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
     version = commit_rows(writer, place, found, reservation)

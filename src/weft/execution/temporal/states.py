@@ -118,3 +118,9 @@ def change_of(kept: str, new: str, width: int) -> str:
         f"SELECT {heads}, a.{VALID_TO} FROM {new} AS a ANTI JOIN {kept} AS b ON {same} AND {ends} "
         f"UNION ALL SELECT {heads}, a.{VALID_FROM} AS {VALID_TO} FROM {kept} AS a ANTI JOIN {new} AS b ON {same}"
     )
+
+
+def first_difference(kept: str, new: str, width: int) -> str:
+    """A query of the first instant (µs UTC) at which two relations differ; both are names of coalesced ones."""
+    both = " UNION ALL ".join(f"SELECT * FROM ({without(*pair, width)})" for pair in ((kept, new), (new, kept)))
+    return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

@@ -1,0 +1,42 @@
+"""How far back a change of what is recorded reached: standing queries look again at the instants that it touches.
+
+A source's change begins at the instant at which it is recorded.  A correction, and what a view puts in with its past,
+begin earlier, in windows that queries have gone through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import func, insert, select
+
+from weft.catalog import ddl
+from weft.catalog.database import Database
+
+
+class Revisions:
+    """The loads that changed the past."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def intend(self, table_id: int, load_id: int, begins: int) -> None:
+        """Notes that a load which has reserved nothing yet will change a table from ``begins`` on (µs UTC)."""
+        with self._database.changing_under_lease() as connection:
+            values = {"load_id": load_id, "table_id": table_id, "begins": begins}
+            connection.execute(insert(ddl.revisions).values(**values))
+
+    def earliest(self, table_ids: Collection[int], since: int) -> int | None:
+        """The first instant that was changed, of any of the tables, by what was recorded from ``since`` on (µs UTC).
+
+        None: nothing of the past was.
+        """
+        kept, noted = ddl.reservations, ddl.revisions
+        wanted = (
+            select(func.min(noted.c.begins))
+            .join(kept, kept.c.load_id == noted.c.load_id)
+            .where(noted.c.table_id.in_(tuple(table_ids)), kept.c.state == "committed", kept.c.last_ts >= since)
+        )
+        with self._database.reading() as connection:
+            found: int | None = connection.execute(wanted).scalar_one()
+            return found

@@ -11,7 +11,9 @@ from temporal_values import Histories, tracked
 from weft.algebra.temporal import attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
+from weft.sql import local
 from weft.sql.aggregates import MEASURES
+from weft.sql.functions import FUNCTIONS
 from weft.sql.lower import bind, bind_view
 from weft.sql.lower_period import PERIOD_FUNCTIONS
 
@@ -47,6 +49,15 @@ def test_what_is_refused(text: str) -> None:
 def test_what_views_alone_have_is_no_part_of_a_query(text: str) -> None:
     with pytest.raises(SqlError):
         bind(text, TABLES)
+
+
+def test_what_a_view_may_call_is_listed() -> None:
+    section = PAGE[PAGE.index("## What a view may call") : PAGE.index("## What is refused")]
+    listed = {
+        name.lower() for row in re.findall(r"^\|.+", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert listed & FUNCTIONS.keys() == (local.ALIKE | local.IN_PART) & FUNCTIONS.keys()
+    assert FUNCTIONS.keys() >= local.IN_PART
 
 
 def test_every_function_is_there() -> None:

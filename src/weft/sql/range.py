@@ -1,4 +1,6 @@
-"""Integers and decimals that go too far are NULL in the value of a view, on every engine.
+"""What the value of a view is made of, in forms that mean the same on every engine.
+
+Integers and decimals that go too far are NULL, and so is what is divided by 0.
 
 Left to themselves DuckDB refuses them, so that one row of a source would stop a view for ever, and Spark begins again
 at the other end.
@@ -8,10 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.algebra.scalar import Call, Cast, Literal, Scalar
-from weft.algebra.schema import INT, INTEGRAL
+from weft.algebra.scalar import Call, Case, Cast, Literal, Scalar
+from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTEGRAL, DataType
+from weft.sql.functions import as_decimal
 
 _TRIED: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
+_NARROW: Final = 18
+_EXACT: Final = (*INTEGRAL, "DECIMAL")
 
 
 def within_range(scalar: Scalar) -> Scalar:
@@ -22,11 +27,39 @@ def within_range(scalar: Scalar) -> Scalar:
     'try_add'
     """
     match scalar:
-        case Call(name=name, args=args, type=type) if name in _TRIED and type.name in (*INTEGRAL, "DECIMAL"):
+        case Call(name="*", args=args, type=type) if type.name == "DECIMAL":
+            return Call("try_multiply", _wide(args), type)
+        case Call(name=name, args=args, type=type) if name in _TRIED and type.name in _EXACT:
             return Call(_TRIED[name], args, type)
         case Call(name="negative", args=(arg,), type=type) if type.name in INTEGRAL and not isinstance(arg, Literal):
             return Call("try_subtract", (Cast(Literal(0, INT), type), arg), type)
-        case Cast(arg=arg, type=type) if type.name in INTEGRAL and arg.type.name in (*INTEGRAL, "DECIMAL"):
+        case Cast(arg=arg, type=type) if type.name in _EXACT and arg.type.name in _EXACT:
             return Call("try_cast", (arg,), type)
+        case Call(name="/", args=args, type=type) if type == DOUBLE:
+            return Call("try_divide", args, type)
+        case Call(name="%", args=args, type=type) if type.name in INTEGRAL:
+            return Call("mod", args, type)
+        case Call(name="abs" | "floor" | "ceil" | "ceiling" | "round", args=(arg, *_)) if arg.type.name in INTEGRAL:
+            return _of_integer(scalar, arg)
+        case Call(name="concat", args=args, type=type):
+            return args[0] if len(args) == 1 else Call("||", args, type)
         case _:
             return scalar
+
+
+def _of_integer(call: Call, arg: Scalar) -> Scalar:
+    """Nothing is rounded in an integer; the greatest distance from 0 is beyond its type."""
+    if call.name != "abs":
+        return arg if call.type == arg.type else Cast(arg, call.type)
+    zero = Cast(Literal(0, INT), call.type)
+    below = Call("<", (arg, zero), BOOLEAN)
+    return Case(((below, Call("try_subtract", (zero, arg), call.type)),), arg, call.type)
+
+
+def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """The factors of a decimal product, one of them so wide that DuckDB does not keep the product within 18 digits."""
+    if any(as_decimal(each.type)[0] > _NARROW for each in factors):
+        return factors
+    place = next(at for at, each in enumerate(factors) if each.type.name == "DECIMAL")
+    wider = DataType("DECIMAL", _NARROW + 1, factors[place].type.scale)
+    return (*factors[:place], Call("try_cast", (factors[place],), wider), *factors[place + 1 :])

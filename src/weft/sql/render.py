@@ -63,6 +63,7 @@ _INFIX: Final = frozenset(
         "*",
         "/",
         "%",
+        "||",
         "like",
         "ilike",
         "and",

@@ -115,6 +115,22 @@ def test_an_integer_that_goes_too_far_is_null_and_stops_no_view(tmp_path: Path) 
         assert kept(opened, "more") == {(1, None, None, None, -1, 100, None), (2, 6, 6, -7, 12, 100, None)}
 
 
+def test_what_is_divided_by_0_is_null_and_capitals_are_those_of_spark(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "calls", clock="replay") as opened:
+        file = write(tmp_path / "calls.csv", "id,x,y,name", "1,6,4,Straße 5%", "2,6,0,50", "3,0,0,5")
+        opened.add_source("t", "csv", str(file), ["id"])
+        text = "SELECT id, x / y AS q, x % y AS r, UPPER(name) AS n, name LIKE '%5\\\\%' AS p FROM t"
+        opened.add_view("calls", text)
+        opened.poll_source("t", now=100)
+        (done,) = opened.refresh_views(now=100)
+        assert done.trouble is None
+        assert kept(opened, "calls") == {
+            (1, 1.5, 2, "STRASSE 5%", True, 100, None),
+            (2, None, None, "50", False, 100, None),
+            (3, None, None, "5", False, 100, None),
+        }
+
+
 def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:
     weft.add_view("devs", DEVS)
     weft.refresh_views(now=500)

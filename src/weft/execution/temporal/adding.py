@@ -27,7 +27,7 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
         refused = not_local(bound.plan.view)
         if refused is not None:
             raise Refused(
-                f"views have no {_what(refused)}: it might come out otherwise here than in a standing query",
+                f"views have no {refusal(refused)}: it might come out otherwise here than in a standing query",
                 where=scalar(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)})),
                 hint="docs/reference/views.md lists what they have.",
             )
@@ -39,7 +39,7 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
             _clear(writer, writer.views.forget_unread())
 
 
-def _what(refused: Scalar) -> str:
+def refusal(refused: Scalar) -> str:
     """A function, an operator or a conversion, as the text of a query has it."""
     match refused:
         case Call(name="/" | "%" | "*" as operator, args=args):

@@ -1,0 +1,319 @@
+"""What a view may call: the same expressions over awkward values on DuckDB, which maintains views, and on Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from temporal_values import leaf_name, tracked
+from weft.derivation.temporal.sequenced import sequenced
+from weft.execution.temporal.adding import refusal
+from weft.sql.local import local_text, not_local
+from weft.sql.lower import bind_view
+from weft.sql.render import spelled
+from weft.sql.value import Asked, value_sql
+from weft.storage.temporal_sql import temporal_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = {
+    "id": "INT",
+    "t": "TINYINT",
+    "i": "INT",
+    "b": "BIGINT",
+    "d": "DECIMAL(9,3)",
+    "w": "DECIMAL(18,2)",
+    "f": "DOUBLE",
+    "x": "STRING",
+    "y": "STRING",
+    "q": "BOOLEAN",
+    "m": "TIMESTAMP",
+    "a": "DATE",
+}
+MOMENTS = (
+    "1970-01-01",
+    "1969-12-31 23:59:59.999999",
+    "2000-02-29 12:30:00.100",
+    "9999-12-31",
+    "0002-01-01",
+    "1582-10-04",
+)
+DRAWN: dict[str, tuple[Any, ...]] = {
+    "t": (0, 1, -1, 7, 127, -128, None),
+    "i": (0, 1, -1, 3, 10, 2**31 - 1, -(2**31), 12345, None),
+    "b": (0, 1, -1, 2, -7, 2**63 - 1, -(2**63), 2**53 + 1, 10**15, None),
+    "d": (*map(Decimal, ("0", "0.001", "-0.5", "0.5", "1.5", "2.5", "-2.5", "999999.999", "-999999.999")), None),
+    "w": (*map(Decimal, ("0.00", "0.01", "-0.05", "1e15", "9999999999999999.99", "-1.10")), None),
+    "f": (0.0, -0.0, 1.5, -2.5, 0.1, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, None),
+    "x": (
+        *("", " ", "a", "A", "ab", "aab", " a b ", "\ta\n", "50%", "5_0", "a\\b", "\\", "it's", "äöü", "😀x"),
+        *("\u00a0a", "a.b", None),
+    ),
+    "y": ("", "a", "b", "%", "_", "\\", " ", "ab", "ü", "😀", None),
+    "q": (True, False, None),
+    "m": (*map(dt.datetime.fromisoformat, MOMENTS), None),
+    "a": (*map(dt.date.fromisoformat, ("1970-01-01", "2000-02-29", "9999-12-31", "0002-01-01", "1900-12-31")), None),
+}
+SAME = tuple(
+    r"""
+i * 2
+i * i
+b * 3
+b * b
+t * t
+t * i
+d * 2
+d * d
+w * d
+f * 2
+f * f
+f * i
+i * 1.5
+i / 2
+i / t
+b / i
+f / 2
+f / f
+i / f
+b / 3
+1 / i
+i % 3
+i % t
+b % i
+b % -1
+t % 2
+MOD(b, t)
+MOD(-7, i)
+-i
+-b
+-f
+-d
+i + 1
+b - 1
+d + w
+d - 0.001
+ABS(i)
+ABS(b)
+ABS(t)
+ABS(d)
+ABS(w)
+FLOOR(i)
+CEIL(b)
+FLOOR(d)
+CEIL(d)
+CEILING(w)
+ROUND(i)
+ROUND(b, 2)
+ROUND(d)
+ROUND(d, 1)
+ROUND(w, 5)
+x || y
+CONCAT(x, '-', y)
+CONCAT(x)
+x || 'ä' || y
+SUBSTRING(x, 1, 2)
+SUBSTRING(x, 2)
+SUBSTR(x, 3, 10)
+SUBSTRING(x, 2, 0)
+LEFT(x, 2)
+RIGHT(x, 2)
+LEFT(x, 0)
+TRIM(x)
+LTRIM(x)
+RTRIM(x)
+REPLACE(x, y, '+')
+REPLACE(x, 'a', y)
+REPLACE(x, '', 'z')
+LENGTH(x)
+CHAR_LENGTH(x)
+STARTSWITH(x, y)
+ENDSWITH(x, y)
+CONTAINS(x, y)
+x LIKE 'a%'
+x LIKE '%b'
+x LIKE '_'
+x LIKE '__b'
+x LIKE '%\\%'
+x LIKE '5\\_0'
+x LIKE '%\\\\%'
+x LIKE ''
+x NOT LIKE '%a%'
+x LIKE '%\n'
+x LIKE 'it\'s'
+x LIKE '_ü%'
+GREATEST(i, t)
+LEAST(i, b)
+GREATEST(x, y)
+LEAST(f, 1.0D)
+GREATEST(d, w)
+GREATEST(m, NULL)
+COALESCE(i, 0)
+NVL(x, y)
+IFNULL(x, 'none')
+NULLIF(x, y)
+IF(q, x, y)
+CASE WHEN i > 0 THEN x ELSE y END
+CAST(t AS STRING)
+CAST(i AS STRING)
+CAST(b AS STRING)
+CAST(d AS STRING)
+CAST(w AS STRING)
+CAST(q AS STRING)
+CAST(a AS STRING)
+CAST(m AS STRING)
+CAST(m AS DATE)
+CAST(a AS TIMESTAMP)
+CAST(q AS INT)
+CAST(q AS BIGINT)
+CAST(i AS DECIMAL(3,0))
+CAST(b AS INT)
+CAST(i AS TINYINT)
+CAST(d AS DECIMAL(5,1))
+CAST(w AS DECIMAL(38,6))
+CAST(i AS DOUBLE)
+CAST(b AS DOUBLE)
+CAST(d AS DOUBLE)
+TRY_CAST(i AS STRING)
+TRY_CAST(b AS INT)
+YEAR(m)
+MONTH(a)
+DAYOFMONTH(a)
+DAYOFYEAR(m)
+LAST_DAY(a)
+HOUR(m)
+SECOND(m)
+QUARTER(a)
+UNIX_MICROS(m)
+""".strip().splitlines()
+)
+REFUSED = {
+    "ROUND(f, 1)": "ROUND",
+    "FLOOR(f)": "FLOOR",
+    "CAST(f AS STRING)": "DOUBLE to STRING",
+    "CAST(x AS INT)": "STRING to INT",
+    "d / 3": "/ of",
+    "d % 2": "% of",
+    "x LIKE y": "LIKE",
+    "x ILIKE 'a'": "ILIKE",
+    "SUBSTRING(x, -2)": "SUBSTRING",
+    "SUBSTRING(x, 0, 1)": "SUBSTRING",
+    "LEFT(x, i)": "LEFT",
+    "CONCAT(x, i)": "CONCAT",
+    "INITCAP(x)": "INITCAP",
+    "REGEXP_REPLACE(x, 'a', 'b')": "REGEXP_REPLACE",
+    "CAST(d AS INT)": "DECIMAL(9,3) to INT",
+    "d * CAST(w AS DECIMAL(38,2))": "* of",
+}
+TABLE = tracked(1, "nasty", **COLUMNS)
+
+
+def rows() -> list[tuple[Any, ...]]:
+    """Each value of each column, among others."""
+    chance = random.Random(8)
+    shuffled = {name: [chance.sample(values, len(values)) for _ in range(40)] for name, values in DRAWN.items()}
+    each = {name: [value for part in parts for value in part] for name, parts in shuffled.items()}
+    return [(number, *(each[name][number] for name in list(COLUMNS)[1:])) for number in range(110)]
+
+
+def bound(expressions: tuple[str, ...]) -> Any:
+    heads = ", ".join(f"{text} AS e{number}" for number, text in enumerate(expressions))
+    return sequenced(bind_view(f"SELECT id, {heads} FROM nasty", {"nasty": TABLE}))
+
+
+def shown(value: Any) -> Any:
+    """A value as it is compared: the bits of a double but for the sign of 0 and NaN's, a decimal by its value."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else (value + 0.0).hex()
+    if isinstance(value, Decimal):
+        return value.normalize() if value else Decimal(0)
+    return value
+
+
+def on_duckdb(sql: str) -> dict[int, list[Any]]:
+    with temporal_sql() as local:
+        heads = ", ".join(f'"{column.name}" {spelled(column.type)}' for column in TABLE.columns)
+        local.connection.execute(f"CREATE TABLE nasty ({heads})")
+        marks = ", ".join("?" * len(TABLE.columns))
+        since = dt.datetime(1970, 1, 1)
+        local.connection.executemany(f"INSERT INTO nasty VALUES ({marks})", [(*row, since, None) for row in rows()])
+        found = local.connection.execute(local_text(sql)).fetchall()
+    return {row[0]: [shown(value) for value in row[1:-2]] for row in found}
+
+
+def on_spark(spark: SparkSession, sql: str) -> dict[int, list[Any]]:
+    utc, since = dt.timezone.utc, dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    given = [
+        (*(each.replace(tzinfo=utc) if isinstance(each, dt.datetime) else each for each in row), since, None)
+        for row in rows()
+    ]
+    heads = ", ".join(f"{column.name} {spelled(column.type)}" for column in TABLE.columns)
+    spark.createDataFrame(given, heads).createOrReplaceTempView("nasty")
+    return {row[0]: [shown(value) for value in row[1:-2]] for row in spark.sql(sql).collect()}
+
+
+@pytest.mark.timeout(600)
+def test_views_may_call_what_both_engines_compute_alike(spark: SparkSession) -> None:
+    unlike = [text for text in SAME if not_local(bound((text,))) is not None]
+    assert unlike == []
+    sql = value_sql(bound(SAME), leaf_name, Asked(9, 0))
+    here, there = on_duckdb(sql), on_spark(spark, sql)
+    given = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows()}
+    assert here.keys() == there.keys() == given.keys()
+    wrong = {
+        text: (given[key], here[key][place], there[key][place])
+        for place, text in enumerate(SAME)
+        for key in given
+        if here[key][place] != there[key][place]
+    }
+    assert wrong == {}, "\n".join(f"{text}: {case}" for text, case in wrong.items())
+
+
+def test_the_rest_is_refused_by_name() -> None:
+    for text, told in REFUSED.items():
+        found = not_local(bound((text,)))
+        assert found is not None and told in refusal(found), text
+
+
+SIGMAS = (
+    "ΑΣ",
+    "ΑΣ Β",
+    "Σ",
+    "ΑΣΑ",
+    "ΣΣ",
+    "İI",
+    "aΣ.b",
+    "aΣ.",
+    "Σ.a",
+    "ΑΣ ΒΣ",
+    "A'Σ",
+    "1Σ",
+    "ΑΣ1",
+    "Α\u0301Σ\u0301",
+    "ΑΣ-ΑΣ",
+    "ßΣ",
+    "İΣ",
+)
+
+
+def test_letters_are_turned_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Every letter alone, and words with a sigma."""
+    letters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
+    pq.write_table(pa.table({"x": [*letters, *SIGMAS]}), tmp_path / "letters.parquet")
+    sql = "SELECT x, UPPER(x) AS u, LOWER(x) AS l FROM letters"
+    spark.read.parquet(str(tmp_path / "letters.parquet")).createOrReplaceTempView("letters")
+    there = {row.x: (row.u, row.l) for row in spark.sql(sql).where("u <> x OR l <> x").collect()}
+    with temporal_sql() as local:
+        local.given("letters", pq.read_table(tmp_path / "letters.parquet"))
+        here = {x: (upper, lower) for x, upper, lower in local.connection.execute(sql).fetchall()}
+    assert len(here) > 1_000_000
+    wrong = {x: (turned, there.get(x, (x, x))) for x, turned in here.items() if turned != there.get(x, (x, x))}
+    assert wrong == {}

@@ -35,18 +35,31 @@ class Sourcing:
         ts: Stamps | None = None,
         columns: Sequence[tuple[str, DataType | None]] | None = None,
         table: str | None = None,
+        slot: str | None = None,
+        publication: str | None = None,
     ) -> SourceRecord:
         """Tracks a source as the table ``name``; nothing is recorded before the first poll.
 
         ``at`` is its path or URI, ``every`` how often ``run`` polls it, ``columns`` those that are taken, with their
-        types or None (to be inferred), ``table`` the one in the source, where it has several.  See
+        types or None (to be inferred), ``table`` the one in the source, where it has several.
+        ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
         ``extraction.sources.adding``.
         """
         from weft.extraction.sources.adding import add_source
 
         every_us = length(every)
         return add_source(
-            self.opened, name, kind, at, key, every_us=every_us, stamps=ts, chosen=columns, table_of=table
+            self.opened,
+            name,
+            kind,
+            at,
+            key,
+            every_us=every_us,
+            stamps=ts,
+            chosen=columns,
+            table_of=table,
+            slot=slot,
+            publication=publication,
         )
 
     def poll_source(
@@ -132,9 +145,12 @@ class Sourcing:
         """Every source, in the order in which their tables were made."""
         return self.opened.catalog.sources.all()
 
-    def remove_source(self, name: str) -> SourceRecord:
-        """Forgets a source; its tracked table stays, with all that was recorded.  Raises NotFound, LeaseBusy."""
-        with self.opened.writing(f"remove the source {name}") as writer:
-            found = writer.sources.named(name)
-            writer.sources.remove(found.table_id)
-            return found
+    def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
+        """Forgets a source; its tracked table stays, with all that was recorded.
+
+        A server that keeps its changes for the source need not any more; where it could not be told, the second part
+        says so.  Raises NotFound, LeaseBusy.
+        """
+        from weft.extraction.sources.removing import remove_source
+
+        return remove_source(self.opened, name)

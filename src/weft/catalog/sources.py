@@ -121,6 +121,13 @@ class Sources:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
             return connection.execute(wanted).first() is not None
 
+    def unsettled(self) -> bool:
+        """Whether a poll is under way, or died: what it has read may count as read by now, or not (``settle``)."""
+        sources = ddl.sources
+        with self._database.reading() as connection:
+            wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
+            return connection.execute(wanted).first() is not None
+
     def settle(self, table_id: int) -> None:
         """What was read counts as such where its reservation was committed, and is to be read again where it was not.
 

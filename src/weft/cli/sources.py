@@ -62,17 +62,24 @@ def add(
         typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
     ] = None,
     ts: StampsOption = None,
+    slot: Annotated[
+        str | None, typer.Option(metavar="S", help="The replication slot of PostgreSQL (default: one that is made).")
+    ] = None,
+    publication: Annotated[
+        str | None, typer.Option(metavar="P", help="The publication of PostgreSQL (default: one that is made).")
+    ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Track a source as a table with a history; nothing is recorded before the first poll."""
     from weft.api.arguments import column_list
 
+    how: dict[str, Any] = {"every": every, "ts": ts, "table": of, "slot": slot, "publication": publication}
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
-        found = weft.add_source(name, kind, place, keys, every=every, ts=ts, columns=chosen, table=of)
+        found = weft.add_source(name, kind, place, keys, columns=chosen, **how)
         record = weft.catalog.tables.named(name)
     if json:
         say_json(_as_json(found))
@@ -255,11 +262,13 @@ def remove(
 ) -> None:
     """Forget a source; its tracked table stays, with all that was recorded."""
     with opened(home) as weft:
-        found = weft.remove_source(name)
+        found, left = weft.remove_source(name)
     if json:
-        say_json({"name": found.name, "removed": True})
-    else:
-        say(f"{found.name} is polled no more; its table stays as it is.")
+        say_json({"name": found.name, "removed": True, "left": left})
+        return
+    say(f"{found.name} is polled no more; its table stays as it is.")
+    if left is not None:
+        screen().print(f"  {plain(left)}", style="yellow", soft_wrap=True)
 
 
 def _every(source: SourceRecord) -> str:

@@ -1,9 +1,9 @@
 """Dated changes of a source's rows, and what they add to the log of its tracked table.
 
-Changes are an Arrow table: the source's columns, ``_op`` (``D``: there is no row with that key from then on; anything
-else: the row is so from then on), ``_own`` (the source's own time of the change, microseconds UTC, or NULL) and
-``_order`` (the place in the feed; no two are the same).  Changes of one own time are one transaction.  Keys are equal
-as everywhere in ``storage.periods``: two NULLs are.
+Changes are an Arrow table: the source's columns, ``_op`` (``D``: there is no row with that key from then on; ``T``:
+there is none at all, see ``without_truncations``; anything else: the row is so from then on), ``_own`` (the source's
+own time of the change, microseconds UTC, or NULL) and ``_order`` (the place in the feed; no two of a key are the same).
+Changes of one own time are one transaction.  Keys are equal as everywhere in ``storage.periods``: two NULLs are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -24,6 +25,7 @@ OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
 DELETE: Final = "D"
+TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
@@ -36,6 +38,57 @@ def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
             f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}"
         ).to_arrow_table()
     return conformed(found, log.schema)
+
+
+def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The changes, those that end all rows told as one for each key: of the open periods ``there``, and of the changes
+    before."""
+    if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
+        return changes
+    by_key = _list(keys)
+    text = f"""
+        WITH held AS (
+            SELECT {by_key}, -1 AS place FROM there
+            UNION ALL
+            SELECT {by_key}, min({ORDER}) AS place FROM given WHERE {OP} <> '{TRUNCATE}' GROUP BY {by_key})
+        SELECT DISTINCT {by_key}, '{DELETE}' AS {OP}, {OWN}, {ORDER}
+            FROM given_truncations JOIN held ON place < {ORDER}
+        UNION ALL BY NAME
+        SELECT * FROM given WHERE {OP} <> '{TRUNCATE}'"""
+    truncations = changes.filter(pc.equal(changes.column(OP), TRUNCATE)).select([OWN, ORDER])
+    with over(given=changes, there=there, given_truncations=truncations) as connection:
+        return conformed(connection.sql(f"FROM ({text}) ORDER BY {ORDER}").to_arrow_table(), changes.schema)
+
+
+def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, int]:
+    """The changes with the cells that some of them lack, and of how many changes there is no row to take them from.
+
+    ``lacking`` names them: the key of the row whose cells they are, ``_order`` of the change, ``_before`` (the row is
+    the last before that place), and ``_columns``.  The row is one of ``there``, or of a snapshot among the changes.
+    """
+    if not lacking.num_rows:
+        return changes, 0
+    names = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
+    found = f"""
+        WITH held AS (
+            SELECT {_list(names)}, -1 AS place FROM there
+            UNION ALL
+            SELECT {_list(names)}, {ORDER} AS place FROM given a WHERE {OP} = 'U'
+                AND NOT EXISTS (SELECT 1 FROM lacking l WHERE l.{ORDER} = a.{ORDER}))
+        SELECT l.{ORDER} AS _of, l._columns, h.* FROM lacking l JOIN held h
+            ON {agreeing(keys, "l", "h")} AND h.place < l._before
+            QUALIFY row_number() OVER (PARTITION BY l.{ORDER} ORDER BY h.place DESC) = 1"""
+    cells = ", ".join(
+        f"CASE WHEN list_contains(f._columns, {_text(name)}) THEN f.{quoted(name)} ELSE g.{quoted(name)} END "
+        f"AS {quoted(name)}"
+        for name in names
+    )
+    filled = f"SELECT {cells}, g.{OP}, g.{OWN}, g.{ORDER} FROM given g LEFT JOIN filled f ON f._of = g.{ORDER}"
+    with over(given=changes, lacking=lacking, there=there) as connection:
+        rows = connection.sql(found).to_arrow_table()
+        connection.register("filled", rows)
+        whole = connection.sql(f"{filled} ORDER BY g.{ORDER}").to_arrow_table()
+    return conformed(whole, changes.schema), lacking.num_rows - rows.num_rows
 
 
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -163,3 +216,7 @@ def change_schema(values: pa.Schema) -> pa.Schema:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, get_args
 
 from weft.algebra.schema import DataType
+from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
-from weft.errors import NotFound, Refused
+from weft.errors import NotFound, Refused, WeftError
 from weft.execution.home import Home
 from weft.extraction.sources.feed import columns_of_feed
-from weft.extraction.sources.postgres import check_uri, columns_of_postgres
+from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
+from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
 from weft.extraction.sources.tracked import source_schema
 
 SHORTEST_US: Final = 1_000_000
@@ -30,28 +33,56 @@ def add_source(
     stamps: Stamps | None = None,
     chosen: Chosen = None,
     table_of: str | None = None,
+    slot: str | None = None,
+    publication: str | None = None,
 ) -> SourceRecord:
     """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
 
     ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``table_of`` is
-    the table in the source, where it has several.  Raises Refused for what cannot be a source, Conflict where the name
-    is taken, NotFound and ExtractionError where it cannot be read.
+    the table in the source, where it has several; ``slot`` and ``publication`` are those of a PostgreSQL server whose
+    changes are followed (None: the home's own, which are made).  Raises Refused for what cannot be a source, Conflict
+    where the name is taken, NotFound and ExtractionError where it cannot be read.
     """
     _check(kind, keys, every_us, stamps)
+    server = kind == "changes" and location.startswith(SCHEMES)
+    if not server and (slot or publication):
+        raise Refused(
+            "only a feed of changes of a PostgreSQL server has a slot", hint="Leave --slot and --publication out."
+        )
     table_of, place, columns = _looked_at(kind, location, table_of, chosen)
     _check_keys(keys, [column for column, _ in columns], place)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
+    if server:
+        options |= slot_options(home.catalog.home().home_id, place, slot, publication)
     with home.writing(f"add the source {name}") as writer:
         table = _left_alone(home, name)
-        if table is None:
-            table = writer.tables.create(name, columns, keys, tracked=True)
-        else:
+        if table is not None:
             _refuse_other(table, columns, keys)
-        writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock())
+        with _subscribed(writer, place, table_of, keys, options, name):
+            if table is None:
+                table = writer.tables.create(name, columns, keys, tracked=True)
+            writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock())
     return home.catalog.sources.named(name)
+
+
+@contextmanager
+def _subscribed(
+    writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
+) -> Iterator[None]:
+    """Has a server keep its changes, where the source is one; what was made for nothing is taken away again."""
+    if SLOT not in options or table_of is None:
+        yield
+        return
+    try:
+        subscribe(place, table_of, keys, options, name)
+        yield
+    except WeftError:
+        if not [each for each in writer.sources.all() if each.options.get(SLOT) == options[SLOT]]:
+            give_up(place, options)
+        raise
 
 
 def _looked_at(
@@ -60,6 +91,8 @@ def _looked_at(
     """The table in the source, where the source is, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
+    if kind == "changes" and location.startswith(SCHEMES):
+        return table_of, check_uri(location), columns_of_server(location, table_of, chosen)
     path = file_path(location)
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)

@@ -14,8 +14,10 @@ from weft.extraction.batches import Progress
 from weft.extraction.sources.fed import Changes, Fed, FedTable
 from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.recording import Incoming, record_feeds
+from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
 from weft.extraction.sources.tracked import Accepting, Polled, finished, polling_together, source_schema
+from weft.failpoint import failpoint
 from weft.storage.changes import undated
 
 
@@ -42,9 +44,10 @@ def follow(
         ]
         done = record_feeds(writer, home, incoming, clock)
         polled = [
-            finished(writer, home, source, found, source.open_rows + found.began - found.ended, told.seen, late)
-            for source, told, (found, late) in zip(sources, fed.tables, done, strict=True)
+            finished(writer, home, source, found, before + found.began - found.ended, told.seen, late)
+            for source, told, (found, late, before) in zip(sources, fed.tables, done, strict=True)
         ]
+    failpoint("source.recorded")
     fed.recorded()
     return polled
 
@@ -55,11 +58,14 @@ def _dated(source: SourceRecord, told: FedTable) -> Changes:
 
 
 def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
+    tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
+    if "slot" in sources[0].options:
+        return read_slot(sources, tables, accepting, progress)
     path = file_path(sources[0].location)
     extent = extent_of_feed(path, [source.seen for source in sources])
     found = []
-    for source in sources:
-        table, options = home.catalog.tables.by_id(source.table_id), source.options
+    for source, table in zip(sources, tables, strict=True):
+        options = source.options
         found.append(
             read_feed(
                 path,

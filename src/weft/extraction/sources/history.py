@@ -21,7 +21,7 @@ from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.present import open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
-from weft.extraction.sources.tracked import polling, source_schema
+from weft.extraction.sources.tracked import polling, settle_polls, source_schema
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.periods import repeated_keys
@@ -57,6 +57,7 @@ def load_history(
     Parquet, and may have other columns.  Raises NotFound, ExtractionError and Refused for what cannot be read as a
     whole, for a key twice in one state, and for what is dated before the earliest instant that is open.
     """
+    settle_polls(home)
     source = home.catalog.sources.named(name)
     table = home.catalog.tables.by_id(source.table_id)
     sha256 = digest(path)

@@ -22,7 +22,7 @@ from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.present import keep, open_now
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.sqlite import read_sqlite
-from weft.extraction.sources.tracked import Accepting, Polled, finished, polling, source_schema
+from weft.extraction.sources.tracked import Accepting, Polled, finished, polling, settle_polls, source_schema
 from weft.instants import format_instant
 from weft.storage.periods import change_at, difference, repeated_keys
 
@@ -42,6 +42,7 @@ def poll_feed(
     though it was not, has two rows of one key, or other columns: the catalog then says so, too; LeaseBusy,
     StorageError.
     """
+    settle_polls(home)
     source = home.catalog.sources.named(name)
     clock = clock_of(home, now)
     sources = [source]

@@ -6,7 +6,7 @@ place for one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("postgresql://", "postgres://")
 _PATIENCE_SECONDS: Final = 10
 _AT_ONCE: Final = 10_000
+_SETTINGS: Final = (
+    "SET TimeZone = 'UTC'",
+    "SET DateStyle = 'ISO'",
+    "SET IntervalStyle = 'postgres'",
+    "SET bytea_output = 'hex'",
+    "SET extra_float_digits = 1",
+    "SET client_encoding = 'UTF8'",
+)
 _MOST_DIGITS: Final = 38
 _KINDS: Final = {
     "bool": "BOOLEAN",
@@ -62,7 +70,7 @@ def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
     if table is None:
         raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
     with _reading(uri) as connection:
-        found = _columns(connection, table, uri)
+        found = columns_in(connection, table, uri)
     return found if chosen is None else tuple(chosen_of(found, chosen, uri))
 
 
@@ -80,16 +88,17 @@ def read_postgres(
     Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
     """
     with _reading(uri) as connection:
-        found = _columns(connection, table, uri)
+        found = columns_in(connection, table, uri)
         taken = found if chosen is None else tuple(chosen_of(found, chosen, uri))
         added = added_columns(taken, schema, evolve, uri)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
-        rows = rows_of(_records(connection, table, found), columns, uri, progress)
+        rows = rows_of(records_in(connection, table, found), columns, uri, progress)
     return Snapshot(rows, columns, added, None, {})
 
 
 @contextmanager
-def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
+def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection in which values are written as they are stored here; raises ExtractionError, also of the block."""
     try:
         import psycopg
     except ImportError:
@@ -98,24 +107,38 @@ def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
         ) from None
     try:
         with psycopg.connect(uri, connect_timeout=_PATIENCE_SECONDS, autocommit=True) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET DateStyle = 'ISO'")
-            with connection.transaction():
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                yield connection
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            yield connection
     except psycopg.Error as error:
         told = " ".join(str(error).split())[:300]
         raise ExtractionError(f"PostgreSQL cannot be read: {told}", where=uri) from None
 
 
-def _identified(table: str) -> Any:
+@contextmanager
+def one_state(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that sees one state, and writes nothing."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+@contextmanager
+def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
+    with connected(uri) as connection, one_state(connection):
+        yield connection
+
+
+def identified(table: str) -> Any:
+    """The name of a table (``name`` or ``schema.name``) for ``psycopg.sql``."""
     from psycopg import sql
 
     return sql.Identifier(*table.split("."))
 
 
-def _columns(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
-    named = _identified(table).as_string(connection)
+def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
+    """The columns of the table, with their types; raises NotFound, Refused."""
+    named = identified(table).as_string(connection)
     rows = connection.execute(_COLUMNS, [named]).fetchall()
     if not rows:
         raise NotFound(
@@ -125,6 +148,21 @@ def _columns(connection: psycopg.Connection[Any], table: str, uri: str) -> Colum
     return tuple((name, _kind(type_, *digits)) for name, type_, *digits in rows)
 
 
+def told_columns(connection: psycopg.Connection[Any], table: str, uri: str) -> tuple[int, Mapping[str, str], Columns]:
+    """Of a table whose changes are told: its OID, the types as PostgreSQL writes them, by column, and the columns.
+
+    Generated columns are none: of these no change is told.  Raises NotFound, Refused.
+    """
+    found = columns_in(connection, table, uri)
+    rows = connection.execute(
+        "SELECT attrelid, attname, format_type(atttypid, atttypmod), attgenerated <> '' FROM pg_attribute "
+        "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        [identified(table).as_string(connection)],
+    ).fetchall()
+    types = {name: type_ for _, name, type_, generated in rows if not generated}
+    return int(rows[0][0]), types, tuple(each for each in found if each[0] in types)
+
+
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
     """The type in which a column of that type is stored; what Weft lacks is STRING."""
     if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
@@ -132,7 +170,7 @@ def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
     return DataType(_KINDS[name]) if name in _KINDS else STRING
 
 
-def _records(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
+def records_in(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
     """The rows, a number at a time, each value as PostgreSQL writes it, bytes in base64."""
     from psycopg import sql
 
@@ -143,6 +181,6 @@ def _records(connection: psycopg.Connection[Any], table: str, columns: Columns) 
     )
     with connection.cursor(name="weft") as cursor:
         cursor.itersize = _AT_ONCE
-        cursor.execute(sql.SQL("SELECT {} FROM {}").format(cells, _identified(table)))
+        cursor.execute(sql.SQL("SELECT {} FROM {}").format(cells, identified(table)))
         for number, row in enumerate(cursor, 1):
             yield TextRecord(number, b"", dict(zip(names, row, strict=True)), None)

@@ -69,14 +69,16 @@ def record_changes(
 ) -> tuple[Recorded, int]:
     """Records dated changes of one table; see ``record_feeds``."""
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
-    return record_feeds(writer, home, [incoming], clock, late_refused=late_refused)[0]
+    ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
+    return done, late
 
 
 def record_feeds(
     writer: Writer, home: Home, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
-) -> list[tuple[Recorded, int]]:
-    """What of dated changes of several tables was recorded, and how many transactions got another instant than their
-    own time.  Those of one own time are one transaction in all tables, and all are stored or none.
+) -> list[tuple[Recorded, int, int]]:
+    """What of dated changes of several tables was recorded, how many transactions got another instant than their own
+    time, and how many rows were open before.  Those of one own time are one transaction in all tables; all are stored,
+    or none.
 
     ``clock`` is the instant of those without an own time, and on a wall home the latest that any gets.  With
     ``late_refused`` nothing is recorded where one would be late: Refused.
@@ -84,7 +86,7 @@ def record_feeds(
     found = [_new(writer, each) for each in incoming]
     coming = [each for each in found if each.new.num_rows]
     if not coming:
-        return [(Recorded(0, 0), 0) for _ in found]
+        return [(Recorded(0, 0), 0, each.there.num_rows) for each in found]
     latest = clock if home.catalog.home().clock == "wall" else None
     given: dict[int | None, int] = {}
 
@@ -112,7 +114,8 @@ def record_feeds(
         keep(writer, part.table.table_id, each.there, recorded.rows)
         known = each.told - each.new.num_rows
         writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(given), at)
-    return [(done[id(each)], each.late(given)) if id(each) in done else (Recorded(0, 0), 0) for each in found]
+    nothing = Recorded(0, 0)
+    return [(done.get(id(each), nothing), each.late(given), each.there.num_rows) for each in found]
 
 
 def _new(writer: Writer, incoming: Incoming) -> _New:

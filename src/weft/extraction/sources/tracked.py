@@ -79,11 +79,21 @@ def polling_together(
         yield writer, tables
 
 
+def settle_polls(home: Home) -> None:
+    """Has what dead polls recorded count as read, before it is read how far each source was."""
+    if not home.catalog.sources.unsettled():
+        return
+    with home.catalog.writing("settle polls", home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
+        settle(writer)
+        for source in writer.sources.all():
+            writer.sources.settle(source.table_id)
+
+
 def _unchanged(writer: Writer, source: SourceRecord) -> TableRecord:
+    writer.sources.settle(source.table_id)
     now = writer.sources.named(source.name)
     if (now.table_id, now.polled_at, now.seen) != (source.table_id, source.polled_at, source.seen):
         raise Conflict(f"another process has polled {source.name} meanwhile", hint="Poll it again.")
-    writer.sources.settle(source.table_id)
     return writer.tables.by_id(source.table_id)
 
 

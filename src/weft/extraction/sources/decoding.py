@@ -1,0 +1,184 @@
+"""What the transactions of a PostgreSQL server mean for one tracked table: its changes, and what they leave open.
+
+Of a transaction the last state of each key counts.  An UPDATE that gives a row another key ends the old one's row.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from weft.extraction.batches import Progress
+from weft.extraction.files.text_records import TextRecord
+from weft.extraction.sources.databases import Columns, rows_of
+from weft.extraction.sources.pgoutput import Change, Relation, Transaction, Unchanged, Values
+from weft.storage.changes import DELETE, OP, ORDER, OWN, TRUNCATE
+
+_BOOL: Final = 16
+_BYTEA: Final = 17
+_BPCHAR: Final = 1042
+
+Cells: TypeAlias = "dict[str, str | None]"
+Key: TypeAlias = "tuple[str | None, ...]"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a row.  Those in ``lacking`` are as they were in the row of the key ``since`` that was there before
+    the change at the place ``before``."""
+
+    cells: Cells
+    lacking: frozenset[str] = frozenset()
+    since: Key = ()
+    before: int = 0
+
+
+@dataclass
+class TableChanges:
+    """Gathers the changes of the table with this OID, whose own columns are ``names``, ``keys`` among them.
+
+    ``base_types`` gives of a type's OID that of what it is made of.  Places rise with each change.
+    """
+
+    oid: int
+    names: Sequence[str]
+    keys: Sequence[str]
+    base_types: Callable[[int], int]
+    _records: list[Cells] = field(default_factory=list)
+    _told: list[tuple[str, int, int]] = field(default_factory=list)
+    _lacking: list[tuple[int, Row]] = field(default_factory=list)
+    _rows: dict[Key, Row] = field(default_factory=dict)
+
+    def take(self, transaction: Transaction, own: int, place: int) -> int:
+        """Takes what a transaction did to the table, at its own time (µs UTC); the place after its last change."""
+        came: dict[Key, list[Row]] = {}
+        for change in transaction.changes:
+            if change.relation.oid != self.oid:
+                continue
+            if change.op == "T":
+                place = self._emit(came, own, place)
+                came = {}
+                place = self._add({}, TRUNCATE, own, place)
+                self._rows.clear()
+            else:
+                self._follow(change, came, place)
+        return self._emit(came, own, place)
+
+    def forget(self) -> None:
+        """What was told so far is in a snapshot, which later changes go on from."""
+        self._rows.clear()
+
+    def _follow(self, change: Change, came: dict[Key, list[Row]], place: int) -> None:
+        """What one change leaves of the rows that ``came`` in its transaction, by key."""
+        new = None if change.new is None else self._row(change.relation, change.new)
+        old = None if change.old is None else self._row(change.relation, change.old)
+        gone = old if old is not None else new if change.op == "U" else None
+        was: Row | None = None
+        if gone is not None:
+            key = self._key(gone)
+            mine = came.setdefault(key, [])
+            same = [each for each in mine if not change.whole or each.cells == gone.cells]
+            if same:
+                was = same[0]
+                mine.remove(was)
+            else:
+                was = self._rows.get(key)
+            if new is not None and new.lacking:
+                new = _completed(new, was, gone, key, place)
+        if new is not None:
+            came.setdefault(self._key(new), []).append(new)
+
+    def _emit(self, came: Mapping[Key, list[Row]], own: int, place: int) -> int:
+        for key, rows in came.items():
+            if rows:
+                self._rows[key] = rows[-1]
+                if rows[-1].lacking:
+                    self._lacking.append((place, rows[-1]))
+                place = self._add(rows[-1].cells, "U", own, place)
+            else:
+                self._rows.pop(key, None)
+                place = self._add(dict(zip(self.keys, key, strict=True)), DELETE, own, place)
+        return place
+
+    def _add(self, cells: Cells, op: str, own: int, place: int) -> int:
+        self._records.append(cells)
+        self._told.append((op, own, place))
+        return place + 1
+
+    def _row(self, relation: Relation, values: Values) -> Row:
+        cells: Cells = {}
+        lacking = set()
+        for name, type_, value in zip(relation.names, relation.types, values, strict=True):
+            if name in self.names:
+                if isinstance(value, Unchanged):
+                    lacking.add(name)
+                    cells[name] = None
+                else:
+                    cells[name] = None if value is None else _as_read(value, self.base_types(type_))
+        return Row(cells, frozenset(lacking))
+
+    def _key(self, row: Row) -> Key:
+        return tuple(row.cells.get(name) for name in self.keys)
+
+    def changes(self, columns: Columns, where: str, progress: Progress | None) -> pa.Table:
+        """All changes that were taken (``storage.changes``), of these columns; raises ExtractionError."""
+        records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
+        ops, owns, places = zip(*self._told, strict=True) if self._told else ((), (), ())
+        rows = rows_of(records, columns, where, progress)
+        rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
+        return rows.append_column(ORDER, pa.array(places, pa.int64()))
+
+    def lacking(self, columns: Columns, where: str) -> pa.Table:
+        """Where the cells of changes are those of rows that were there: ``since`` keys, ``_order`` of the change,
+        ``_before`` of the first that lacked them, and the ``_columns``."""
+        keys = tuple(each for each in columns if each[0] in self.keys)
+        records = (
+            TextRecord(n, b"", dict(zip(self.keys, row.since, strict=True)))
+            for n, (_, row) in enumerate(self._lacking, 1)
+        )
+        rows = rows_of(records, keys, where, None)
+        rows = rows.append_column(ORDER, pa.array([place for place, _ in self._lacking], pa.int64()))
+        rows = rows.append_column("_before", pa.array([row.before for _, row in self._lacking], pa.int64()))
+        lists = [sorted(row.lacking) for _, row in self._lacking]
+        return rows.append_column("_columns", pa.array(lists, pa.list_(pa.string())))
+
+
+def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
+    """The new row with what is known of the one ``was`` (None: nothing) or ``gone``."""
+    cells = dict(new.cells)
+    lacking = set()
+    for name in new.lacking:
+        if was is not None and name not in was.lacking:
+            cells[name] = was.cells.get(name)
+        elif gone is not new and gone.cells.get(name) is not None:
+            cells[name] = gone.cells[name]
+        else:
+            lacking.add(name)
+    if was is not None and was.lacking:
+        return Row(cells, frozenset(lacking), was.since, was.before)
+    return Row(cells, frozenset(lacking), key, place)
+
+
+def _as_read(value: str, type_: int) -> str:
+    """A value as a snapshot reads it: cast to text, bytes in base64."""
+    if type_ == _BOOL:
+        return "true" if value == "t" else "false"
+    if type_ == _BYTEA:
+        return base64.b64encode(bytes.fromhex(value.removeprefix("\\x"))).decode("ascii")
+    return value.rstrip(" ") if type_ == _BPCHAR else value
+
+
+def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
+    """All rows of a table as the changes of one transaction, before which all that were there go."""
+    rows = rows_of(records, columns, where, None)
+    gone = pa.schema([*rows.schema]).empty_table()
+    gone = pa.table([pa.nulls(1, each.type) for each in gone.schema], schema=gone.schema)
+    count = rows.num_rows
+    rows = pa.concat_tables([gone, rows])
+    rows = rows.append_column(OP, pa.array([TRUNCATE] + ["U"] * count, pa.string()))
+    rows = rows.append_column(OWN, pa.array([own] * (count + 1), pa.int64()))
+    return rows.append_column(ORDER, pa.array([place] + [place + 1] * count, pa.int64()))

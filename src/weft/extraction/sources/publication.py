@@ -1,0 +1,106 @@
+"""What a PostgreSQL server tells of a table's changes: its publication, and what names the row that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import NotFound, Refused
+
+if TYPE_CHECKING:
+    import psycopg
+
+_PATIENCE: Final = "60s"
+
+
+def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
+    """Puts the table into a publication, which is made where there is none.
+
+    It is done once nobody is in the middle of writing to the table: of what these write nothing would be told.
+    """
+    from psycopg import sql
+
+    named = sql.Identifier(publication)
+    with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = '{_PATIENCE}'".encode())
+        connection.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(table))
+        if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone() is None:
+            connection.execute(sql.SQL("CREATE PUBLICATION {} WITH (publish_via_partition_root)").format(named))
+        if _published(connection, publication, oid) is None:
+            connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(named, table))
+
+
+def check_publication(connection: psycopg.Connection[Any], publication: str, oid: int) -> None:
+    """Raises NotFound, Refused for a publication that is missing or does not tell all changes of the table."""
+    row = connection.execute(
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
+        [publication],
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"there is no publication {publication!r}", hint="CREATE PUBLICATION … FOR TABLE … makes one.")
+    if not row[0]:
+        raise Refused(f"the publication {publication!r} does not tell all kinds of changes", hint="Name another.")
+    published = _published(connection, publication, oid)
+    if not published:
+        raise Refused(
+            f"the table is not in the publication {publication!r}",
+            hint=f"ALTER PUBLICATION {publication} ADD TABLE … puts it there; what it missed until then is missing.",
+        )
+    if published[0]:
+        raise Refused(
+            f"the publication {publication!r} tells only some rows or columns of the table", hint="Name another."
+        )
+
+
+def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
+    """Whether the publication tells of the table only in part; None: not at all."""
+    partial = "p.rowfilter IS NOT NULL OR r.prattrs IS NOT NULL"
+    row = connection.execute(
+        f"SELECT {partial} FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = p.schemaname "
+        "LEFT JOIN pg_publication_rel r ON r.prrelid = c.oid "
+        "AND r.prpubid = (SELECT oid FROM pg_publication WHERE pubname = %s) "
+        "WHERE p.pubname = %s AND c.oid = %s".encode(),
+        [publication, publication, oid],
+    ).fetchone()
+    return None if row is None else (bool(row[0]),)
+
+
+def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any | None) -> None:
+    """Takes the table out of the publication; with None the publication goes."""
+    from psycopg import errors, sql
+
+    named = sql.Identifier(publication)
+    if table is None:
+        connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(named))
+        return
+    try:
+        connection.execute(sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(named, table))
+    except (errors.UndefinedTable, errors.UndefinedObject):
+        return
+
+
+def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
+    """What an UPDATE or a DELETE tells of the old row: relreplident, and the columns of that index or primary key."""
+    row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
+    kind = "n" if row is None else str(row[0])
+    index = "i.indisprimary" if kind == "d" else "i.indisreplident"
+    found = connection.execute(
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+        f"WHERE i.indrelid = %s AND {index}".encode(),
+        [oid],
+    ).fetchall()
+    return kind, [name for (name,) in found]
+
+
+def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequence[str], table: str) -> None:
+    """Raises Refused where an UPDATE or a DELETE would not tell which key it was about."""
+    kind, columns = identity(connection, oid)
+    if kind == "f" or (columns and {key.lower() for key in keys} <= {name.lower() for name in columns}):
+        return
+    told = ", ".join(columns) or "nothing"
+    raise Refused(
+        f"of a row that changes or goes PostgreSQL tells {told} (its replica identity), and the key is "
+        f"{', '.join(keys)}",
+        hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL; or take the primary key as --key.",
+    )

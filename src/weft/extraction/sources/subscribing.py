@@ -1,0 +1,86 @@
+"""Beginning to follow a table of a PostgreSQL server, and ending it: the slot and the publication, made and dropped."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from weft.catalog.sources import SourceRecord
+from weft.errors import Refused, WeftError
+from weft.extraction.files.columns import chosen_of
+from weft.extraction.sources.databases import Columns
+from weft.extraction.sources.postgres import check_uri, connected, identified, told_columns
+from weft.extraction.sources.publication import check_publication, publish, require_identity, unpublish
+from weft.extraction.sources.slot import check_slot, drop_slot, make_slot, require_logical
+from weft.extraction.sources.snapshot import Chosen
+
+SLOT: Final = "slot"
+PUBLICATION: Final = "publication"
+MADE: Final = "made"
+
+
+def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
+    """The options of a source that follows a server: the slot and the publication, the home's own where none is named.
+
+    Those that are the home's own are ``made``: the last source that follows them takes them away.
+    """
+    home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
+    own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slots of all databases of a server have one set of names
+    made = [what for what, named in ((SLOT, slot), (PUBLICATION, publication)) if named is None]
+    return {SLOT: slot or own, PUBLICATION: publication or own, MADE: made}
+
+
+def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
+    """The columns of a table whose changes can be told; raises NotFound, ExtractionError, Refused."""
+    if table is None:
+        raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
+    with connected(check_uri(uri)) as connection:
+        require_logical(connection, uri)
+        _, _, found = told_columns(connection, table, uri)
+    return found if chosen is None else tuple(chosen_of(found, chosen, uri))
+
+
+def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
+    """Sees to it that the server keeps the changes of the table for this home from now on; ``name`` is the source's.
+
+    Raises Refused for a table that does not tell what is needed, ExtractionError where the server does not allow it.
+    """
+    with connected(uri) as connection:
+        oid, _, _ = told_columns(connection, table, uri)
+        require_identity(connection, oid, keys, table)
+        if PUBLICATION in options[MADE]:
+            publish(connection, options[PUBLICATION], identified(table), oid)
+        check_publication(connection, options[PUBLICATION], oid)
+        # After the publication, which has to be there wherever the slot begins.
+        if SLOT in options[MADE]:
+            make_slot(connection, options[SLOT])
+        check_slot(connection, options[SLOT], name, uri)
+
+
+def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
+    """Has the server keep nothing more for a source; ``others`` follow the same slot.
+
+    What could not be taken away is told, with what to do; None where all is well.
+    """
+    uri, options = source.location, source.options
+    try:
+        with connected(uri) as connection:
+            if PUBLICATION in options[MADE]:
+                unpublish(connection, options[PUBLICATION], identified(options["table"]) if others else None)
+            if SLOT in options[MADE] and not others:
+                drop_slot(connection, options[SLOT])
+    except WeftError as error:
+        left = "" if others else f" SELECT pg_drop_replication_slot('{options[SLOT]}')."
+        return f"the server could not be told ({error.message}), and may keep its log for it; there:{left}"
+    return None
+
+
+def give_up(uri: str, options: Mapping[str, Any]) -> None:
+    """Takes away what ``subscribe`` made for a source that was not added after all, where no other follows it."""
+    with suppress(WeftError), connected(uri) as connection:
+        if SLOT in options[MADE]:
+            drop_slot(connection, options[SLOT])
+        if PUBLICATION in options[MADE]:
+            unpublish(connection, options[PUBLICATION], None)

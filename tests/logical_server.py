@@ -1,0 +1,51 @@
+"""A PostgreSQL server of a test's own that tells its changes (wal_level = logical), from the system's packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SETTINGS = ("wal_level=logical", "fsync=off", "max_replication_slots=40", "max_wal_senders=4", "listen_addresses=")
+
+
+@contextmanager
+def logical_server() -> Iterator[str]:
+    """The URI of its database; skips the test, loudly, where PostgreSQL is not installed."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("NOT TRIED ON POSTGRESQL: its server is not installed (Debian: apt install postgresql-15)")
+    folder = Path(tempfile.mkdtemp(prefix="weft-pg-"))
+    # A server refuses to run as root.
+    user = "postgres" if os.geteuid() == 0 else None
+    if user is not None:
+        shutil.chown(folder, user)
+
+    def run(program: str, *arguments: str) -> None:
+        command = [str(programs / program), *arguments]
+        subprocess.run(command, check=True, cwd=folder, user=user, capture_output=True, timeout=60)
+
+    data = str(folder / "data")
+    run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+    options = " ".join(f"-c {each}" for each in (*SETTINGS, f"unix_socket_directories={folder}"))
+    run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield f"postgresql://postgres@/postgres?host={folder}"
+    finally:
+        run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    """The folder of the newest server's programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda each: int(each.parts[-3]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    return None if on_path is None else Path(on_path).resolve().parent

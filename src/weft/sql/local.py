@@ -53,7 +53,7 @@ AGGREGATE is only asked for sums of lists, which may have NULLs here and are not
 ALIKE: Final = frozenset(
     (
         *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
-        *("is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
+        *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
         *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
         *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
         *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter"),
@@ -144,10 +144,10 @@ def _alike(scalar: Scalar) -> bool:
             return _same_number(call)
         case Call(name="concat", args=args):
             return all(arg.type == STRING for arg in args)
-        case Call(name="like", args=(_, pattern)):
-            return isinstance(pattern, Literal)
         case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
             return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Cast(arg=arg, type=type) if arg.type == STRING:
+            return type == STRING or type.name in INTEGRAL
         case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):
             return _same_cast(arg.type, type)
         case Call(name=name):

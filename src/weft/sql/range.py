@@ -11,10 +11,14 @@ from __future__ import annotations
 from typing import Final
 
 from weft.algebra.scalar import Call, Case, Cast, Literal, Scalar
-from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTEGRAL, DataType
+from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTEGRAL, STRING, DataType
 from weft.sql.functions import as_decimal
+from weft.sql.render import ESCAPED_LIKE
 
 _TRIED: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
+_BLANKS: Final = r"[\x00-\x20\x7f]*"
+_WHOLE: Final = rf"^{_BLANKS}([+-]?[0-9]+)(?:\.[0-9]*)?{_BLANKS}$"
+_BELOW_ONE: Final = rf"^{_BLANKS}[+-]?(\.)[0-9]*{_BLANKS}$"
 _NARROW: Final = 18
 _EXACT: Final = (*INTEGRAL, "DECIMAL")
 
@@ -35,16 +39,30 @@ def within_range(scalar: Scalar) -> Scalar:
             return Call("try_subtract", (Cast(Literal(0, INT), type), arg), type)
         case Cast(arg=arg, type=type) if type.name in _EXACT and arg.type.name in _EXACT:
             return Call("try_cast", (arg,), type)
+        case Cast(arg=arg, type=type) if type.name in INTEGRAL and arg.type == STRING:
+            return _integer_of(arg, type)
         case Call(name="/", args=args, type=type) if type == DOUBLE:
             return Call("try_divide", args, type)
         case Call(name="%", args=args, type=type) if type.name in INTEGRAL:
             return Call("mod", args, type)
         case Call(name="abs" | "floor" | "ceil" | "ceiling" | "round", args=(arg, *_)) if arg.type.name in INTEGRAL:
             return _of_integer(scalar, arg)
+        case Call(name="like", args=(_, pattern), type=type) if not isinstance(pattern, Literal):
+            return Call(ESCAPED_LIKE, scalar.args, type)
         case Call(name="concat", args=args, type=type):
             return args[0] if len(args) == 1 else Call("||", args, type)
         case _:
             return scalar
+
+
+def _integer_of(text: Scalar, type: DataType) -> Scalar:
+    """The integer that Spark reads: blanks around it, and what follows a point, do not count; NULL of other texts."""
+    whole, point = (
+        Call("regexp_extract", (text, Literal(pattern, STRING), Literal(1, INT)), STRING)
+        for pattern in (_WHOLE, _BELOW_ONE)
+    )
+    below = Call("=", (point, Literal(".", STRING)), BOOLEAN)
+    return Case(((below, Cast(Literal(0, INT), type)),), Call("try_cast", (whole,), type), type)
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:

@@ -70,6 +70,8 @@ _INFIX: Final = frozenset(
         "or",
     )
 )
+ESCAPED_LIKE: Final = "like escape"
+"""LIKE with the escape character told, which Spark has anyway and other engines have not."""
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _DEEPEST: Final = 4
 _UNITS: Final = (
@@ -170,6 +172,8 @@ def _call(value: Call) -> str:
         return f"NOT {_operand(args[0])}"
     if value.name == "negative":  # a number right behind a - would be another constant, of another type
         return f"-({scalar(args[0])})" if isinstance(args[0], Literal) else f"-{_operand(args[0])}"
+    if value.name == ESCAPED_LIKE:
+        return f"{_operand(args[0])} LIKE {_operand(args[1])} ESCAPE '\\\\'"
     if value.name == "try_cast":
         return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
     if value.name == "in" and args[1].type.name == "ARRAY" and not isinstance(args[1], Literal):
@@ -213,7 +217,8 @@ def _operand(value: Scalar) -> str:
         isinstance(value, Call)
         and not _tried(value)
         and (
-            value.name in _INFIX or value.name in ("not", "in", "is null", "is not null", "negative")  # -- is a comment
+            value.name in _INFIX
+            or value.name in ("not", "in", "is null", "is not null", "negative", ESCAPED_LIKE)  # -- is a comment
         )
     )
     return f"({text})" if compound or isinstance(value, Case) else text

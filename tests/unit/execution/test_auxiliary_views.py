@@ -189,3 +189,19 @@ def test_what_one_fails_with_is_told_of_the_views_that_read_it(weft: Weft, tmp_p
     assert part.sql in again.trouble.message and "missing" in again.trouble.message
     assert weft.catalog.views.named("devs").trouble == devs.trouble.message
     assert weft.catalog.views.named("devs").tau == 100
+
+
+def test_a_correction_of_the_past_comes_through_one(weft: Weft, tmp_path: Path) -> None:
+    weft.add_view("devs", DEVS)
+    for number, state in enumerate(STATES[:3], 1):
+        write(tmp_path, state)
+        weft.poll_source("staff", now=100 * number)
+        weft.refresh_views(now=100 * number)
+    weft.correct_source("staff", {"id": 2}, 150, 250, {"dept": "Dev"}, now=400)
+    weft.correct_source("staff", {"id": 1}, 100, 200, {"name": "Anna"}, now=500)
+    weft.add_view("late", DEVS)
+    weft.refresh_views(now=500)
+    found = {("Anna", 100, 200), ("Ann", 200, 300), ("Ben", 150, 250), ("Ben", 300, None), ("Cleo", 200, None)}
+    assert [kept(weft, view.table_id) for view in weft.views()] == [found, found]
+    (part,) = parts(weft)
+    assert {row[1:] for row in kept(weft, part.table_id)} == {(name, "Dev", *rest) for name, *rest in found}

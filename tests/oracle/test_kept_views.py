@@ -40,8 +40,9 @@ from temporal_values import Value, moment
 from weft.algebra.schema import DataType
 from weft.api import Weft
 from weft.errors import SqlError
-from weft.execution import driver_reader
+from weft.execution import driver_reader, present
 from weft.execution.driver_reader import Bounds
+from weft.execution.temporal import logs
 from weft.execution.tracking import log_of
 from weft.storage.periods import periods as told
 
@@ -231,12 +232,16 @@ def some(chance: random.Random, left: str, right: str) -> Query:
 
 
 LOOKED_UP = Bounds(loaded=-1)
-"""However small a log is, what some keys ask of it is looked up in an arrangement."""
+"""However small a log is, what some keys ask of it is looked up in an arrangement.
+
+Without a ``MOST_SINCE`` what holds since an instant is told from the open rows and what was recorded since.
+"""
 
 
 def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST) -> None:
     folder.mkdir()
     driver_reader.BOUNDS = Bounds() if seed % 2 else LOOKED_UP
+    logs.MOST_SINCE = 50_000 if seed % 4 else -1
     with Weft.open(folder / "home", clock="replay") as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
         tried.begin()
@@ -250,6 +255,9 @@ def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(driver_reader, "BOUNDS", Bounds())
+    monkeypatch.setattr(logs, "MOST_SINCE", logs.MOST_SINCE)
+    monkeypatch.setattr(logs, "GRAIN", 1)
+    monkeypatch.setattr(present, "FEWEST", 0)
     return Counter()
 
 

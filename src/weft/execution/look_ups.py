@@ -87,6 +87,14 @@ class LookUps:
         """Which of these answers (query id and hash) the ledger has."""
         return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
+    def whole_rows(
+        self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
+    ) -> Found:
+        """The rows of the table whose ``columns`` are together those of a key; NULL is NULL there."""
+        found = [column.id for column in map(table.column, columns) if column is not None]
+        folder = self.folder / f"{table.id}-row-{'-'.join(map(str, found))}"
+        return self._found(folder, columns, stored_schema(table), files, keys, null_safe=True)
+
     def known(self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table) -> Found:
         """The keys, ``columns`` of them, that rows of the table have already; NULL is NULL there."""
         ids = [found.id for found in map(table.column, columns) if found is not None]

@@ -6,7 +6,7 @@ several periods, its *tuple* being all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,12 +96,24 @@ def without(left: str, right: str, width: int) -> str:
     return f"SELECT {listed(keys)}, valid_from, valid_to FROM ({swept}) AS swept WHERE l > 0 AND r = 0"
 
 
-def extended(name: str, width: int, window: str, at: str) -> str:
+@dataclass(frozen=True)
+class Sweeps:
+    """How periods are made maximal (``coalesced``), and taken from one another (``without``), as SQL."""
+
+    coalesced: Callable[[str, int], str]
+    without: Callable[[str, str, int], str]
+
+
+PORTABLE: Final = Sweeps(coalesced, without)
+"""As DuckDB and Spark read it alike."""
+
+
+def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTABLE) -> str:
     """EX_w: each instant and what follows it within ``window``: [a, b) becomes [a, b + w), open where b + w > at."""
     later = f"valid_to + {window}"
     end = f"CASE WHEN {later} <= {at} THEN {later} END"
     moved = f"SELECT {listed(columns_of(width))}, valid_from, {end} AS valid_to FROM {name}"
-    return coalesced(moved, width)
+    return sweeps.coalesced(moved, width)
 
 
 @dataclass(frozen=True)

@@ -15,20 +15,23 @@ from weft.algebra.scalar import Scalar
 from weft.algebra.schema import INTEGRAL, DataType
 from weft.algebra.temporal import Aggregation, Measure
 from weft.sql.render import spelled
-from weft.sql.sweeping import BOTH_BOUNDS, BOUND, coalesced, columns_of, listed, over
+from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, listed, over
 
 _WIDE: Final = "DECIMAL(20,0)"
 """What BIGINTs are summed as: their sum may not fit."""
 
 
-def aggregated(relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str) -> str:
+def aggregated(
+    relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str, sweeps: Sweeps = PORTABLE
+) -> str:
     """An aggregation over the step ``name`` AS a; ``text`` renders a scalar over it, ``since`` is t0."""
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
     values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
     rows = f"SELECT {listed(groups, values, 'valid_from', 'valid_to')} FROM {name} AS a"
     groups_of = _Groups(len(groups), relation.measures, arguments, rows, since)
-    return coalesced(groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew(), groups_of.width)
+    found = groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew()
+    return sweeps.coalesced(found, groups_of.width)
 
 
 def _exact(measure: Measure) -> bool:

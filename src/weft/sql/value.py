@@ -50,7 +50,7 @@ from weft.algebra.temporal import (
 from weft.errors import DerivationError
 from weft.sql import render
 from weft.sql.range import within_range
-from weft.sql.sweeping import Until, coalesced, columns_of, extended, judged, listed, pairs, shared, without
+from weft.sql.sweeping import PORTABLE, Sweeps, Until, columns_of, extended, judged, listed, pairs, shared
 from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "Base | Deleted | Inserted"
@@ -88,7 +88,10 @@ class Step:
 
 
 def value_steps(
-    relation: Temporal, views: Callable[[Leaf], str], asked: Asked, prefix: str = "step"
+    relation: Temporal,
+    views: Callable[[Leaf], str],
+    asked: Asked,
+    prefix: str = "step",
 ) -> tuple[Step, ...]:
     """The steps of a relation's value, the last one being the value; ``views`` names what each leaf reads.
 
@@ -164,6 +167,7 @@ class Chain:
     views: Callable[[Leaf], str]
     asked: Asked
     prefix: str
+    sweeps: Sweeps = PORTABLE
     steps: list[Step] = field(default_factory=list)
     known: dict[Temporal, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -214,20 +218,19 @@ class Chain:
                 return self.projected(relation)
             case TemporalUnion(left=left, right=right):
                 both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
-                return coalesced(both, width)
+                return self.sweeps.coalesced(both, width)
             case Difference(left=left, right=right):
-                return without(self.step(left), self.step(right), width)
+                return self.sweeps.without(self.step(left), self.step(right), width)
             case Semijoin():
                 return self.semijoined(relation)
             case Extension(input=inner, window=window, at=at):
-                return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}))
+                return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}), self.sweeps)
             case Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
             case Aggregation(input=inner):
                 names = _named(attributes(inner), "a")
-                return aggregated(
-                    relation, self.step(inner), lambda each: self.text(each, names), render.timestamp(self.asked.since)
-                )
+                begun = render.timestamp(self.asked.since)
+                return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
 
     def all_of(self, name: str, width: int) -> str:
         """The rows of a step."""
@@ -265,7 +268,7 @@ class Chain:
         heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
         text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
         kept = {output.value for output in projection.outputs}
-        return text if kept >= set(attributes(inner)) else coalesced(text, len(heads))
+        return text if kept >= set(attributes(inner)) else self.sweeps.coalesced(text, len(heads))
 
     def semijoined(self, semijoin: Semijoin) -> str:
         """⋉: the left one's rows that agree with some row of the right."""

@@ -5,9 +5,11 @@ A relation is a table or view of ``c1 … cn, valid_from, valid_to``, timestamps
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,25 +51,20 @@ class TemporalSql:
             for field in schema:
                 found = there.get(field.name.lower())
                 value = "NULL" if found is None else quoted(found)
-                kind = self._type(field.type)
+                kind = _type_of(field.type)
                 heads.append(f"CAST({value} AS {kind}) AS {quoted(field.name)}")
             read.project(", ".join(heads)).create_view(name)
-
-    def _type(self, kind: pa.DataType) -> str:
-        """DuckDB's name of a stored type, a timestamp being one without a zone."""
-        field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
-        self.connection.register("_typed", field.empty_table())
-        found = str(self.connection.sql("SELECT x FROM _typed").types[0])
-        self.connection.unregister("_typed")
-        return found
 
     def given(self, name: str, rows: pa.Table) -> None:
         """The view ``name``: rows in memory."""
         self.connection.register(name, plain(rows))
 
-    def table(self, name: str, sql: str) -> None:
-        """The temporary table ``name``: what a rendered query gives.  Raises ExecutionError where it fails."""
-        self._run(f"CREATE TEMP TABLE {quoted(name)} AS {sql}")
+    def table(self, name: str, sql: str) -> int:
+        """Makes the temporary table ``name`` of what a rendered query gives; how many rows that are.
+
+        Raises ExecutionError where it fails.
+        """
+        return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def view(self, name: str, sql: str) -> None:
         """The temporary view ``name``: a rendered query."""
@@ -88,6 +85,19 @@ class TemporalSql:
             self.connection.execute(local_text(sql))
 
 
+@cache
+def _type_of(kind: pa.DataType) -> str:
+    """DuckDB's name of a stored type, a timestamp being one without a zone."""
+    field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
+    connection = _shared()
+    connection.register("_typed", field.empty_table())
+    try:
+        return str(connection.sql("SELECT x FROM _typed").types[0])
+    finally:
+        connection.unregister("_typed")
+        connection.close()
+
+
 def plain(rows: pa.Table) -> pa.Table:
     """The rows with their timestamps as ones without a zone; the same instants."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
@@ -96,11 +106,30 @@ def plain(rows: pa.Table) -> pa.Table:
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Opens one for the block."""
-    with connect(threads) as connection:
-        for head, meaning in MACROS.items():
-            connection.execute(f"CREATE MACRO {head} AS {meaning}")
+    """Opens one for the block: what is made in it ends with it.
+
+    Many small statements are done sooner by one thread.
+    """
+    with _shared() as connection:
+        connection.execute(f"SET threads = {threads}")
         yield TemporalSql(connection)
+
+
+def _shared() -> duckdb.DuckDBPyConnection:
+    """A connection of its own to the process's one DuckDB for this: starting one takes as long as a small maintenance.
+
+    Temporary tables, views and what is registered belong to a connection.
+    """
+    return _started(os.getpid()).cursor()
+
+
+@cache
+def _started(process: int) -> duckdb.DuckDBPyConnection:
+    """The DuckDB of a process; one that was forked has its own."""
+    connection = connect()
+    for head, meaning in MACROS.items():
+        connection.execute(f"CREATE MACRO {head} AS {meaning}")
+    return connection
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import pytest
 from coalesced import coalesced
 from unit.extraction.test_sources import history
 from weft.api import Weft
+from weft.execution import present
 from weft.execution.tracking import log_of
-from weft.extraction.sources import present, recording
+from weft.extraction.sources import recording
 from weft.storage.periods import open_periods
 
 

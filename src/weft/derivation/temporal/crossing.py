@@ -14,13 +14,28 @@ found from the base relation's own tuples with such a first (last) instant: a wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from weft.algebra.scalar import REFRESHED, Call, Now, PeriodOf, Scalar, call, children, columns, mentions_now, minus
+from weft.algebra.scalar import (
+    MICROSECOND,
+    REFRESHED,
+    Call,
+    Now,
+    PeriodOf,
+    Scalar,
+    call,
+    children,
+    columns,
+    mentions_now,
+    minus,
+    plus,
+)
 from weft.algebra.schema import TIMESTAMP
 from weft.algebra.temporal import (
+    VALID_FROM,
+    VALID_TO,
     Base,
     Extension,
     Projection,
@@ -99,8 +114,10 @@ def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
     if isinstance(side, Call) and side.name in (START, END):
         scan = next(_periods(side)).scan
         within = _between(side.name, was, threshold)
-        if side.name == START or contradiction(conjunction(case, is_open(scan))) is not None:
+        if side.name == START:
             return Crossing(case, scan, within)
+        if contradiction(conjunction(case, is_open(scan))) is not None:
+            return Crossing(case, scan, lambda each: call("and", within(each), call("<", _instant(END, each), Now())))
         return Crossing(case, scan, lambda each: call("or", within(each), is_open(each)))
     if not columns(side) or mentions_time(side):
         return None
@@ -117,6 +134,46 @@ def is_window(predicate: Scalar) -> bool:
             return not columns(other) and not any(_periods(other))
         case _:
             return False
+
+
+@dataclass(frozen=True)
+class Within:
+    """Tuples of which a first (``column`` valid_from) or last instant (valid_to) lies between bounds, both included."""
+
+    column: str
+    lows: tuple[Scalar, ...]
+    highs: tuple[Scalar, ...]
+
+
+def windows(predicate: Scalar) -> tuple[Within, ...] | None:
+    """Windows one of which has an instant of each tuple that satisfies a predicate (``is_window``); None: not so."""
+    if not is_window(predicate):
+        return None
+    found = []
+    for case in _alternatives(predicate):
+        sides = [each for each in map(_side, conjuncts(case)) if each is not None]
+        whole = (_merged(column, sides) for column in (VALID_FROM, VALID_TO))
+        first = next((each for each in whole if each.lows and each.highs), None)
+        if first is None:
+            return None
+        found.append(first)
+    return tuple(found)
+
+
+def _side(predicate: Scalar) -> Within | None:
+    """What one comparison says of a first or last instant."""
+    match predicate:
+        case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
+            column = VALID_FROM if name == START else VALID_TO
+            low = {">": plus(bound, MICROSECOND), ">=": bound, "=": bound}.get(op)
+            high = {"<": minus(bound, MICROSECOND), "<=": bound, "=": bound}.get(op)
+            return Within(column, () if low is None else (low,), () if high is None else (high,))
+    return None
+
+
+def _merged(column: str, sides: Sequence[Within]) -> Within:
+    mine = [each for each in sides if each.column == column]
+    return Within(column, tuple(b for each in mine for b in each.lows), tuple(b for each in mine for b in each.highs))
 
 
 def is_open(scan: str) -> Scalar:

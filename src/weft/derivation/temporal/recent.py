@@ -44,10 +44,10 @@ from weft.algebra.temporal import (
 
 def recent(relation: Temporal) -> Temporal:
     """An equal expression that reads of each base relation only what holds since the change begins."""
-    return _Bounding().bounded(relation)
+    return Bounding().bounded(relation)
 
 
-class _Bounding:
+class Bounding:
     """One rewriting; what occurs twice is looked at once."""
 
     def __init__(self) -> None:

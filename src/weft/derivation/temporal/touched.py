@@ -48,6 +48,7 @@ from weft.algebra.temporal import (
 )
 from weft.derivation.temporal.crossing import Bound, Crossing, candidates, crossings, expiring, single_variable
 from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.recent import Bounding
 
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
@@ -64,6 +65,7 @@ class _Reduction:
         self._narrowed: dict[Temporal, Temporal] = {}
         self._small: dict[Temporal, bool] = {}
         self._crossings: dict[Temporal, Temporal | None] = {}
+        self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
         """Whether it is made from deltas and constants, and what they meet by equality."""
@@ -242,6 +244,16 @@ class _Reduction:
             case _:
                 return Semijoin(relation, given, on)
 
+    def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
+        """The keys of an input of a join that has nothing before ``begin``: of what holds from then on.
+
+        Else a look-up by a key that many have had would find the history of all who ever did.
+        """
+        given = keys(relation)
+        if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
+            return given
+        return Fragment(given, begin)
+
     def _join(self, join: TemporalJoin, given: Temporal | None, on: On) -> Temporal:
         """A join, its inputs limited by what is given, by those that are small, and by one another from there."""
         made = {n: self.narrowed(part) for n, part in enumerate(join.inputs) if self.small(part)}
@@ -249,10 +261,11 @@ class _Reduction:
             mine = tuple(pair for pair in on if pair[0] in attributes(part))
             if given is not None and mine and number not in made:
                 made[number] = self.limited(part, given, mine)
+        begin = self._begins.begin(replace(join, inputs=tuple(made.get(n, part) for n, part in enumerate(join.inputs))))
         for number, via in _reached(join, set(made)).items():
             if via is not None:
                 pairs = _pairs(join, number, via)
-                made[number] = self.limited(join.inputs[number], keys(made[via]), pairs)
+                made[number] = self.limited(join.inputs[number], self._keys_since(begin, made[via]), pairs)
         parts = tuple(made[n] if n in made else self.narrowed(part) for n, part in enumerate(join.inputs))
         return replace(join, inputs=parts)
 
@@ -268,6 +281,19 @@ def keys(relation: Temporal) -> Temporal:
             return replace(relation, input=keys(inner))
         case _:
             return relation
+
+
+def _stretched(relation: Temporal) -> bool:
+    """Whether ``keys`` leaves out an extension: what it then gives may end before the relation does."""
+    match relation:
+        case Extension():
+            return True
+        case Difference(left=inner) | Fragment(input=inner) | Projection(input=inner):
+            return _stretched(inner)
+        case TemporalUnion(left=left, right=right):
+            return _stretched(left) or _stretched(right)
+        case _:
+            return False
 
 
 def equalities(predicate: Scalar) -> On:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -20,6 +21,7 @@ from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.look_ups import LookUps
+from weft.execution.present import open_if_kept
 from weft.execution.reader import stored_files
 from weft.execution.tables import commit_rows, properties
 from weft.execution.temporal.computing import Reading, gained
@@ -188,7 +190,7 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     assert since is not None, "the home's time has begun"
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     queried = writer.views.is_queried(view.table_id)
-    reading = Reading(tables, files, since, view.tau, t)
+    reading = Reading(tables, files, since, view.tau, t, partial(open_if_kept, writer.path))
     change = gained(upkeep_of(view, tables.values()), own, reading, look_ups, dated=queried)
     found = change.rows
     if not found.num_rows:

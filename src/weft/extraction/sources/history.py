@@ -16,9 +16,9 @@ from weft.algebra.schema import STRING, TIMESTAMP
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.home import Home
+from weft.execution.present import open_now
 from weft.extraction.batches import Progress
 from weft.extraction.files.source import digest, open_file
-from weft.extraction.sources.present import open_now
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
 from weft.extraction.sources.tracked import polling, settle_polls, source_schema

@@ -15,11 +15,11 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.errors import ClockError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
+from weft.execution.present import keep, open_now
 from weft.execution.tracking import Recorded, record
 from weft.extraction.batches import Progress
 from weft.extraction.sources.following import follow, same_feed
 from weft.extraction.sources.postgres import read_postgres
-from weft.extraction.sources.present import keep, open_now
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.sqlite import read_sqlite
 from weft.extraction.sources.tracked import Accepting, Polled, finished, polling, settle_polls, source_schema

@@ -14,8 +14,8 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.home import Home
+from weft.execution.present import keep, open_now
 from weft.execution.tracking import Part, Recorded, log_of, record_together
-from weft.extraction.sources.present import keep, open_now
 from weft.instants import LAST_INSTANT, format_instant
 from weft.storage.changes import OWN, instants_of, log_rows, of_keys, unknown
 from weft.storage.columns import stored_schema

@@ -32,8 +32,13 @@ _CHECKSUM: Final = 4
 
 def open_now(writer: Writer, table: TableRecord) -> pa.Table:
     """The open periods of the table, without ``valid_to``; raises StorageError for a damaged log."""
-    kept = _kept(_file(writer, table), table)
+    kept = open_if_kept(writer.path, table)
     return open_periods(log_of(writer, table)) if kept is None else kept
+
+
+def open_if_kept(home: Path, table: TableRecord) -> pa.Table | None:
+    """The same, None where no file has them; for a home's folder."""
+    return _kept(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:

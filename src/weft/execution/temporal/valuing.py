@@ -1,0 +1,205 @@
+"""The values of a maintenance's expressions, a table of DuckDB each, nothing being run for what is known to be empty.
+
+A batch touches little, and much of what a maintenance asks comes to nothing: what an empty relation makes empty is
+known without a statement.  What two expressions have in common is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from weft.algebra.scalar import Scalar
+from weft.algebra.temporal import (
+    VALID_FROM,
+    VALID_TO,
+    Aggregation,
+    Base,
+    Constant,
+    Deleted,
+    Difference,
+    Fragment,
+    Inserted,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalUnion,
+    attributes,
+    inputs,
+)
+from weft.catalog.records import TableRecord
+from weft.derivation.temporal.crossing import Within, windows
+from weft.errors import DerivationError
+from weft.execution.temporal.logs import Logs
+from weft.execution.temporal.states import Among, LoggedTable
+from weft.execution.windows import Slice
+from weft.sql import render
+from weft.sql.sweeping import listed
+from weft.sql.sweeping_local import LOCAL
+from weft.sql.value import Asked, Chain, Leaf
+from weft.storage.temporal_sql import TemporalSql
+
+Value: TypeAlias = "str | None"
+"""The name of a table ``c1 … cn, valid_from, valid_to``; None where it has no rows."""
+
+
+@dataclass
+class Values:
+    """The values at ``asked.now``, the tables below being as known at ``known`` (µs UTC).
+
+    ``changes`` are ∇R and ΔR by kind and table id.
+    """
+
+    sql: TemporalSql
+    logs: Logs
+    tables: Mapping[int, TableRecord]
+    changes: Mapping[tuple[str, int], Value]
+    asked: Asked
+    known: int
+    found: dict[Temporal, Value] = field(default_factory=dict)
+    texts: dict[object, Value] = field(default_factory=dict)
+    """Tables by what they were made from: expressions that differ in names alone are one."""
+    instants: dict[Scalar, int] = field(default_factory=dict)
+    """Those that scalars over NOW and parameters are."""
+    paired: int = 0
+    """How many steps of pairs of tuples (``Chain.paired``) are made."""
+
+    def __post_init__(self) -> None:
+        self.chain = Chain(_no_leaf, self.asked, "paired", LOCAL)
+
+    def of(self, relation: Temporal) -> Value:
+        """The table of a relation's value."""
+        if relation not in self.found:
+            self.found[relation] = self._made(relation)
+        return self.found[relation]
+
+    def table_of(self, relation: Temporal) -> str:
+        """The same, a table where it has no rows, too."""
+        return self.of(relation) or self._empty(relation)
+
+    def _made(self, relation: Temporal) -> Value:
+        match relation:
+            case Base():
+                log = self._log(relation)
+                return self._table(
+                    ("base", relation.table.id, tuple(log.names)), lambda: self.logs.whole(log).known(self.known)
+                )
+            case Deleted(base=base):
+                return self.changes["deleted", base.table.id]
+            case Inserted(base=base):
+                return self.changes["inserted", base.table.id]
+            case Semijoin(left=Base() as base, on=on) if on:
+                return self._looked_up(base, relation, None)
+            case Fragment(input=Semijoin(left=Base() as base, on=on) as some, since=since) if on:
+                return self._looked_up(base, some, since)
+            case Selection(input=Base() as base, predicate=predicate) if (near := windows(predicate)) is not None:
+                return self._within(base, relation, near)
+            case Difference(left=left, right=right):
+                return self._difference(relation, left, right)
+            case TemporalUnion(left=left, right=right):
+                return self._union(relation, left, right)
+            case Semijoin(left=left, right=right):
+                return self._computed(relation) if self.of(right) and self.of(left) else None
+            case Constant() | Aggregation(groups=()):
+                return self._computed(relation)
+            case _:
+                return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None
+
+    def _difference(self, relation: Temporal, left: Temporal, right: Temporal) -> Value:
+        first = self.of(left)
+        return first if first is None or self.of(right) is None else self._computed(relation)
+
+    def _union(self, relation: Temporal, left: Temporal, right: Temporal) -> Value:
+        first, second = self.of(left), self.of(right)
+        if second is None:
+            return first
+        alike = [ref.type for ref in attributes(left)] == [ref.type for ref in attributes(right)]
+        return second if first is None and alike else self._computed(relation)
+
+    def _computed(self, relation: Temporal) -> Value:
+        """The value by the operator's SQL over the tables of what it is over."""
+        for part in inputs(relation):
+            self.chain.known[part] = self.table_of(part)
+        sql = self.chain.query(relation)
+        self.chain.reads.clear()
+        for step in self.chain.steps[self.paired :]:
+            self.sql.table(step.name, step.sql)
+        self.paired = len(self.chain.steps)
+        return self._table(sql, lambda: sql)
+
+    def _table(self, key: object, text: Callable[[], str]) -> Value:
+        """The table that is known under a key, or made from a query."""
+        if key not in self.texts:
+            name = f"value_{len(self.texts) + 1}"
+            self.texts[key] = name if self.sql.table(name, text()) else None
+        return self.texts[key]
+
+    def _empty(self, relation: Temporal) -> str:
+        """A table for a relation without rows."""
+        types = (render.spelled(ref.type) for ref in attributes(relation))
+        heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
+        bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
+        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.found)}"
+        self.sql.table(name, sql)
+        return name
+
+    def _looked_up(self, base: Base, asked: Semijoin, since: Scalar | None) -> Value:
+        """The tuples of a table that agree with some of another relation; what they have from an instant on."""
+        given = self.of(asked.right)
+        if given is None:
+            return None
+        places = {ref: f"c{number}" for number, ref in enumerate(attributes(asked.right), 1)}
+        among = Among(given, tuple((own.column, places[other]) for own, other in asked.on))
+        log = self._log(base)
+        first = None if since is None else self.instant(since)
+        if first is not None and first > self.asked.now:
+            return None
+        key = ("some", base.table.id, tuple(log.names), among, first)
+        if first is None:
+            return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
+        return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
+
+    def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
+        """The tuples of a table with a first or last instant in some window, found by what was recorded of them."""
+        among = [self._bounds(each) for each in near]
+        if None in among:
+            return self._computed(chosen) if self.of(base) else None
+        log, slices = self._log(base), tuple(each for each in among if each is not None)
+        key = (base.table.id, tuple(log.names), slices)
+        rows = self._table(("rows", *key), lambda: self.logs.within(log, slices))
+        if rows is None:
+            return None
+        known = log.all_of(rows)
+        whole = self._table(("whole", *key), lambda: self.logs.near(log, known).known(self.known, known))
+        if whole is None:
+            return None
+        self.chain.known[base] = whole
+        sql = self.chain.query(chosen)
+        return self._table(sql, lambda: sql)
+
+    def _bounds(self, within: Within) -> Slice | None:
+        """Between which ends of periods a window lies; None where one that is open may lie there."""
+        low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
+        if within.column == VALID_FROM:
+            return Slice(VALID_FROM, low, high + 1)
+        # The last instant of a period is the one before its end.
+        return Slice(VALID_TO, low + 1, high + 2) if high < self.asked.now else None
+
+    def instant(self, scalar: Scalar) -> int:
+        """The instant (µs UTC) that a scalar over NOW and parameters is."""
+        if scalar not in self.instants:
+            self.instants[scalar] = int(self.sql.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
+        return self.instants[scalar]
+
+    def _log(self, base: Base) -> LoggedTable:
+        return self.logs.of(self.tables[base.table.id], base.table)
+
+
+def _cheapest_first(relation: Temporal) -> list[Temporal]:
+    """What a relation is over, what is nearest to a change first: where that is empty, nothing else is asked for."""
+    return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
+
+
+def _no_leaf(leaf: Leaf) -> str:
+    raise DerivationError(f"{leaf} is asked for by its name, not by its value")

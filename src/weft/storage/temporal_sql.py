@@ -66,6 +66,10 @@ class TemporalSql:
         """
         return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
 
+    def drop(self, name: str) -> None:
+        """Drops a table."""
+        self._run(f"DROP TABLE {quoted(name)}")
+
     def view(self, name: str, sql: str) -> None:
         """The temporary view ``name``: a rendered query."""
         self._run(f"CREATE TEMP VIEW {quoted(name)} AS {sql}")

@@ -93,11 +93,13 @@ class _Work:
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
     """∇R and ΔR by kind and table id."""
     there: set[str] = field(default_factory=set)
-    """Tables that are there already."""
+    """Values that are there in the view's types."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
         """The view before its first maintenance and after it."""
-        value = self._typed(self._values(self.reading.t, {}).table_of(self.upkeep.plan.view))
+        values = self._values(self.reading.t, {})
+        value = self._typed(values.table_of(self.upkeep.plan.view))
+        values.drop_all_but(self.upkeep.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def maintained(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
@@ -177,7 +179,8 @@ class _Work:
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
         if typed not in self.there:
-            self.there.add(self._table(typed, f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM {name}"))
+            self.sql.view(typed, f"SELECT {listed(heads, VALID_FROM, VALID_TO)} FROM {name}")
+            self.there.add(typed)
         return typed
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> Values:

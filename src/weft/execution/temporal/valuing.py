@@ -78,6 +78,13 @@ class Values:
         """The same, a table where it has no rows, too."""
         return self.of(relation) or self._empty(relation)
 
+    def drop_all_but(self, relation: Temporal) -> None:
+        """Drops the tables of all other values: over a whole history they are large."""
+        for name in {name for name in self.texts.values() if name is not None} - {self.found[relation]}:
+            self.sql.drop(name)
+        self.texts.clear()
+        self.found = {relation: self.found[relation]}
+
     def _made(self, relation: Temporal) -> Value:
         match relation:
             case Base():

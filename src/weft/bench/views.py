@@ -106,8 +106,8 @@ def compare(
         found = [_Directory(Path(text) / f"home-{count}", Case(count, employees), say) for count in periods]
         for number in range(warm + counted):
             for each in found:
-                # The first round that is not counted warms Spark, too.
-                in_full = number - warm in range(full) or (number == 0 and full > 0)
+                # The first round that is not counted warms Spark, too: once is enough.
+                in_full = number - warm in range(full) or (number == 0 and full > 0 and each is found[0])
                 each.round(in_full, number >= warm)
         for each in found:
             each.weft.close()

@@ -1,8 +1,8 @@
 """`weft maintain`: what makes reading cheap is kept in order, step by step, the lease being held for one at a time.
 
 Arrangements: what installed plans look up is built where it is missing or far behind, so that no tick has to; runs are
-merged, so that look-ups go through fewer; what no plan looks up any more is deleted.  Data files: small ones are made
-one, and those that nobody needs any more are deleted (``compacting``).
+merged, so that look-ups go through fewer; what neither a plan nor a view looks up any more is deleted.  Data files:
+small ones are made one, and those that nobody needs any more are deleted (``compacting``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.storage.cleaning import LONGEST_KEPT_US
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import delta_snapshot, has_commits
 
-_FOLDER: Final = re.compile(r"(\d+)-(key-)?(\d+(?:-\d+)*)")
+_FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
 """By table and column, the columns that plans read of the rows that they look up."""
@@ -107,6 +107,8 @@ def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
             keys = stored_schema(table, key).empty_table()
             if "-key-" in name:
                 look_ups.known(table, files, key, keys.select(key))
+            elif "-row-" in name:
+                look_ups.whole_rows(table, files, key, keys.select(key))
             else:
                 look_ups.rows(table, files, key[0], key, keys)
 
@@ -180,7 +182,7 @@ def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator
             if not dry_run:
                 with home.writing("maintain"):
                     remove(folder)
-            yield Done(name, "delete", "no plan looks anything up in it")
+            yield Done(name, "delete", "neither a plan nor a view looks anything up in it")
             return
         key, table = known
         schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
@@ -207,8 +209,16 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
         return None
     ids = [int(each) for each in match[3].split("-")]
     columns = [column.name for each in ids for column in table.schema.columns if column.id == each]
-    needed = columns == list(table.keys or ()) if match[2] else _is_looked_up(table.name, columns, wanted)
+    if match[2] == "key-":
+        needed = columns == list(table.keys or ())
+    else:
+        needed = _is_read_by_views(catalog, table.table_id) or _is_looked_up(table.name, columns, wanted)
     return (columns, table.stored) if needed and len(columns) == len(ids) else None
+
+
+def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
+    """Whether the maintenance of some view looks rows of the table up, by whichever columns; its own log it does."""
+    return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 
 
 def _is_looked_up(table: str, columns: list[str], wanted: LookedUp) -> bool:

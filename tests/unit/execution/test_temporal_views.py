@@ -15,8 +15,11 @@ import pytest
 
 from weft.algebra.schema import BIGINT, DataType
 from weft.api import Weft
+from weft.catalog.layout import arrangements_folder
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Conflict, Refused
+from weft.execution import driver_reader
+from weft.execution.driver_reader import Bounds
 from weft.execution.temporal.following import maintain_queried
 from weft.execution.tracking import log_of
 from weft.storage.periods import periods
@@ -220,3 +223,18 @@ def test_the_views_that_queries_read_are_maintained_before_a_tick(weft: Weft, fi
     assert kept(weft, "past") == {("Ann", 100, 200), ("Ben", 100, 200)}
     assert [each.name for each in maintain_queried(weft.opened, 400)] == ["past"]
     assert maintain_queried(weft.opened, 300) == ()
+
+
+def test_what_views_look_up_outlives_maintain(weft: Weft, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=-1))
+    weft.add_view("here", "SELECT name, dept FROM staff")
+    for now, names in ((200, "Cid"), (300, "Dan")):
+        weft.refresh_views(now=now)
+        write(file, "id,name,dept", f"1,{names},Dev")
+        weft.poll_source("staff", now=now + 50)
+    weft.refresh_views(now=400)
+    there = sorted(each.name for each in arrangements_folder(weft.home).iterdir())
+    assert "1-1" in there and any("-row-" in name for name in there)
+    assert [each for each in weft.maintain() if getattr(each, "action", "") == "delete"] == []
+    weft.remove_view("here")
+    assert {each.name for each in weft.maintain() if getattr(each, "action", "") == "delete"} == set(there)

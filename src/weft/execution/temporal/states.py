@@ -138,5 +138,5 @@ def change_of(kept: str, new: str, width: int) -> str:
 
 def first_difference(kept: str, new: str, width: int) -> str:
     """A query of the first instant (µs UTC) at which two relations differ; both are names of coalesced ones."""
-    both = " UNION ALL ".join(f"SELECT * FROM ({without(*pair, width)})" for pair in ((kept, new), (new, kept)))
+    both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((kept, new), (new, kept)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

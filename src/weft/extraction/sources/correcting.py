@@ -18,9 +18,9 @@ from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.home import Home
+from weft.execution.present import keep, open_now
 from weft.execution.tracking import log_of, record
 from weft.extraction.sources.polling import clock_of
-from weft.execution.present import keep, open_now
 from weft.instants import format_instant, parse_instant
 from weft.storage.columns import arrow_type
 from weft.storage.correcting import Held, corrected, first_change, gaps, key_condition, log_rows_of

@@ -4,7 +4,7 @@ A tracked table is stored as rows that are only ever added: the source's columns
 open) and ``ts``, the instant of the change.  A row of the source that begins at s is (row, s, NULL, ts = s); when it
 ends at e, (row, s, e, ts = e) is added.  So of each (row, ``valid_from``) the log row with the greatest ``ts`` is what
 is so; one whose ``valid_to`` is its ``valid_from`` says that nothing is left of that period.  The log up to an instant
-is what was known then.
+is what was known then.  No log row has a ``valid_to`` later than its ``ts``: an end is told when it has come.
 
 Both log rows of a period have the same values in all columns but ``valid_to`` and ``ts``: whatever finds one by its
 values finds the other.  So periods can be told from any part of the log that was found by other columns than these two.

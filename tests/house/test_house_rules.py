@@ -86,8 +86,8 @@ def test_only_the_clock_reads_the_clock(path: Path) -> None:
 DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|extraction/quarantine)", str(path))]
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
-# An open home's folder, for its catalog and Spark's log; the folder of its arrangements, which are no data of it.
-LOCAL_FOLDERS = {"src/weft/execution/home.py", "src/weft/execution/look_ups.py"}
+# An open home's folder, for its catalog and Spark's log; those of its arrangements and open rows, which are no data of it.
+LOCAL_FOLDERS = {"src/weft/execution/home.py", "src/weft/execution/look_ups.py", "src/weft/execution/present.py"}
 
 
 @pytest.mark.parametrize("path", DATA_PARTS, ids=_name)

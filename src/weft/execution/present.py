@@ -7,7 +7,6 @@ instants rise), so one that is of another state, damaged or not there is made ag
 
 from __future__ import annotations
 
-import os
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -61,7 +60,7 @@ def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None
         pq.write_table(marked, written, compression="zstd", compression_level=1)
         content = written.getvalue().to_pybytes()
         new.write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM, "big") + content)
-        os.replace(new, file)
+        new.replace(file)
 
 
 def _file(writer: Writer, table: TableRecord) -> Path:

@@ -124,7 +124,9 @@ def _shared() -> duckdb.DuckDBPyConnection:
 
     Temporary tables, views and what is registered belong to a connection.
     """
-    return _started(os.getpid()).cursor()
+    connection = _started(os.getpid()).cursor()
+    connection.execute("SET TimeZone = 'UTC'")  # which a further connection does not take over
+    return connection
 
 
 @cache

@@ -1,0 +1,33 @@
+"""One DuckDB serves all maintenances of a process: each has what it makes to itself, and all are in UTC."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from weft.errors import ExecutionError
+from weft.storage.temporal_sql import temporal_sql
+
+ASKED = """
+from weft.storage.temporal_sql import temporal_sql
+for _ in range(2):
+    with temporal_sql() as sql:
+        print(sql.one("SELECT current_setting('TimeZone')"))
+"""
+
+
+def test_it_is_in_utc_wherever_the_machine_is() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], env={"TZ": "America/New_York"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["UTC", "UTC"]
+
+
+def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
+    with temporal_sql() as one, temporal_sql(1) as other:
+        assert (one.table("made", "SELECT 1 AS c1"), other.table("made", "SELECT 1 AS c1 LIMIT 0")) == (1, 0)
+        assert (one.one("SELECT COUNT(*) FROM made"), other.one("SELECT COUNT(*) FROM made")) == (1, 0)
+    with temporal_sql() as later, pytest.raises(ExecutionError, match="made"):
+        later.one("SELECT COUNT(*) FROM made")

@@ -86,7 +86,7 @@ def test_only_the_clock_reads_the_clock(path: Path) -> None:
 DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|extraction/quarantine)", str(path))]
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
-# An open home's folder, for its catalog and Spark's log; those of its arrangements and open rows, which are no data of it.
+# An open home's folder, for its catalog and Spark's log; the folders of arrangements and open rows, which are no data.
 LOCAL_FOLDERS = {"src/weft/execution/home.py", "src/weft/execution/look_ups.py", "src/weft/execution/present.py"}
 
 

@@ -37,7 +37,7 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
 from weft.sql.lower import bind_view
 
-TEXTS = 1_500
+TEXTS = 3_000
 SHARDS = 4
 ASKED = 2
 """Instants at which a view is asked."""

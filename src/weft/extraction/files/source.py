@@ -179,10 +179,7 @@ def _look(path: Path, infer: bool, written: Format | None) -> tuple[Layout, list
     with connect() as connection:
         if kind == "parquet":
             with pq.ParquetFile(path) as file:
-                empty = file.schema_arrow.empty_table()
-            types = _described(connection, empty)
-            names = tuple(empty.column_names)
-            return Layout(kind, names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
+                return typed_columns(file.schema_arrow.empty_table())
         if kind == "json":
             with _opened(path) as stream:
                 found = infer_json(json_records(stream), printable(str(path)), connection)
@@ -198,6 +195,14 @@ def _look(path: Path, infer: bool, written: Format | None) -> tuple[Layout, list
             else:
                 types_of = infer_csv(CsvRecords(stream, dialect), names, connection)
         return layout, [(name, types_of[name]) for name in names]
+
+
+def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
+    """How rows that have types, as those of Parquet, are read, and the types that their columns get here."""
+    with connect() as connection:
+        types = _described(connection, empty)
+    names = tuple(empty.column_names)
+    return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
 
 
 def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[str, ...]:

@@ -12,12 +12,15 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.home import Home
+from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
 from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
 from weft.extraction.sources.tracked import source_schema
+from weft.location import Location
+from weft.storage.change_data import is_delta
 
 SHORTEST_US: Final = 1_000_000
 
@@ -55,6 +58,8 @@ def add_source(
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
+    if kind == "changes" and is_delta(Location(place)):
+        options["delta"] = True
     if server:
         options |= slot_options(home.catalog.home().home_id, place, slot, publication)
     with home.writing(f"add the source {name}") as writer:
@@ -97,6 +102,8 @@ def _looked_at(
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)
         return name, str(path), columns
+    if kind == "changes" and is_delta(Location(str(path))):
+        return None, str(path), columns_of_delta(Location(str(path)), chosen)
     if kind == "changes":
         return table_of, str(path), columns_of_feed(path, table_of, chosen)
     return None, str(path), columns_of_file(path, kind, chosen)

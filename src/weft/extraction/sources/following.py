@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.execution.home import Home
 from weft.extraction.batches import Progress
+from weft.extraction.sources.delta import read_delta
 from weft.extraction.sources.fed import Changes, Fed, FedTable
 from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.recording import Incoming, record_feeds
@@ -18,6 +20,7 @@ from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
 from weft.extraction.sources.tracked import Accepting, Polled, finished, polling_together, source_schema
 from weft.failpoint import failpoint
+from weft.location import Location
 from weft.storage.changes import undated
 
 
@@ -62,6 +65,8 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
     path = file_path(sources[0].location)
+    if "delta" in sources[0].options:
+        return Fed([_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)])
     extent = extent_of_feed(path, [source.seen for source in sources])
     found = []
     for source, table in zip(sources, tables, strict=True):
@@ -79,3 +84,9 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
             )
         )
     return Fed(found)
+
+
+def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> FedTable:
+    schema, chosen = source_schema(table), chosen_columns(source.options)
+    how = {"evolve": accepting.evolve, "empty": accepting.empty}
+    return read_delta(path, schema, table.keys, chosen, source.seen, **how)

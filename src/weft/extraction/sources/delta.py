@@ -1,0 +1,151 @@
+"""Following a Delta table by its change data feed: each version is a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import TableSchema
+from weft.errors import ExtractionError, Refused
+from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.rows import Caster, OwnTimes
+from weft.extraction.files.source import typed_columns
+from weft.extraction.sources.databases import Columns, added_columns
+from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.slot import AGAIN
+from weft.extraction.sources.snapshot import Chosen, refuse_rejected
+from weft.location import Location
+from weft.storage.change_data import (
+    CHANGE,
+    VERSION,
+    TableState,
+    changes_between,
+    committed_at,
+    rows_at,
+    state_of,
+)
+from weft.storage.changes import DELETE, OP, ORDER, OWN, TRUNCATE, without_truncations
+from weft.storage.local_sql import connect
+
+_GONE: Final = ("delete", "update_preimage")
+
+
+def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
+    """The columns of a Delta table that tells its changes; raises NotFound, ExtractionError, Refused."""
+    return _columns(_telling(path), chosen, str(path))
+
+
+def read_delta(
+    path: Location,
+    schema: TableSchema,
+    keys: Sequence[str],
+    chosen: Chosen,
+    seen: Mapping[str, Any],
+    *,
+    evolve: bool = False,
+    empty: bool = False,
+) -> FedTable:
+    """What has changed since ``seen``, or all rows where nothing was; as the types of ``schema``.
+
+    Raises NotFound, ExtractionError and Refused for what cannot be read, or would leave changes out.
+    """
+    where, name = str(path), schema.name
+    state = _telling(path)
+    if seen and (seen["id"] != state.table_id or state.version < seen["version"]):
+        raise Refused(
+            "this is another Delta table than the one that was followed, or an older copy of it",
+            where=where,
+            hint=AGAIN.format(name=name),
+        )
+    added = added_columns(_columns(state, chosen, where), schema, evolve, where)
+    columns = (*((column.name, column.type) for column in schema.columns), *added)
+    if not seen:
+        return _begun(path, state, columns, keys, name, empty)
+    changes, own = _changes(path, seen, state.version, columns, name)
+    reached = {"id": state.table_id, "version": state.version, "own": own}
+    return FedTable(lambda _: changes, added, reached, once=True)
+
+
+def _telling(path: Location) -> TableState:
+    state = state_of(path)
+    if not state.feeds:
+        raise Refused(
+            "the Delta table does not tell its changes",
+            where=str(path),
+            hint="Have it do so: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+        )
+    return state
+
+
+def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
+    _, found = typed_columns(state.columns)
+    check_names([name for name, _ in found], where)
+    return tuple(found if chosen is None else chosen_of(found, chosen, where))
+
+
+def _begun(
+    path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, empty: bool
+) -> FedTable:
+    """All rows of the last version, before which all that were there go."""
+    rows = _cast(rows_at(path, state.version), columns, str(path))
+    count, own = rows.num_rows, state.committed_at
+    gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
+    place = state.version * 2
+    all_rows = _as_changes(
+        pa.concat_tables([gone, rows]), [TRUNCATE] + ["U"] * count, [own] * (count + 1), [place] + [place + 1] * count
+    )
+
+    def changes(there: pa.Table) -> pa.Table:
+        if there.num_rows and not count and not empty:
+            raise Refused(
+                f"the source of {name} is empty, and had {there.num_rows:,} rows",
+                where=str(path),
+                hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
+            )
+        return without_truncations(all_rows, there, keys)
+
+    return FedTable(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)
+
+
+def _changes(
+    path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
+) -> tuple[pa.Table, int]:
+    """What the versions after the one that was seen changed, up to ``version``; and the own time of the last."""
+    own = int(seen["own"])
+    if version == seen["version"]:
+        return _as_changes(_cast(None, columns, str(path)), [], [], []), own
+    try:
+        found = changes_between(path, seen["version"] + 1, version)
+    except ExtractionError as error:
+        raise ExtractionError(error.message, where=error.where, hint=AGAIN.format(name=name)) from None
+    owns = {}
+    for number, at in committed_at(found).items():
+        own = owns[number] = max(at, own + 1)  # clocks of milliseconds, and of several writers
+    gone = [kind in _GONE for kind in found.column(CHANGE).to_pylist()]
+    numbers = found.column(VERSION).to_pylist()
+    rows = _cast(found, columns, str(path))
+    ops = [DELETE if each else "U" for each in gone]
+    places = [number * 2 + (not each) for number, each in zip(numbers, gone, strict=True)]
+    return _as_changes(rows, ops, [owns[number] for number in numbers], places), own
+
+
+def _as_changes(rows: pa.Table, ops: list[str], owns: list[int], places: list[int]) -> pa.Table:
+    rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
+    return rows.append_column(ORDER, pa.array(places, pa.int64()))
+
+
+def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
+    """The rows (None: none) with these columns and types, in their order; raises ExtractionError."""
+    names = [name for name, _ in columns]
+    given = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
+    missing = [name for name in names if name not in given.column_names]
+    given = given.select([name for name in names if name in given.column_names])
+    for name in missing:  # versions before the column came
+        given = given.append_column(name, pa.nulls(given.num_rows, pa.string()))
+    layout, _ = typed_columns(given.slice(0, 0))
+    with connect() as connection:
+        batch = Caster(layout, OwnTimes(), columns, where).cast(given, None, connection)
+    refuse_rejected(batch, where)
+    return batch.rows.select(names)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMAS = {name: tracked(number, name, **columns) for number, (name, columns) in enumerate(TABLES.items(), 1)}
-VIEWS = 40
+VIEWS = 100
 TOGETHER = 4
 """Views in one query."""
 MOST_SELECTS = 3

@@ -69,13 +69,16 @@ class Sourcing:
         now: AnyInstant | None = None,
         evolve: bool = False,
         allow_empty: bool = False,
+        bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> Polled:
         """Records what has changed in a source since its last poll; see ``extraction.sources.polling``.
 
-        ``now`` is for replay homes.  ``evolve`` takes columns that are new, ``allow_empty`` a source that is empty now.
+        ``now`` is for replay homes.  ``evolve`` takes columns that are new, ``allow_empty`` a source that is empty now;
+        with ``bad_lines`` the lines of a feed that are no changes go to quarantine.
         """
-        return self.poll_feed(name, now=now, evolve=evolve, allow_empty=allow_empty, progress=progress)[0]
+        how: dict[str, Any] = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines}
+        return self.poll_feed(name, now=now, progress=progress, **how)[0]
 
     def poll_feed(
         self,
@@ -84,6 +87,7 @@ class Sourcing:
         now: AnyInstant | None = None,
         evolve: bool = False,
         allow_empty: bool = False,
+        bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> list[Polled]:
         """As ``poll_source``; after it what became of the other sources that follow the same feed of changes."""
@@ -91,7 +95,7 @@ class Sourcing:
         from weft.extraction.sources.tracked import Accepting
 
         at = None if now is None else micros(now)
-        return poll_feed(self.opened, name, Accepting(evolve, allow_empty), now=at, progress=progress)
+        return poll_feed(self.opened, name, Accepting(evolve, allow_empty, bad_lines), now=at, progress=progress)
 
     def load_past(
         self,

@@ -98,6 +98,10 @@ def poll(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="A source that is empty now has lost all its rows.")
     ] = False,
+    bad_lines: Annotated[
+        Literal["refuse", "quarantine"],
+        typer.Option("--bad-lines", help="What becomes of lines of a feed that are no changes."),
+    ] = "refuse",
     now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,
@@ -106,7 +110,8 @@ def poll(
     from weft.errors import WeftError
 
     with opened(home) as weft:
-        done = _polled(weft, names, {"now": now, "evolve": evolve, "allow_empty": allow_empty})
+        taken = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines == "quarantine"}
+        done = _polled(weft, names, {"now": now, **taken})
         try:
             maintained, kept = weft.keep_views(now=now), None
         except WeftError as error:  # what the polls recorded is told all the same
@@ -160,6 +165,7 @@ def _outcome(name: str, outcome: Polled | WeftError) -> dict[str, Any]:
         "rows": outcome.open_rows,
         "at": iso(outcome.at),
         "late": outcome.late,
+        "quarantined": outcome.quarantined,
         "trouble": None,
     }
 
@@ -176,6 +182,9 @@ def _tell(name: str, outcome: Polled | WeftError) -> None:
         if outcome.late:
             rows = "1 transaction" if outcome.late == 1 else f"{outcome.late:,} transactions"
             say(f"  Late: {rows} got the earliest instant that was open, not their own time.")
+    if not isinstance(outcome, Exception) and outcome.quarantined:
+        lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
+        say(f"  {lines} in quarantine: no changes. `weft quarantine list` shows them.")
 
 
 def history(

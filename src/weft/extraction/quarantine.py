@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from weft.catalog import Catalog, layout
 from weft.catalog.records import QuarantineRecord
@@ -12,6 +13,9 @@ from weft.errors import StorageError
 from weft.extraction.batches import Rejected
 from weft.failpoint import failpoint
 from weft.location import Location
+
+FEED: Final = "feed"
+"""The kind, among the options, of a line of a feed of changes."""
 
 
 def quarantine(

@@ -15,7 +15,7 @@ from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schem
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
-from weft.extraction.quarantine import quarantined_bytes
+from weft.extraction.quarantine import FEED, quarantined_bytes
 from weft.extraction.storing import beginning, registered, store_batches
 from weft.extraction.timing import Late, Timing
 from weft.storage.local_sql import connect
@@ -58,6 +58,9 @@ def retry(
 
 
 def _retry_one(to: Home, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
+    if json.loads(record.options)["kind"] == FEED:
+        # Later changes of its key may be recorded: it is no change of the past that can simply be put in.
+        return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:

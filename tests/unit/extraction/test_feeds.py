@@ -141,6 +141,27 @@ def test_what_is_no_change_stops_the_feed(weft: Weft, tmp_path: Path, line: str,
     assert weft.sources()[0].trouble is not None
 
 
+def test_lines_that_are_no_changes_may_go_to_quarantine(weft: Weft, tmp_path: Path) -> None:
+    feed = add(tmp_path / "feed.jsonl", ONE, TWO)
+    weft.add_source("staff", "changes", str(feed), ["id"])
+    weft.poll_source("staff", now=100)
+    torn = '{"op": "I", "key": {"id": "x"}, "row": {}, "time": 20}'
+    add(feed, MOVED, "{", torn, GONE)
+    done = weft.poll_source("staff", now=100, bad_lines=True)
+    assert (done.quarantined, history(weft)) == (2, AFTER)
+    kept = [(record.position, record.reason[:20]) for record in weft.quarantined()]
+    place = len(f"{ONE}\n{TWO}\n")
+    assert kept == [
+        (f"line 2 after byte {place}", "not a line of JSON: "),
+        (f"line 3 after byte {place}", "not of the column's "),
+    ]
+    folder = weft.home / "quarantine"
+    assert {file.read_text() for file in folder.iterdir()} == {"{\n", f"{torn}\n"}
+    assert weft.poll_source("staff", now=100).quarantined == 0
+    retried = weft.retry_quarantine(None)
+    assert (retried.read, retried.kept, history(weft)) == (0, 2, AFTER)
+
+
 def test_new_columns_of_a_feed_are_taken_where_asked_for(weft: Weft, tmp_path: Path) -> None:
     feed = add(tmp_path / "feed.jsonl", ONE)
     weft.add_source("staff", "changes", str(feed), ["id"])

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.algebra.schema import DataType
+from weft.extraction.batches import Rejected
 
 Changes = Callable[[pa.Table], pa.Table]
 """The changes of a table (``storage.changes``), which some need its open rows for."""
@@ -22,13 +23,14 @@ def _nothing() -> None:
 class FedTable:
     """What a feed told of one table: changes, columns that the table lacks, and how far the feed was read (JSON-able).
 
-    ``once`` says that none of the changes can have been recorded before.
+    ``once`` says that none of the changes can have been recorded before.  ``rejected`` are lines that are no changes.
     """
 
     changes: Changes
     added: tuple[tuple[str, DataType], ...]
     seen: Mapping[str, Any]
     once: bool = False
+    rejected: Sequence[Rejected] = ()
 
 
 @dataclass(frozen=True)

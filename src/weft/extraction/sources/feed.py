@@ -17,7 +17,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.errors import Refused
-from weft.extraction.batches import Progress, printable
+from weft.extraction.batches import Batch, Progress, Rejected, printable
 from weft.extraction.byte_streams import COMPRESSED, plain
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.inspection import infer_json
@@ -39,6 +39,7 @@ from weft.extraction.sources.feed_transactions import (
     transaction_of,
 )
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
+from weft.extraction.sources.tracked import Accepting
 from weft.instants import read_instant
 from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema
 from weft.storage.columns import arrow_type
@@ -171,12 +172,13 @@ def read_feed(
     chosen: Chosen,
     seen: Mapping[str, Any],
     *,
-    evolve: bool = False,
+    accepting: Accepting,
     progress: Progress | None = None,
 ) -> FedTable:
     """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError for a line that cannot be read, Refused for columns that the table does not have.
+    Raises ExtractionError for a line that cannot be read, where such lines are not accepted; Refused for columns that
+    the table does not have.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
@@ -188,16 +190,19 @@ def read_feed(
     if end is not None:
         end = max(begin, end)
         reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
-    found = columns_of_feed(path, table, chosen) if evolve else ()
+    found = columns_of_feed(path, table, chosen) if accepting.evolve else ()
     added = tuple(each for each in found if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
-        rows = _rows(stream, reading, (*known, *added), name, connection, progress)
+        rows, rejected = _rows(stream, reading, (*known, *added), name, connection, progress)
+    if rejected and not accepting.bad_lines:
+        refuse_rejected(Batch(rows, tuple(rejected), 0), name)
     if chosen is None:
         _refuse_others(reading.names, (*known, *added), schema.name, name)
     size = min(extent.mark[0] if end is None else end, _HEAD)
     reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
     counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
-    return _told(rows, added, {**reached, **counted, "transaction": reading.times.last})
+    found_bad = [replace(each, position=f"{each.position} after byte {begin}") for each in rejected]
+    return replace(_told(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=found_bad)
 
 
 def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> FedTable:
@@ -211,18 +216,19 @@ def _rows(
     name: str,
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
-) -> pa.Table:
-    """All changes of a stream."""
+) -> tuple[pa.Table, list[Rejected]]:
+    """All changes of a stream, and the lines that are none."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
     pieces = []
+    rejected: list[Rejected] = []
     for batch in caster.text_batches(json_records(stream, reading.told), connection):
-        refuse_rejected(batch, name)
+        rejected += batch.rejected
         pieces.append(batch.rows)
         if progress is not None:
             progress(reading.read)
-    return _typed(pa.concat_tables(pieces) if pieces else None, columns)
+    return _typed(pa.concat_tables(pieces) if pieces else None, columns), rejected
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:

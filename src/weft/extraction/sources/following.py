@@ -7,11 +7,14 @@ together, and what was read of it counts as read once all of them are recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.execution.home import Home
 from weft.extraction.batches import Progress
+from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.delta import read_delta
 from weft.extraction.sources.fed import Changes, Fed, FedTable
 from weft.extraction.sources.feed import extent_of_feed, read_feed
@@ -45,6 +48,7 @@ def follow(
             Incoming(table, source.location, _dated(source, told), told.seen, once=told.once)
             for source, table, told in zip(sources, tables, fed.tables, strict=True)
         ]
+        kept = [_quarantined(writer, home, *each) for each in zip(sources, fed.tables, strict=True)]
         done = record_feeds(writer, home, incoming, clock)
         polled = [
             finished(writer, home, source, found, before + found.began - found.ended, told.seen, late)
@@ -52,7 +56,17 @@ def follow(
         ]
     failpoint("source.recorded")
     fed.recorded()
-    return polled
+    return [replace(each, quarantined=count) for each, count in zip(polled, kept, strict=True)]
+
+
+def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTable) -> int:
+    """Keeps the lines that are no changes, before the feed counts as read; how many there are."""
+    if told.rejected:
+        at = home.clock()
+        load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
+        new = quarantine(home.catalog, load_id, source.table_id, told.rejected, {"kind": FEED}, at)
+        writer.loads.finish(load_id, 0, len(told.rejected) - new, new, 0, at)
+    return len(told.rejected)
 
 
 def _dated(source: SourceRecord, told: FedTable) -> Changes:
@@ -79,7 +93,7 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
                 source_schema(table),
                 chosen_columns(options),
                 source.seen,
-                evolve=accepting.evolve,
+                accepting=accepting,
                 progress=progress,
             )
         )

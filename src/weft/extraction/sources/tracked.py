@@ -27,7 +27,8 @@ class Polled:
     """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
 
     ``at`` is the instant of the (last) change (µs UTC; None: nothing changed).  ``late`` counts transactions whose own
-    time was not open any more.  ``open_rows`` is how many rows the source has now.
+    time was not open any more.  ``open_rows`` is how many rows the source has now, ``quarantined`` how many lines of
+    its feed went to quarantine.
     """
 
     name: str
@@ -36,14 +37,17 @@ class Polled:
     open_rows: int
     at: int | None = None
     late: int = 0
+    quarantined: int = 0
 
 
 @dataclass(frozen=True)
 class Accepting:
-    """What a poll takes that is refused otherwise: columns that are new, and a source that is empty now."""
+    """What a poll takes that is refused otherwise: columns that are new, a source that is empty now, and a feed with
+    lines that are no changes, which go to quarantine."""
 
     evolve: bool = False
     empty: bool = False
+    bad_lines: bool = False
 
 
 def source_schema(table: TableRecord) -> TableSchema:

@@ -241,7 +241,7 @@ Without a ``MOST_SINCE`` what holds since an instant is told from the open rows 
 def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST) -> None:
     folder.mkdir()
     driver_reader.BOUNDS = Bounds() if seed % 2 else LOOKED_UP
-    logs.MOST_SINCE = 50_000 if seed % 4 else -1
+    logs.MOST_SINCE = 20_000 if seed % 4 else -1
     with Weft.open(folder / "home", clock="replay") as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
         tried.begin()

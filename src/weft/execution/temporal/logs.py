@@ -22,7 +22,7 @@ from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
-MOST_SINCE: Final = 50_000
+MOST_SINCE: Final = 20_000
 """Log rows that a look-up gives for what holds since an instant; of more, what is open and what is new is read."""
 MOST_POOLED: Final = 50_000
 """Log rows that are kept by a maintenance for its further look-ups by the same columns."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.algebra.scalar import Scalar
+from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.temporal import (
     VALID_FROM,
     VALID_TO,
@@ -21,6 +21,7 @@ from weft.algebra.temporal import (
     Difference,
     Fragment,
     Inserted,
+    Projection,
     Selection,
     Semijoin,
     Temporal,
@@ -42,6 +43,7 @@ from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"
 """The name of a table ``c1 … cn, valid_from, valid_to``; None where it has no rows."""
+On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 @dataclass
@@ -153,11 +155,14 @@ class Values:
 
     def _looked_up(self, base: Base, asked: Semijoin, since: Scalar | None) -> Value:
         """The tuples of a table that agree with some of another relation; what they have from an instant on."""
-        given = self.of(asked.right)
+        keys, on = asked.right, asked.on
+        while isinstance(keys, Projection) and keys not in self.found and (below := _below(keys, on)) is not None:
+            keys, on = keys.input, below  # which rows there are is asked, not when
+        given = self.of(keys)
         if given is None:
             return None
-        places = {ref: f"c{number}" for number, ref in enumerate(attributes(asked.right), 1)}
-        among = Among(given, tuple((own.column, places[other]) for own, other in asked.on))
+        places = {ref: f"c{number}" for number, ref in enumerate(attributes(keys), 1)}
+        among = Among(given, tuple((own.column, places[other]) for own, other in on))
         log = self._log(base)
         first = None if since is None else self.instant(since)
         if first is not None and first > self.asked.now:
@@ -206,6 +211,13 @@ class Values:
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
     """What a relation is over, what is nearest to a change first: where that is empty, nothing else is asked for."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
+
+
+def _below(projection: Projection, on: On) -> On | None:
+    """The pairs of columns in terms of what is projected; None where one is no plain column of it."""
+    plain = {ColumnRef(projection.alias, out.name, out.value.type): out.value for out in projection.outputs}
+    pairs = tuple((own, value) for own, other in on if isinstance(value := plain.get(other), ColumnRef))
+    return pairs if len(pairs) == len(on) else None
 
 
 def _no_leaf(leaf: Leaf) -> str:

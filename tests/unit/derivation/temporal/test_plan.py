@@ -10,7 +10,7 @@ from shown_temporal import tracked, words
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, union
 from weft.algebra.relation import Output
-from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, call
+from weft.algebra.scalar import MICROSECOND, Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call, minus
 from weft.algebra.schema import BIGINT, INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import (
     Aggregation,
@@ -18,6 +18,7 @@ from weft.algebra.temporal import (
     Deleted,
     Difference,
     Extension,
+    Fragment,
     Inserted,
     Measure,
     Projection,
@@ -26,8 +27,10 @@ from weft.algebra.temporal import (
     Temporal,
     TemporalJoin,
     attributes,
+    each,
 )
 from weft.derivation.temporal.auxiliary import auxiliary_views, over_auxiliaries, shared
+from weft.derivation.temporal.crossing import Within, windows
 from weft.derivation.temporal.plan import maintenance, states
 from weft.errors import DerivationError
 
@@ -206,3 +209,29 @@ def test_random_views_with_kept_aggregates() -> None:
 def test_a_difference_is_looked_up_on_both_sides() -> None:
     same = Difference(E, replace(E, alias="f"))
     assert maintenance(same).change([EMPLOYEES]).reads_whole == ()
+
+
+def bounded(name: str, op: str, value: Scalar) -> Scalar:
+    return call(op, Call(name, (PeriodOf("e"),), TIMESTAMP), value)
+
+
+def test_a_window_of_first_or_last_instants_is_told_where_each_tuple_has_one() -> None:
+    low, high = Literal(3, TIMESTAMP), Literal(9, TIMESTAMP)
+    started = call("and", bounded("period_start", ">=", low), bounded("period_start", "<=", high))
+    ended = call("and", bounded("period_end", ">=", low), bounded("period_end", "<", Now()))
+    assert windows(started) == (Within("valid_from", (low,), (high,)),)
+    assert windows(ended) == (Within("valid_to", (low,), (minus(Now(), MICROSECOND),)),)
+    assert windows(call("or", started, ended)) == windows(started) + windows(ended)  # type: ignore[operator]
+    assert windows(call("or", started, bounded("period_end", ">=", low))) is None
+    assert windows(call("and", started, call("=", ref("e", "dept"), Literal(1, INT)))) is None
+
+
+def test_keys_are_of_what_holds_since_the_change() -> None:
+    """Else a look-up by what many have had, one after the other, would find all of them."""
+    three = TemporalJoin(
+        (Base(EMPLOYEES, "d"), E, S),
+        call("and", call("=", ref("d", "dept"), ref("e", "dept")), call("=", ref("e", "id"), ref("s", "id"))),
+    )
+    change = maintenance(three).change([EMPLOYEES], ["deletions"])
+    found = [part for part in each(change.deleted) if isinstance(part, Semijoin) and part.left == S]
+    assert found and all(isinstance(part.right, (Fragment, Deleted)) for part in found), words(change.deleted)

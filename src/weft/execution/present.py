@@ -79,7 +79,9 @@ def _kept(file: Path, table: TableRecord) -> pa.Table | None:
         content = file.read_bytes()
     except OSError:
         return None
-    if zlib.crc32(content[_CHECKSUM:]) != int.from_bytes(content[:_CHECKSUM], "big"):
+    # A power cut may leave a file of no bytes, or of zeros, whose checksum would be right.
+    checked = content[_CHECKSUM:]
+    if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None
     found = pq.read_table(pa.BufferReader(content[_CHECKSUM:]))
     if (found.schema.metadata or {}).get(_MARK) != _mark(table):

@@ -128,15 +128,25 @@ def test_without_their_times_changes_are_of_the_poll(weft: Weft, tmp_path: Path)
         ('{"op": "t", "source": {"ts_ms": 20}}', "truncate"),
         (simple("I", 3, 20, name="Coy", dept=None, pay=7), "columns that staff has not: pay"),
         ('{"op": "I", "key": {"id": "x"}, "row": {}, "time": 20}', "not of the column's type: id"),
+        ('{"op": ["I"], "key": {"id": 3}, "row": {}, "time": 20}', "needs op"),
+        ('{"op": "c", "after": {"id": 3}, "source": "shop"}', "needs op"),
+        ('{"op": "c", "after": {"id": 3}, "source": {"ts_ms": [20]}}', "not an instant"),
+        ('{"op": "c", "after": {"id": 3}, "source": {"ts_ms": 9007199254740993000}}', "not an instant"),
+        (simple("I", 3, 2**63 - 1, name="Coy", dept=None), "not an instant"),
+        ('{"op": "D", "key": {"name": "Ann"}, "time": 20}', r"does not name its key \(id\)"),
+        ('{"op": "d", "before": {}, "source": {"ts_ms": 20}}', r"does not name its key \(id\)"),
     ],
 )
 def test_what_is_no_change_stops_the_feed(weft: Weft, tmp_path: Path, line: str, why: str) -> None:
     feed = add(tmp_path / "feed.jsonl", ONE, TWO)
     weft.add_source("staff", "changes", str(feed), ["id"])
     weft.poll_source("staff", now=100)
+    read = feed.stat().st_size
     add(feed, MOVED, line)
-    with pytest.raises(WeftError, match=why):
+    with pytest.raises(WeftError, match=why) as refused:
         weft.poll_source("staff", now=100)
+    if "columns" not in why:
+        assert f"after byte {read}" in refused.value.message
     assert weft.catalog.tables.named("staff").rows == 2
     assert weft.sources()[0].trouble is not None
 

@@ -179,6 +179,31 @@ def test_new_columns_come_with_what_rows_have_in_them(weft: Weft, shop: Shop, po
         weft.poll_source("staff", now=LATER)
 
 
+def test_new_columns_come_with_what_rows_have_in_them_after_a_kill(weft: Weft, shop: Shop, postgresql: str) -> None:
+    shop.execute("CREATE TABLE staff (id int PRIMARY KEY, name text); INSERT INTO staff VALUES (1, 'Ann')")
+    follow(weft, postgresql, "staff")
+    weft.poll_source("staff", now=LATER)
+    shop.execute("ALTER TABLE staff ADD COLUMN pay int DEFAULT 7")
+    command = [
+        sys.executable,
+        "-m",
+        "weft",
+        "source",
+        "poll",
+        "--home",
+        str(weft.home),
+        "--now",
+        "2096-01-01",
+        "--evolve",
+    ]
+    died = subprocess.run(
+        command, env={**os.environ, "WEFT_FAILPOINT": "source.reserved"}, capture_output=True, check=False
+    )
+    assert died.returncode == -signal.SIGKILL
+    weft.poll_source("staff", now=LATER)
+    assert rows(weft, "staff") == {("1", "Ann", "7")}
+
+
 @pytest.mark.parametrize(
     "point", ["source.reserved", "source.staged", "source.written:2", "source.committed", "source.recorded"]
 )

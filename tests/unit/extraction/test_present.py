@@ -43,9 +43,13 @@ def spoiled(file: Path, way: str) -> None:
         found = bytearray(file.read_bytes())
         found[len(found) // 3] ^= 0xFF
         file.write_bytes(bytes(found))
+    elif way == "zeros":
+        file.write_bytes(bytes(4))
+    elif way == "empty":
+        file.write_bytes(b"")
 
 
-@pytest.mark.parametrize("way", ["kept", "gone", "torn", "flipped", "old"])
+@pytest.mark.parametrize("way", ["kept", "gone", "torn", "flipped", "zeros", "empty", "old"])
 def test_polls_give_the_same_history_whatever_becomes_of_what_is_kept(tmp_path: Path, way: str) -> None:
     file, kept = tmp_path / "staff.csv", tmp_path / "home" / "present" / "1.parquet"
     told = states(7)

@@ -158,6 +158,18 @@ def test_what_is_asked_for_is_taken(weft: Weft, file: Path) -> None:
     }
 
 
+def test_new_columns_of_a_source_without_rows_are_not_taken(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    weft.poll_source("staff", now=100)
+    write(file, f"{HEAD},pay")
+    with pytest.raises(Refused, match="is empty"):
+        weft.poll_source("staff", now=200, evolve=True)
+    assert weft.poll_source("staff", now=300, evolve=True, allow_empty=True).ended == 2
+    write(file, HEAD, ANN)  # the column was a mistake: the source goes on as it was
+    assert weft.poll_source("staff", now=400).began == 1
+    assert history(weft) == {(row(ANN), 100, 300), (row(BEN), 100, 300), (row(ANN), 400, None)}
+
+
 def test_json_lines_without_a_line_have_no_row(weft: Weft, tmp_path: Path) -> None:
     lines = write(tmp_path / "a.jsonl", '{"id": 1}')
     weft.add_source("a", "jsonl", str(lines), ["id"])

@@ -40,7 +40,7 @@ from weft.extraction.sources.feed_transactions import (
 )
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
 from weft.extraction.sources.tracked import Accepting
-from weft.instants import read_instant
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant
 from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.local_sql import connect
@@ -57,11 +57,12 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 class Reading:
     """Turns the JSON of a line into the cells of a change; ``table`` is the one whose changes are wanted (None: all).
 
-    ``names`` are the columns seen so far, ``skip`` how many changes are still to be left out, ``read`` how many were
-    not, ``place`` how many lines of the feed came before the next one.
+    ``keys`` are the columns that each change has to name, ``names`` those seen so far, ``skip`` how many changes are
+    still to be left out, ``read`` how many were not, ``place`` how many lines of the feed came before the next one.
     """
 
     table: str | None = None
+    keys: Sequence[str] = ()
     skip: int = 0
     read: int = 0
     place: int = 0
@@ -84,6 +85,9 @@ class Reading:
         own = self.times.of(transaction_of(found), own)
         if self.table is not None and table != self.table:
             return None
+        unnamed = _unnamed(self.keys, row)
+        if unnamed:
+            return f"not a change of one row: it does not name its key ({', '.join(unnamed)})"
         if self.skip:
             self.skip -= 1
             return None
@@ -95,8 +99,17 @@ class Reading:
 Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
+def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
+    """The columns of the key that a row does not have; in one that has them, they may be NULL."""
+    missing = [key for key in keys if key not in row]
+    if not missing:
+        return missing
+    there = {name.lower() for name in row}
+    return [key for key in missing if key.lower() not in there]
+
+
 def _simple(found: Mapping[str, Any]) -> Change | str:
-    op = _SIMPLE.get(found["op"])
+    op = _SIMPLE.get(str(found["op"]))
     key, row = found.get("key"), found.get("row") or {}
     if op is None or not isinstance(key, dict) or not isinstance(row, dict):
         return "not a change: it needs op (I, U or D), key and row"
@@ -109,22 +122,26 @@ def _simple(found: Mapping[str, Any]) -> Change | str:
 def _debezium(found: Mapping[str, Any]) -> Change | str:
     if found["op"] == "t":
         return "the table was emptied (truncate): a feed does not say of which rows"
-    op, source = _DEBEZIUM.get(found["op"]), found.get("source") or {}
+    op, source = _DEBEZIUM.get(str(found["op"])), found.get("source") or {}
     row = found.get("before" if op == DELETE else "after")
-    if op is None or not isinstance(row, dict):
+    if op is None or not isinstance(row, dict) or not isinstance(source, dict):
         return "not a change: it needs op (c, r, u or d) and the row before or after it"
-    for times, scale in ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000)):
-        if times is not None:
-            return source.get("table"), op, int(times) * scale, dict(row)
-    return source.get("table"), op, None, dict(row)
+    told = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000))
+    time, scale = next((each for each in told if each[0] is not None), (None, 1))
+    own = _instant(time, scale)
+    return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
 
 
-def _instant(time: Any) -> int | str | None:
+def _instant(time: Any, scale: int = 1) -> int | str | None:
+    """A time as µs UTC: digits in units of ``scale`` µs, or ISO 8601; None stays None, else the problem is told."""
     if time is None:
         return None
-    digits = str(time)
-    own = int(digits) if digits.removeprefix("-").isdigit() else read_instant(digits)
-    return f"not an instant: {digits[:40]!r}" if own is None else own
+    told = str(time)
+    digits = told.removeprefix("-")
+    own = int(told) * scale if digits.isascii() and digits.isdigit() else read_instant(told)
+    if own is None or not FIRST_INSTANT <= own <= LAST_INSTANT:
+        return f"not an instant: {told[:40]!r}"
+    return own
 
 
 def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
@@ -172,13 +189,14 @@ def read_feed(
     chosen: Chosen,
     seen: Mapping[str, Any],
     *,
+    keys: Sequence[str],
     accepting: Accepting,
     progress: Progress | None = None,
 ) -> FedTable:
     """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError for a line that cannot be read, where such lines are not accepted; Refused for columns that
-    the table does not have.
+    ``keys`` are the columns of its key.  Raises ExtractionError for a line that cannot be read, where such lines are
+    not accepted; Refused for columns that the table does not have.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
@@ -186,14 +204,16 @@ def read_feed(
     if before and [*extent.mark] == seen["mark"] and end in (None, seen["end"]):
         return _told(_typed(None, known), (), seen)
     begin = before.get("end") or 0
-    reading = Reading(table, skip=before.get("read", 0) if end is None else 0)
+    reading = Reading(table, keys, skip=before.get("read", 0) if end is None else 0)
     if end is not None:
         end = max(begin, end)
         reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
     found = columns_of_feed(path, table, chosen) if accepting.evolve else ()
     added = tuple(each for each in found if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
-        rows, rejected = _rows(stream, reading, (*known, *added), name, connection, progress)
+        rows, found_bad = _rows(stream, reading, (*known, *added), name, connection, progress)
+    after = f" after byte {begin}" if begin else ""
+    rejected = [replace(each, position=f"{each.position}{after}") for each in found_bad]
     if rejected and not accepting.bad_lines:
         refuse_rejected(Batch(rows, tuple(rejected), 0), name)
     if chosen is None:
@@ -201,8 +221,7 @@ def read_feed(
     size = min(extent.mark[0] if end is None else end, _HEAD)
     reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
     counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
-    found_bad = [replace(each, position=f"{each.position} after byte {begin}") for each in rejected]
-    return replace(_told(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=found_bad)
+    return replace(_told(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=rejected)
 
 
 def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> FedTable:

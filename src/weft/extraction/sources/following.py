@@ -93,6 +93,7 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
                 source_schema(table),
                 chosen_columns(options),
                 source.seen,
+                keys=table.keys,
                 accepting=accepting,
                 progress=progress,
             )

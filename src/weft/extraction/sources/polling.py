@@ -7,6 +7,7 @@ stored is no change any more (design law 6).  What cannot be read as a whole cha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -82,12 +83,21 @@ def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, 
         return Polled(source.name, 0, 0, source.open_rows)
     table = home.catalog.tables.by_id(source.table_id)
     found = _read(source, table, accepting, progress)
+    if not found.rows.num_rows:
+        found = _without_added(found)
     _refuse_repeated(found.rows, table.keys, source)
     with polling(home, source, found.added) as (writer, table):
         asked = _asked(home, source, found, clock)
         done, open_rows = _record(writer, home, source, table, found, asked, accepting)
         late = int(done.first is not None and done.first > asked)
         return finished(writer, home, source, done, open_rows, found.seen, late)
+
+
+def _without_added(found: Snapshot) -> Snapshot:
+    """A snapshot without rows changes no columns: it may be refused, and the columns come with the first row."""
+    added = [name for name, _ in found.added]
+    columns = tuple(each for each in found.columns if each[0] not in added)
+    return replace(found, rows=found.rows.drop_columns(added), columns=columns, added=())
 
 
 def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int:

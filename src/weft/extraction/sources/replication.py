@@ -71,6 +71,11 @@ class _Followed:
     def seen(self) -> Mapping[str, Any]:
         return self.source.seen
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it begins, or has columns of which no poll was recorded: one may have died that had taken them."""
+        return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
+
     def takes(self, transaction: Transaction) -> bool:
         """Whether the transaction is news: recorded by no poll before, and not seen by the snapshot."""
         if transaction.end <= self.seen.get("place", 0):
@@ -165,7 +170,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
     """Reads the tables that begin, or got columns, as they are at one moment."""
-    fresh = [each for each in followed if "place" not in each.seen or each.added]
+    fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
     rows: list[list[Any]] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, say, say_json, shown, table, working
+from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
@@ -60,5 +60,4 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
     if answer.rows:
         table(names, [[shown(value) for value in row] for row in answer.rows])
     rest = f", {len(answer.rows):,} shown" if len(answer.rows) < answer.count else ""
-    rows = "row" if answer.count == 1 else "rows"
-    say(f"{answer.count:,} {rows}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")
+    say(f"{counted(answer.count, 'row')}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, opened
-from weft.cli.printing import instant, iso, say, say_json
+from weft.cli.printing import counted, instant, iso, say, say_json
 from weft.cli.views import tell_maintained
 from weft.errors import Refused
 
@@ -41,8 +41,8 @@ def correct(
     elif done.at is None:
         say(f"{done.name}: it was recorded so already; nothing has changed.")
     else:
-        periods = "1 period" if done.changed == 1 else f"{done.changed:,} periods"
         gone = f", {done.gone:,} gone" if done.gone else ""
+        periods = counted(done.changed, "period")
         say(f"{done.name}: {periods} new or with another end{gone}, corrected at {instant(done.at)}")
     if not json:
         tell_maintained(maintained)

@@ -10,7 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
+from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, screen, table
 from weft.cli.views import tell_maintained
 
 if TYPE_CHECKING:
@@ -175,13 +175,13 @@ def _tell(name: str, outcome: Polled | WeftError) -> None:
         hint = f" {plain(outcome.hint)}" if outcome.hint else ""
         screen().print(f"{name}: {plain(outcome.message)}.{hint}", style="yellow", soft_wrap=True)
     elif outcome.at is None:
-        say(f"{name}: nothing has changed, {outcome.open_rows:,} rows")
+        say(f"{name}: nothing has changed, {counted(outcome.open_rows, 'row')}")
     else:
-        counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {outcome.open_rows:,} rows now"
+        counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {counted(outcome.open_rows, 'row')} now"
         say(f"{name}: {counts}, at {instant(outcome.at)}")
         if outcome.late:
-            rows = "1 transaction" if outcome.late == 1 else f"{outcome.late:,} transactions"
-            say(f"  Late: {rows} got the earliest instant that was open, not their own time.")
+            transactions = counted(outcome.late, "transaction")
+            say(f"  Late: {transactions} got the earliest instant that was open, not their own time.")
     if not isinstance(outcome, Exception) and outcome.quarantined:
         lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
         say(f"  {lines} in quarantine: no changes. `weft quarantine list` shows them.")
@@ -254,7 +254,7 @@ def show(
         return
     say(f"{found.name} tracks {plain(found.location)} ({found.kind}), polled every {_every(found)}")
     say(f"  key {', '.join(record.keys)}; dated by {_STAMPS[found.stamps]}")
-    say(f"  {found.open_rows:,} rows now, {record.rows:,} begins and ends recorded")
+    say(f"  {counted(found.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
     say(f"  last poll {instant(found.polled_at, 'never')}, last change {instant(found.changed_at, 'never')}")
     if found.trouble is not None:
         screen().print(f"  trouble: {plain(found.trouble)}", style="yellow", soft_wrap=True)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, working
+from weft.cli.printing import counted, instant, iso, lines, plain, say, say_json, screen, size, table, working
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weft.api.viewing import ShownView
     from weft.catalog.views import ViewRecord
     from weft.execution.temporal.maintaining import Maintained
     from weft.execution.temporal.showing import ShownAuxiliary
@@ -101,7 +102,7 @@ def tell_maintained(done: Iterable[Maintained]) -> None:
             screen().print(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow", soft_wrap=True)
         elif each.changed or each.gone:
             gone = f", {each.gone:,} gone" if each.gone else ""
-            say(f"{each.name}: {each.changed:,} periods new or with another end{gone}, at {instant(each.t)}")
+            say(f"{each.name}: {counted(each.changed, 'period')} new or with another end{gone}, at {instant(each.t)}")
         else:
             say(f"{each.name}: nothing has changed, at {instant(each.t)}")
 
@@ -163,14 +164,20 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(lines(view.sql))
     say(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
     say(f"  {view.mode}, maintained at {instant(view.tau, 'no instant yet')}")
-    say(f"  {shown.periods:,} periods, {shown.open:,} of them open; {shown.recorded:,} changes in {size(shown.size)}")
+    say(f"  {_kept(shown)}")
     if view.trouble is not None:
         screen().print(f"  trouble: {plain(view.trouble)}", style="yellow", soft_wrap=True)
     for each in shown.auxiliaries:
         say(f"  of {each.of} it keeps the auxiliary view {plain(each.sql)}")
-        say(f"    {each.periods:,} periods, {each.open:,} open; {each.recorded:,} changes in {size(each.size)}")
+        say(f"    {_kept(each)}")
         say(f"    shared with {', '.join(each.shared) or 'no other view'}")
     table(("column", "type"), [(column, str(type_)) for column, type_ in shown.columns])
+
+
+def _kept(found: ShownView | ShownAuxiliary) -> str:
+    """How much is kept of a view or of an auxiliary one."""
+    periods, changes = counted(found.periods, "period"), counted(found.recorded, "change")
+    return f"{periods}, {found.open:,} of them open; {changes} in {size(found.size)}"
 
 
 def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:

@@ -28,7 +28,7 @@ def test_a_source_is_added_polled_shown_and_removed(weft: Callable[..., Told], h
     (listed,) = weft("sources", "--json").json
     assert (listed["key"], listed["rows"], listed["last_change"]) == (["id"], 1, polled["at"])
     shown = weft("source", "show", "STAFF")
-    assert "1 rows now, 3 begins and ends recorded" in shown.out and "1h" in shown.out
+    assert "1 row now, 3 begins and ends recorded" in shown.out and "1h" in shown.out
     (table,) = weft("tables", "--json").json
     assert (table["tracked"], table["rows"]) == (True, 3)
     assert "begins and ends of rows" in weft("describe", "staff").out

@@ -31,16 +31,16 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     assert added.code == 0 and "id BIGINT, name STRING" in added.out and "a poll has changed" in added.out
     assert staff("view", "add", "sizes", "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept", "--batched").code == 0
     first = staff("view", "refresh").out
-    assert "devs: 1 periods new" in first and "sizes: 2 periods new" in first
+    assert "devs: 1 period new" in first and "sizes: 2 periods new" in first
     assert "Every view is current" in staff("view", "refresh").out
     write("id,name,dept", "1,Ann,Ops", "2,Ben,Ops")
     polled = staff("source", "poll", "--now", "1997-02-01").out
-    assert "devs: 1 periods new or with another end, at 1997-02-01" in polled and "sizes" not in polled
+    assert "devs: 1 period new or with another end, at 1997-02-01" in polled and "sizes" not in polled
     assert "sizes: 3 periods" in staff("view", "refresh", "sizes", "--now", "1997-03-01").out
     devs, sizes = staff("views", "--json").json
     assert (devs["maintained_at"], sizes["maintained_at"]) == ("1997-02-01T00:00:00Z", "1997-03-01T00:00:00Z")
     shown = staff("view", "show", "DEVS")
-    assert "reads staff" in shown.out and "1 periods, 0 of them open; 2 changes" in shown.out
+    assert "reads staff" in shown.out and "1 period, 0 of them open; 2 changes" in shown.out
     assert "devs is kept no more" in staff("view", "remove", "devs").out
     assert [each["name"] for each in staff("views", "--json").json] == ["sizes"]
     assert staff("view", "add", "devs", "SELECT id FROM staff").code == 0
@@ -53,7 +53,7 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
     staff("view", "refresh")
     shown = staff("view", "show", "devs").out
     assert "of staff it keeps the auxiliary view SELECT staff.id, staff.`name`, staff.dept FROM staff WHERE" in shown
-    assert "1 periods, 1 open; 1 changes in" in shown and "shared with same" in shown
+    assert "1 period, 1 of them open; 1 change in" in shown and "shared with same" in shown
     (part,) = staff("view", "show", "same", "--json").json["auxiliaries"]
     assert (part["of"], part["shared_with"], part["periods"]) == ("staff", ["devs"], 1)
     explained = staff("view", "explain", "devs")

@@ -124,6 +124,16 @@ def _shared() -> duckdb.DuckDBPyConnection:
 
     Temporary tables, views and what is registered belong to a connection.
     """
+    import duckdb
+
+    try:
+        return _connected()
+    except duckdb.Error:  # an internal error of DuckDB's makes all of it unusable
+        _started.cache_clear()
+        return _connected()
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
     connection = _started(os.getpid()).cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a further connection does not take over
     return connection

@@ -16,7 +16,7 @@ import pytest
 from logical_server import logical_server
 from unit.extraction.test_sources import history
 from weft.api import Weft
-from weft.errors import NotFound, Refused
+from weft.errors import ExtractionError, NotFound, Refused
 from weft.storage.verify import verify
 
 LATER = 4_000_000_000_000_000
@@ -102,12 +102,12 @@ def test_values_are_those_of_a_snapshot(weft: Weft, shop: Shop, postgresql: str)
     shop.execute("CREATE DOMAIN flag AS bool")
     shop.execute(
         "CREATE TABLE item (id int PRIMARY KEY, price numeric(8, 2), n numeric, made timestamptz, local timestamp, "
-        "day date, ok bool, f flag, raw bytea, x float8, j jsonb, u uuid, c char(4), a int[], twice int "
-        "GENERATED ALWAYS AS (id * 2) STORED)"
+        "day date, ok bool, f flag, raw bytea, x float8, j jsonb, u uuid, c char(4), a int[], i inet, k inet, "
+        "twice int GENERATED ALWAYS AS (id * 2) STORED)"
     )
     values = (
         "1.5, 2.250, '2026-01-01 01:00+01', '2026-01-01 02:00:00.5', '2026-01-02', true, false, '\\x00ff', 0.1, "
-        "'{\"b\": [1, null]}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'ab', '{1,2}'"
+        "'{\"b\": [1, null]}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'ab', '{1,2}', '10.0.0.1', '::1/64'"
     )
     shop.execute(f"INSERT INTO item VALUES (1, {values})")
     follow(weft, postgresql, "item")
@@ -140,6 +140,23 @@ def test_long_values_that_did_not_change_are_kept(weft: Weft, shop: Shop, postgr
     assert bodies == {(1, 2, "11111", 9000), (7, 4, "22222", 9000), (3, 5, "xxxxx", 9000), (2, 0, "short", 5)} | {
         (8, 9, "88888", 9000)
     }
+
+
+def test_a_value_that_cannot_be_told_stops_the_feed_and_it_is_said_how_to_go_on(
+    weft: Weft, shop: Shop, postgresql: str
+) -> None:
+    shop.execute("CREATE TABLE staff (id int PRIMARY KEY, born date); INSERT INTO staff VALUES (1, '2026-01-01')")
+    follow(weft, postgresql, "staff")
+    weft.poll_source("staff", now=LATER)
+    shop.execute("INSERT INTO staff VALUES (2, 'infinity')")
+    shop.execute("DELETE FROM staff WHERE id = 2")
+    with pytest.raises(ExtractionError, match="not of the column's type: born") as refused:
+        weft.poll_source("staff", now=LATER)
+    assert "weft source remove staff" in (refused.value.hint or "")
+    weft.remove_source("staff")
+    follow(weft, postgresql, "staff")
+    weft.poll_source("staff", now=LATER)
+    assert rows(weft, "staff") == {("1", "2026-01-01")}
 
 
 def test_a_table_may_begin_while_others_write(weft: Weft, shop: Shop, postgresql: str) -> None:

@@ -144,6 +144,14 @@ def test_a_source_that_is_away_is_said_to_be(weft: Weft, file: Path) -> None:
     assert "no such file" in (weft.sources()[0].trouble or "")
 
 
+def test_that_another_poll_was_quicker_is_no_trouble_of_the_source(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    with Weft.open(weft.home) as other, pytest.raises(Conflict, match="meanwhile"):
+        weft.poll_source("staff", now=100, progress=lambda _: other.poll_source("staff", now=50) and None)
+    assert weft.sources()[0].trouble is None
+    assert history(weft) == {(row(ANN), 50, None), (row(BEN), 50, None)}
+
+
 def test_what_is_asked_for_is_taken(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
     weft.poll_source("staff", now=100)

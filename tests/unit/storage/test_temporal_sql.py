@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from weft.errors import ExecutionError
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.temporal_sql import _started, temporal_sql
 
 ASKED = """
 from weft.storage.temporal_sql import temporal_sql
@@ -31,3 +32,11 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
         assert (one.one("SELECT COUNT(*) FROM made"), other.one("SELECT COUNT(*) FROM made")) == (1, 0)
     with temporal_sql() as later, pytest.raises(ExecutionError, match="made"):
         later.one("SELECT COUNT(*) FROM made")
+
+
+def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
+    with temporal_sql() as sql:
+        assert sql.one("SELECT 1") == 1
+    _started(os.getpid()).close()
+    with temporal_sql() as sql:
+        assert sql.one("SELECT current_setting('TimeZone')") == "UTC"

@@ -21,6 +21,7 @@ from weft.storage.changes import DELETE, OP, ORDER, OWN, TRUNCATE
 _BOOL: Final = 16
 _BYTEA: Final = 17
 _BPCHAR: Final = 1042
+_INET: Final = 869
 
 Cells: TypeAlias = "dict[str, str | None]"
 Key: TypeAlias = "tuple[str | None, ...]"
@@ -169,6 +170,8 @@ def _as_read(value: str, type_: int) -> str:
         return "true" if value == "t" else "false"
     if type_ == _BYTEA:
         return base64.b64encode(bytes.fromhex(value.removeprefix("\\x"))).decode("ascii")
+    if type_ == _INET and "/" not in value:
+        return f"{value}/128" if ":" in value else f"{value}/32"
     return value.rstrip(" ") if type_ == _BPCHAR else value
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
-from weft.errors import ClockError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.present import keep, open_now
 from weft.execution.tracking import Recorded, record
@@ -54,8 +54,8 @@ def poll_feed(
         if source.kind == "changes":
             return follow(home, sources, clock, accepting, progress)
         return [_polled(home, source, clock, accepting, progress)]
-    except (LeaseBusy, LeaseLost):
-        raise
+    except (LeaseBusy, LeaseLost, Conflict):
+        raise  # the source is all right
     except WeftError as error:
         for each in sources:
             home.catalog.sources.troubled(each.table_id, home.clock(), error.message)

@@ -234,7 +234,11 @@ def _seen_by(each: _Followed, transaction: Transaction) -> bool:
 
 def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> FedTable:
     """What was told of one table."""
-    changes = each.told.changes(each.columns, uri, None)
+    try:
+        changes = each.told.changes(each.columns, uri, None)
+    except ExtractionError as error:
+        hint = f"Nothing was changed, and the slot goes on telling it. {AGAIN.format(name=each.source.name)}"
+        raise ExtractionError(error.message, where=error.where, hint=hint) from None
     lacking = each.told.lacking(each.columns, uri)
     if each.of_snapshot is not None:
         changes = pa.concat_tables([changes, each.of_snapshot]).sort_by("_order")

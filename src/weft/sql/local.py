@@ -146,6 +146,8 @@ def _alike(scalar: Scalar) -> bool:
             return all(arg.type == STRING for arg in args)
         case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
             return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Cast(arg=Literal(value=None), type=type):
+            return type.name not in ("BINARY", "ARRAY")
         case Cast(arg=arg, type=type) if arg.type == STRING:
             return type == STRING or type.name in INTEGRAL
         case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):

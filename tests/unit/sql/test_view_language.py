@@ -6,7 +6,9 @@ import pytest
 
 from temporal_values import tracked
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
+from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
+from weft.sql.local import not_local
 from weft.sql.lower import bind, bind_view
 
 LOG = TableSchema(9, "log", (Column(1, "line", STRING), Column(2, "ts", TIMESTAMP)))
@@ -65,3 +67,15 @@ def test_refusals(text: str, message: str) -> None:
 def test_a_query_may_read_the_bounds_that_a_view_may_not() -> None:
     query = bind("SELECT id, valid_from FROM e WHERE valid_to IS NULL", TABLES)
     assert [output.name for output in query.outputs] == ["id", "valid_from"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT v.x, v.y FROM (VALUES (1, 'a'), (2, NULL)) AS v(x, y)",
+        "SELECT id, CAST(NULL AS DATE) AS d, CAST(NULL AS DECIMAL(9, 2)) AS m FROM e",
+        "SELECT id FROM e WHERE NULL",
+    ],
+)
+def test_a_view_may_say_null_of_any_type(text: str) -> None:
+    assert not_local(sequenced(bind_view(text, TABLES))) is None

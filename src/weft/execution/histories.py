@@ -60,6 +60,8 @@ def history(home: Home, name: str, where: str | None, limit: int | None, known: 
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
     if where is None:
         found, count = _all(home, table, ordered, limit, known)
+    elif not where.strip():
+        raise Refused("--where is empty", hint='Leave it out for all periods, or write a condition: --where "id = 2".')
     elif known is None:
         found, count = _asked(home, table, ordered, where, limit, at)
     else:

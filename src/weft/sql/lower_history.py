@@ -110,7 +110,8 @@ def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Pre
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)
     if begin is not None and end is not None and (begin > end or (begin == end and operator == "<")):
-        raise refuse(f"{_CONSTRUCT} from an instant to an earlier one", node, "no instant is between them", _WRITE)
+        which = "itself" if begin == end else "an earlier one"
+        raise refuse(f"{_CONSTRUCT} from an instant to {which}", node, "no instant is between them", _WRITE)
     return _compared(operator, first, last, node)
 
 

@@ -97,6 +97,11 @@ def test_what_is_refused_changes_nothing(
     assert told(weft) == BEFORE
 
 
+def test_an_empty_condition_of_a_history_is_refused(weft: Weft) -> None:
+    with pytest.raises(Refused, match="--where is empty"):
+        weft.history("staff", where=" ")
+
+
 def test_only_what_a_source_told_is_corrected(weft: Weft, tmp_path: Path) -> None:
     weft.add_view("depts", "SELECT dept FROM staff")
     weft.refresh_views(now=10 * DAY)

@@ -241,6 +241,7 @@ def test_dated_changes_are_loaded_too(weft: Weft, tmp_path: Path) -> None:
     [
         ("day,id,name\n2026-01-01,1,Ann\n,2,Ben\n", "day is empty in 1 rows"),
         ("day,id,name\n2026-01-01,1,Ann\n2026-01-01,1,Ben\n", "2 rows of the key 1"),
+        ("day,id,name\n", "the file has no rows"),
         ("day,id\n2026-01-01,1\n", "no column 'name'"),
         ("day,id,name\nMonday,1,Ann\n", "not of the column's type: day"),
     ],
@@ -250,7 +251,9 @@ def test_a_past_that_cannot_be_right_is_refused(weft: Weft, tmp_path: Path, text
     now.write_text("id,name\n1,Anna\n")
     weft.add_source("staff", "csv", str(now), ["id"])
     past = tmp_path / "past.csv"
+    past.write_text("day,id,name\n2025-01-01,1,Ann\n")
+    weft.load_past("staff", past, "day")
     past.write_text(text)
     with pytest.raises((Refused, ExtractionError), match=why):
         weft.load_past("staff", past, "day")
-    assert weft.catalog.tables.named("staff").rows == 0
+    assert history(weft) == {(("1", "Ann"), 1_735_689_600_000_000, None)}

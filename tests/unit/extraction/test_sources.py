@@ -220,6 +220,13 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
     assert history(weft, "b") == {(("1", "1.5"), 300, None), (("2", "None"), 300, None)}
 
 
+def test_parquet_with_a_type_that_cannot_be_read_is_refused(weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [1], "n": pa.nulls(1, pa.decimal256(50, 2))}), file)
+    with pytest.raises(ExtractionError, match="type that cannot be read"):
+        weft.add_source("a", "parquet", str(file), ["id"])
+
+
 def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     with closing(sqlite3.connect(file)) as shop:

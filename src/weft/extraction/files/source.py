@@ -198,9 +198,18 @@ def _look(path: Path, infer: bool, written: Format | None) -> tuple[Layout, list
 
 
 def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
-    """How rows that have types, as those of Parquet, are read, and the types that their columns get here."""
-    with connect() as connection:
-        types = _described(connection, empty)
+    """How rows that have types, as those of Parquet, are read, and the types that their columns get here.
+
+    Raises ExtractionError for a type that DuckDB cannot read, as that of decimals of more than 38 digits.
+    """
+    try:
+        with connect() as connection:
+            types = _described(connection, empty)
+    except duckdb.Error as error:
+        told = " ".join(str(error).split())[:300]
+        raise ExtractionError(
+            f"a column is of a type that cannot be read: {told}", hint="Write it as another type, such as text."
+        ) from None
     names = tuple(empty.column_names)
     return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
 

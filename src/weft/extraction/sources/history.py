@@ -65,6 +65,7 @@ def load_history(
         return PastLoaded(source.name, 0, 0, already=True)
     rows = _rows(table, path, ts_from, op, progress)
     if op is None:
+        _refuse_empty(rows, path)
         _refuse_repeated(rows, table, path)
     with polling(home, source) as (writer, table):
         clock = home.clock() if home.catalog.home().clock == "wall" else _latest(rows)
@@ -121,6 +122,12 @@ def _rows(
 def _ops(said: pa.ChunkedArray) -> pa.ChunkedArray:
     gone = pc.is_in(pc.utf8_upper(said), value_set=pa.array([DELETE, "DELETE"]))
     return pc.if_else(pc.fill_null(gone, False), DELETE, "U")
+
+
+def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
+    """Raises Refused for a file without rows: that is no state, of whatever time, and would end all that is open."""
+    if not rows.num_rows:
+        raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 
 
 def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike[str]) -> None:

@@ -10,12 +10,15 @@ from oracle.fired import RULES, shown
 
 SHARDS = 8
 TOTAL: Counter[str] = Counter()
+COURSES: Counter[str] = Counter()
+"""What ``test_view_courses`` counted."""
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A shard's counts come with its report, from another process, too."""
     if report.when == "call":
         TOTAL.update(dict(report.user_properties).get("oracle", {}))
+        COURSES.update(dict(report.user_properties).get("courses", {}))
 
 
 def silent() -> list[str]:
@@ -33,5 +36,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if TOTAL:
         terminalreporter.section("the oracle: how often each rule fired")
         terminalreporter.write_line(shown(TOTAL))
+    if COURSES:
+        terminalreporter.section("views kept along courses: what was tried, how often")
+        terminalreporter.write_line("\n".join(f"{count:>9,}  {name}" for name, count in sorted(COURSES.items())))
     if silent():
         terminalreporter.write_line(f"FAILED: no text made these fire: {', '.join(silent())}", red=True)

@@ -37,7 +37,7 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
 from weft.sql.lower import bind_view
 
-TEXTS = 3_000
+TEXTS = 1_500
 SHARDS = 4
 ASKED = 2
 """Instants at which a view is asked."""

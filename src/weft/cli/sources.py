@@ -49,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table that is made.")],
     kind: KindOption,
-    at: Annotated[str, typer.Option("--at", metavar="PLACE", help="Where it is: a path, or a URI of PostgreSQL.")],
+    at: Annotated[str, typer.Option("--at", metavar="PLACE", help="Where it is: a path, or a URI.")],
     key: Annotated[
         str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
     ],

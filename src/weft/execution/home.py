@@ -35,7 +35,18 @@ class Home:
         """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
         from weft.runtime.session import spark_session
 
-        return spark_session(self.folder)
+        return spark_session(self.folder, kafka=self._follows_topics)
+
+    def kafka_session(self) -> SparkSession:
+        """As ``session``, and it has the connector for Kafka; raises ExecutionError where it was started without."""
+        from weft.runtime.session import require_connector, spark_session
+
+        found = spark_session(self.folder, kafka=lambda: True)
+        require_connector()
+        return found
+
+    def _follows_topics(self) -> bool:
+        return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""

@@ -1,4 +1,5 @@
-"""Delta's jars: resolved once into a folder of Weft's own, and from then on started from those paths.
+"""Delta's jars, and those of Spark's connector for Kafka where a home follows a topic: resolved
+once into a folder of Weft's own, and from then on started from those paths.
 
 The pair of pyspark and delta-spark is fixed: other pairs start and then break in the middle of a query (design,
 section 7).  Resolution is Ivy's, which comes with pyspark, run by itself with settings that know the central
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +43,43 @@ _EXCLUDED: Final = (
 )
 _MANIFEST: Final = "MANIFEST"
 
+
+@dataclass(frozen=True)
+class JarSet:
+    """Jars that are resolved together: ``told`` is what a person calls them, ``folder`` its name in the cache.
+
+    ``modules`` are (organisation, name, version), with what they depend on less what is ``excluded``; ``alone``:
+    without that.
+    """
+
+    told: str
+    folder: str
+    modules: tuple[tuple[str, str, str], ...]
+    excluded: tuple[tuple[str, str], ...] = ()
+    alone: bool = False
+
+    @property
+    def first(self) -> str:
+        """How the jar that all this is about is named."""
+        return self.modules[0][1]
+
+
+DELTA: Final = JarSet(
+    "Delta's jars", f"{SPARK_VERSION}-{DELTA_VERSION}", (("io.delta", _MODULE, DELTA_VERSION),), _EXCLUDED
+)
+CONNECTOR: Final = JarSet(
+    "Spark's connector for Kafka",
+    f"{SPARK_VERSION}-kafka",
+    (
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+        # Not every patch release of it was published, and its classes are the same in all of 4.1.
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
+        ("org.apache.kafka", "kafka-clients", "3.9.1"),
+        ("org.apache.commons", "commons-pool2", "2.12.1"),
+    ),
+    alone=True,  # pyspark brings the rest
+)
+
 _SETTINGS: Final = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
@@ -67,14 +106,14 @@ def _installed(package: str) -> str:
         return "(none)"
 
 
-def jar_folder() -> Path:
+def jar_folder(wanted: JarSet = DELTA) -> Path:
     """Where the jars of this pair are or will be; ``WEFT_JARS`` names a folder of jars to use instead."""
-    return configuration().jars or cache_folder() / "jars" / f"{SPARK_VERSION}-{DELTA_VERSION}"
+    return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 
-def present_jars() -> tuple[Path, ...]:
+def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
     """The jars that are there and whole, sorted by name; empty where they have to be resolved (again)."""
-    folder = jar_folder()
+    folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
     try:
@@ -91,61 +130,62 @@ def present_jars() -> tuple[Path, ...]:
     return tuple(jars)
 
 
-def find_jars(java: Java) -> tuple[Path, ...]:
+def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
     """The jars to start Spark with, resolved now if they are not there yet (some seconds, needs the network).
 
     Raises ExecutionError where they are not there and cannot be had.  Processes that start together resolve once.
     """
-    jars = present_jars()
+    jars = present_jars(wanted)
+    lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
+    if configuration().jars is not None and lacks:
+        raise ExecutionError(
+            f"WEFT_JARS names a folder without {wanted.told if jars else 'jars'}",
+            where=str(jar_folder(wanted)),
+            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and what it depends on there, or unset WEFT_JARS",
+        )
     if jars:
         return jars
-    if configuration().jars is not None:
-        raise ExecutionError(
-            "WEFT_JARS names a folder without jars",
-            where=str(jar_folder()),
-            hint=f"put {_MODULE}-{DELTA_VERSION}.jar and what it depends on there, or unset WEFT_JARS",
-        )
-    with _only_one_process():
-        jars = present_jars()
+    with _only_one_process(wanted):
+        jars = present_jars(wanted)
         if not jars:
-            _resolve(java)
-            jars = present_jars()
+            _resolve(java, wanted)
+            jars = present_jars(wanted)
     return jars
 
 
 @contextmanager
-def _only_one_process() -> Iterator[None]:
-    folder = jar_folder().parent
+def _only_one_process(wanted: JarSet) -> Iterator[None]:
+    folder = jar_folder(wanted).parent
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _resolve(java: Java) -> None:
+def _resolve(java: Java, wanted: JarSet) -> None:
     """Fetches the jars into a folder beside the final one, writes their list, and renames it into place."""
-    final = jar_folder()
+    final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
-        told = _retrieve(java, work, ())
+        told = _retrieve(java, work, (), wanted)
         store = trust_store(java) if "PKIX" in told or "SSLHandshake" in told else None
         if store is not None:
-            told = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",))
+            told = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",), wanted)
         jars = sorted((work / "jars").glob("*.jar"))
-        if not any(jar.name.startswith(_MODULE) for jar in jars) or "UNRESOLVED DEPENDENCIES" in told:
-            raise _unresolved(told)
+        if not any(jar.name.startswith(wanted.first) for jar in jars) or "UNRESOLVED DEPENDENCIES" in told:
+            raise _unresolved(told, wanted)
         lines = [f"{jar.stat().st_size} {jar.name}\n" for jar in jars]
         (work / "jars" / _MANIFEST).write_text("".join(lines))
         shutil.rmtree(final, ignore_errors=True)
         (work / "jars").replace(final)
 
 
-def _retrieve(java: Java, work: Path, options: tuple[str, ...]) -> str:
+def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
     """Runs Ivy by itself; what it said (it exits with 0 for much that failed)."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
-    wanted.write_text(_ivy_module())
+    wanted.write_text(_ivy_module(jars))
     chosen = configuration().ivysettings
     command = [str(java.executable), *options, "-jar", str(_ivy_jar())]
     command += ["-settings", chosen or str(settings), "-cache", str(work / "cache"), "-ivy", str(wanted)]
@@ -159,13 +199,16 @@ def _retrieve(java: Java, work: Path, options: tuple[str, ...]) -> str:
     return done.stdout + done.stderr
 
 
-def _ivy_module() -> str:
-    excluded = "".join(f'<exclude org="{escape(org)}" module="{escape(module)}"/>' for org, module in _EXCLUDED)
+def _ivy_module(jars: JarSet) -> str:
+    excluded = "".join(f'<exclude org="{escape(org)}" module="{escape(module)}"/>' for org, module in jars.excluded)
+    transitive = ' transitive="false"' if jars.alone else ""
+    wanted = "".join(
+        f'<dependency org="{org}" name="{name}" rev="{rev}" conf="default->default"{transitive}>{excluded}</dependency>'
+        for org, name, rev in jars.modules
+    )
     return (
         '<ivy-module version="2.0"><info organisation="weft" module="weft"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f'<dependencies><dependency org="io.delta" name="{_MODULE}" rev="{DELTA_VERSION}" '
-        f'conf="default->default">{excluded}</dependency></dependencies></ivy-module>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
     )
 
 
@@ -182,12 +225,12 @@ def _ivy_jar() -> Path:
     raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
 
 
-def _unresolved(told: str) -> ExecutionError:
+def _unresolved(told: str, wanted: JarSet) -> ExecutionError:
     lines = [line.strip() for line in told.splitlines() if "error" in line.lower() or "PKIX" in line]
     reason = lines[0][:200] if lines else told.strip()[-200:]
     return ExecutionError(
-        f"Delta's jars could not be fetched: {reason}",
-        where=str(jar_folder()),
-        hint="the first start needs the central Maven repository: check the network and proxy, name a mirror in an "
-        "Ivy settings file by WEFT_IVYSETTINGS, or set WEFT_JARS to a folder that has the jars",
+        f"{wanted.told} could not be fetched: {reason}",
+        where=str(jar_folder(wanted)),
+        hint="the first start that needs them needs the central Maven repository: check the network and proxy, name a "
+        "mirror in an Ivy settings file by WEFT_IVYSETTINGS, or set WEFT_JARS to a folder that has the jars",
     )

@@ -72,11 +72,14 @@ def expect_short_life() -> None:
     _short_lived = True
 
 
-def start_jvm(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink: BufferedWriter) -> Any:
+def start_jvm(
+    java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink: BufferedWriter, more: Sequence[Path] = ()
+) -> Any:
     """Starts the JVM and connects to it; py4j's gateway, its process as ``proc``.
 
-    ``wanted`` are Spark's settings, ``jars`` those besides pyspark's own, ``sink`` takes what the JVM prints.  Raises
-    what pyspark, py4j and the operating system raise; no process is left behind then.
+    ``wanted`` are Spark's settings, ``jars`` those besides pyspark's own, ``more`` those that come after them, which
+    the class-data archive does without; ``sink`` takes what the JVM prints.  Raises what pyspark, py4j and the
+    operating system raise; no process is left behind then.
     """
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
@@ -88,7 +91,8 @@ def start_jvm(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink:
     with TemporaryDirectory(prefix="weft-") as folder:
         told = Path(folder, "connection")
         environ = {**os.environ, _CONNECTION: str(told), "SPARK_HOME": str(spark_folder()), "SPARK_CONNECT_MODE": "0"}
-        process = Popen(_command(java, jars, wanted), stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
+        command = _command(java, jars, wanted, more)
+        process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
             _await(told, process)
             port, secret = read_connection(told.read_bytes())
@@ -118,7 +122,7 @@ def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str]) -> list[str]:
+def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], more: Sequence[Path]) -> list[str]:
     path, options = class_path(jars), jvm_options(wanted)
     return [
         str(java.executable),
@@ -126,7 +130,7 @@ def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str]) -> lis
         *((_QUICK_COMPILER,) if _short_lived else ()),
         *archive_options(class_archive(java, path, options)),
         "-cp",
-        os.pathsep.join(map(str, path)),
+        os.pathsep.join(map(str, (*path, *more))),
         _MAIN,
     ]
 

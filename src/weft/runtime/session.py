@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.configuration import configuration
 from weft.errors import ExecutionError, LeaseLost, WeftError
-from weft.runtime.jars import check_pair, find_jars
+from weft.runtime.jars import CONNECTOR, check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
 from weft.runtime.launch import CONF_FOLDER, start_jvm
 from weft.runtime.settings import local_master, settings
@@ -55,6 +55,7 @@ class _Running:
     session: SparkSession
     gateway: Any
     log: Path
+    kafka: bool = False
     of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
 
 
@@ -83,13 +84,16 @@ _running: _Running | None = None
 _starting: Final = threading.Lock()
 
 
-def spark_session(home: Path | None, *, master: str | None = None) -> SparkSession:
+def spark_session(
+    home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
+) -> SparkSession:
     """The session of a home: its temporary views and settings are seen by no other home's.
 
     The first call of a process starts the JVM.  ``home`` says whose ``logs/`` takes Spark's log then (None: the cache
     folder's).  ``master`` is Spark's master URL; by default ``WEFT_SPARK_MASTER``, else all cores of this machine.
-    Sessions whose JVM has died are replaced.  Raises ExecutionError where Java, the jars or the pair of Spark and Delta
-    does not allow a start, naming the log.
+    ``kafka`` says whether the JVM is started with the connector for Kafka; it is asked only then.  Sessions whose JVM
+    has died are replaced.  Raises ExecutionError where Java, the jars or the pair of Spark and Delta does not allow a
+    start, naming the log.
     """
     global _running
     with _starting:
@@ -97,7 +101,7 @@ def spark_session(home: Path | None, *, master: str | None = None) -> SparkSessi
             _discard(_running)
             _running = None
         if _running is None:
-            _running = _start(home, master or configuration().spark_master or local_master())
+            _running = _start(home, master or configuration().spark_master or local_master(), kafka())
         if home not in _running.of_homes:
             _running.of_homes[home] = _running.session.newSession()
         return _running.of_homes[home]
@@ -108,6 +112,16 @@ def release_session(home: Path | None) -> None:
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
+
+
+def require_connector() -> None:
+    """Raises ExecutionError where the JVM that runs was started without the connector for Kafka."""
+    if _running is not None and not _running.kafka:
+        raise ExecutionError(
+            "Spark runs in this process without its connector for Kafka, which it takes at its start only",
+            hint="End the process (`weft serve`, for example) and start it again: Spark gets the connector where the "
+            "home has a Kafka source, and where `weft source add` makes the first one in a process of its own.",
+        )
 
 
 def session_started() -> bool:
@@ -142,21 +156,22 @@ def log_path(home: Path | None) -> Path:
     return (home if home is not None else cache_folder()) / "logs" / "spark.log"
 
 
-def _start(home: Path | None, master: str) -> _Running:
+def _start(home: Path | None, master: str, kafka: bool) -> _Running:
     check_pair()
     java = find_java()
     jars = find_jars(java)
+    more = tuple(jar for jar in find_jars(java, CONNECTOR) if jar not in jars) if kafka else ()
     log = _open_log(log_path(home))
     _log_python_to(log)
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    wanted = settings(master, jars)
+    wanted = settings(master, (*jars, *more))
     gateway = None
     try:
         with _launch_environment(java.home), log.open("ab") as sink:
-            gateway = start_jvm(java, jars, wanted, sink)
+            gateway = start_jvm(java, jars, wanted, sink, more)
             with _interrupts_kept():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
@@ -171,7 +186,7 @@ def _start(home: Path | None, master: str) -> _Running:
     except BaseException:  # Ctrl-C while starting: no JVM may stay behind
         _close(gateway)
         raise
-    return _Running(session, gateway, log)
+    return _Running(session, gateway, log, kafka)
 
 
 def _jvm_error() -> type[Exception]:

@@ -8,7 +8,7 @@ import pytest
 
 from weft.errors import ExecutionError
 from weft.runtime import jars
-from weft.runtime.jars import check_pair, find_jars, jar_folder, present_jars
+from weft.runtime.jars import CONNECTOR, check_pair, find_jars, jar_folder, present_jars
 from weft.runtime.java import Java
 
 JAVA = Java(Path("/none"), Path("/none/bin/java"), 17, "nowhere")
@@ -52,7 +52,7 @@ def test_a_jar_that_is_missing_or_cut_means_resolving_again(monkeypatch: pytest.
     (jar_folder() / "b.jar").write_bytes(b"x")
     assert present_jars() == ()
     resolved: list[Java] = []
-    monkeypatch.setattr(jars, "_resolve", resolved.append)
+    monkeypatch.setattr(jars, "_resolve", lambda java, wanted: resolved.append(java))
     find_jars(JAVA)
     assert resolved == [JAVA]
 
@@ -69,9 +69,23 @@ def test_weft_jars_names_a_folder_to_use_instead(tmp_path: Path, monkeypatch: py
 def test_a_resolution_that_fails_leaves_nothing_and_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "_retrieve", lambda java, work, options: ":: UNRESOLVED DEPENDENCIES ::\nServer error")
+    monkeypatch.setattr(jars, "_retrieve", lambda *given: ":: UNRESOLVED DEPENDENCIES ::\nServer error")
     with pytest.raises(ExecutionError, match="Server error") as refusal:
         find_jars(JAVA)
     assert refusal.value.hint is not None
     assert "WEFT_IVYSETTINGS" in refusal.value.hint
     assert [path.name for path in jar_folder().parent.iterdir()] == ["lock"]
+
+
+def test_a_folder_of_jars_without_the_connector_is_refused_where_a_topic_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_JARS", str(tmp_path))
+    (tmp_path / "delta.jar").write_bytes(b"")
+    assert find_jars(JAVA) == (tmp_path / "delta.jar",)
+    with pytest.raises(ExecutionError, match="without Spark's connector for Kafka") as refusal:
+        find_jars(JAVA, CONNECTOR)
+    assert refusal.value.hint is not None
+    assert "spark-sql-kafka-0-10_2.13-4.1.3.jar" in refusal.value.hint
+    (tmp_path / "spark-sql-kafka-0-10_2.13-4.1.3.jar").write_bytes(b"")
+    assert len(find_jars(JAVA, CONNECTOR)) == 2

@@ -18,6 +18,7 @@ from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_post
 from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
 from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
+from weft.extraction.sources.topic import SCHEME, columns_of_topic
 from weft.extraction.sources.tracked import source_schema
 from weft.location import Location
 from weft.storage.change_data import is_delta
@@ -52,14 +53,14 @@ def add_source(
         raise Refused(
             "only a feed of changes of a PostgreSQL server has a slot", hint="Leave --slot and --publication out."
         )
-    table_of, place, columns = _looked_at(kind, location, table_of, chosen)
+    table_of, place, columns = _looked_at(home, kind, location, table_of, chosen)
     _check_keys(keys, [column for column, _ in columns], place)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
-    if kind == "changes" and is_delta(Location(place)):
-        options["delta"] = True
+    if kind == "changes" and not server:
+        options |= _form(place)
     if server:
         options |= slot_options(home.catalog.home().home_id, place, slot, publication)
     with home.writing(f"add the source {name}") as writer:
@@ -91,13 +92,15 @@ def _subscribed(
 
 
 def _looked_at(
-    kind: SourceKind, location: str, table_of: str | None, chosen: Chosen
+    home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """The table in the source, where the source is, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
         return table_of, check_uri(location), columns_of_server(location, table_of, chosen)
+    if kind == "changes" and location.startswith(SCHEME):
+        return table_of, location, columns_of_topic(home, location, table_of, chosen)
     path = file_path(location)
     if kind == "sqlite":
         name, columns = columns_of_sqlite(path, table_of, chosen)
@@ -107,6 +110,13 @@ def _looked_at(
     if kind == "changes":
         return table_of, str(path), columns_of_feed(path, table_of, chosen)
     return None, str(path), columns_of_file(path, kind, chosen)
+
+
+def _form(place: str) -> dict[str, Any]:
+    """What is kept of a feed that is a topic, or a Delta table."""
+    if place.startswith(SCHEME):
+        return {"topic": True}
+    return {"delta": True} if is_delta(Location(place)) else {}
 
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from weft.extraction.byte_streams import COMPRESSED, plain
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.inspection import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
-from weft.extraction.files.text_records import json_records
+from weft.extraction.files.text_records import TextRecord, json_records
 from weft.extraction.sources.fed import FedTable
 from weft.extraction.sources.feed_transactions import (
     TransactionTimes,
@@ -126,10 +126,20 @@ def _debezium(found: Mapping[str, Any]) -> Change | str:
     row = found.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
         return "not a change: it needs op (c, r, u or d) and the row before or after it"
+    own = own_time(found)
+    return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
+
+
+def own_time(found: Mapping[str, Any]) -> int | str | None:
+    """The source's own time of a change in either form (µs UTC; None: it tells none), else the problem with it."""
+    source = found.get("source")
+    if not isinstance(source, dict):
+        source = {}
+    if "time" in found and "source" not in found and "after" not in found:
+        return _instant(found["time"])
     told = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000))
     time, scale = next((each for each in told if each[0] is not None), (None, 1))
-    own = _instant(time, scale)
-    return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
+    return _instant(time, scale)
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
@@ -211,13 +221,14 @@ def read_feed(
     found = columns_of_feed(path, table, chosen) if accepting.evolve else ()
     added = tuple(each for each in found if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
-        rows, found_bad = _rows(stream, reading, (*known, *added), name, connection, progress)
+        texts = json_records(stream, reading.told)
+        rows, found_bad = typed_changes(texts, reading, (*known, *added), name, connection, progress)
     after = f" after byte {begin}" if begin else ""
     rejected = [replace(each, position=f"{each.position}{after}") for each in found_bad]
     if rejected and not accepting.bad_lines:
         refuse_rejected(Batch(rows, tuple(rejected), 0), name)
     if chosen is None:
-        _refuse_others(reading.names, (*known, *added), schema.name, name)
+        refuse_others(reading.names, (*known, *added), schema.name, name)
     size = min(extent.mark[0] if end is None else end, _HEAD)
     reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
     counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
@@ -228,21 +239,21 @@ def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping
     return FedTable(lambda _: rows, added, seen)
 
 
-def _rows(
-    stream: io.BufferedReader,
+def typed_changes(
+    texts: Iterable[TextRecord],
     reading: Reading,
     columns: tuple[tuple[str, DataType], ...],
     name: str,
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """All changes of a stream, and the lines that are none."""
+    """All changes that ``reading`` makes of texts, and the lines that are none."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
     pieces = []
     rejected: list[Rejected] = []
-    for batch in caster.text_batches(json_records(stream, reading.told), connection):
+    for batch in caster.text_batches(texts, connection):
         rejected += batch.rejected
         pieces.append(batch.rows)
         if progress is not None:
@@ -256,9 +267,8 @@ def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> 
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
-def _refuse_others(
-    names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str
-) -> None:
+def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str) -> None:
+    """Raises Refused where changes have other columns than these."""
     there = {name.lower() for name, _ in columns}
     others = [name for name in names if name.lower() not in there]
     if others:

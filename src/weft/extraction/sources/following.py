@@ -21,6 +21,7 @@ from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.recording import Incoming, record_feeds
 from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
+from weft.extraction.sources.topic import TopicPoll
 from weft.extraction.sources.tracked import Accepting, Polled, finished, polling_together, source_schema
 from weft.failpoint import failpoint
 from weft.location import Location
@@ -78,6 +79,8 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
     tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
+    if "topic" in sources[0].options:
+        return _read_topic(home, sources, tables, accepting, progress)
     path = file_path(sources[0].location)
     if "delta" in sources[0].options:
         return Fed([_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)])
@@ -98,6 +101,22 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
                 progress=progress,
             )
         )
+    return Fed(found)
+
+
+def _read_topic(
+    home: Home,
+    sources: Sequence[SourceRecord],
+    tables: Sequence[TableRecord],
+    accepting: Accepting,
+    progress: Progress | None,
+) -> Fed:
+    poll = TopicPoll.begun(home, sources[0].location, [source.seen for source in sources])
+    found = []
+    for source, table in zip(sources, tables, strict=True):
+        options, schema = source.options, source_schema(table)
+        of, chosen = options.get("table"), chosen_columns(options)
+        found.append(poll.read(of, schema, chosen, source.seen, table.keys, accepting, progress))
     return Fed(found)
 
 

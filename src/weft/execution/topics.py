@@ -1,0 +1,120 @@
+"""Topics of Kafka: how far they go, and their records between two places, read by Spark's own connector.
+
+How far a topic goes is asked of its brokers by Kafka's own client, which comes with the connector: Spark would read all
+of it to say so.  Records of transactions that were given up, or are under way, are not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from weft.errors import ExtractionError, NotFound
+from weft.runtime.session import plain_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITION: Final = "partition"
+OFFSET: Final = "offset"
+VALUE: Final = "value"
+RECORDS: Final = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (VALUE, pa.binary())])
+_PATIENCE_MS: Final = 20_000
+
+Offsets = Mapping[int, int]
+"""Of each partition, the offset of the next record."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic: its brokers as ``host:port`` with commas between, and its name."""
+
+    servers: str
+    name: str
+
+
+@dataclass(frozen=True)
+class TopicExtent:
+    """Which topic it is (one that is made again has another ``topic_id``), and how far each partition goes: from the
+    ``earliest`` offset that is still there up to the next one that will be, ``latest``."""
+
+    topic_id: str
+    earliest: Offsets
+    latest: Offsets
+
+
+def extent_of_topic(session: SparkSession, topic: Topic) -> TopicExtent:
+    """How far a topic goes now; raises NotFound, and ExtractionError where no broker answers."""
+    with plain_errors(f"asking for the topic {topic.name}"), _answers(topic):
+        kafka = session.sparkContext._jvm.org.apache.kafka  # type: ignore[union-attr]  # no public way leads to it
+        java = session.sparkContext._jvm.java.util  # type: ignore[union-attr]
+        asked = java.Properties()
+        asked.setProperty("bootstrap.servers", topic.servers)
+        asked.setProperty("default.api.timeout.ms", str(_PATIENCE_MS))
+        asked.setProperty("request.timeout.ms", str(_PATIENCE_MS // 2))
+        admin = kafka.clients.admin.Admin.create(asked)
+        try:
+            told = admin.describeTopics(java.Collections.singletonList(topic.name)).allTopicNames().get()
+            found = told.get(topic.name)
+            partitions = [each.partition() for each in found.partitions()]
+            earliest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.earliest())
+            latest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.latest())
+            return TopicExtent(found.topicId().toString(), earliest, latest)
+        finally:
+            admin.close()
+
+
+def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[int], spec: Any) -> dict[int, int]:
+    places = {each: kafka.common.TopicPartition(topic.name, each) for each in partitions}
+    asked = java.HashMap()
+    for place in places.values():
+        asked.put(place, spec)
+    committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
+    told = admin.listOffsets(asked, committed).all().get()
+    return {each: int(told.get(place).offset()) for each, place in places.items()}
+
+
+def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
+    """The records of each partition from ``begin`` on, before ``end``: RECORDS, by partition and offset.
+
+    Both name the same partitions.  A value is NULL where the record has none.  Raises ExtractionError where records
+    between them are gone.
+    """
+    wanted = [each for each in begin if begin[each] < end[each]]
+    if not wanted:
+        return RECORDS.empty_table()
+    with plain_errors(f"reading the topic {topic.name}"):
+        read = session.read.format("kafka").option("kafka.bootstrap.servers", topic.servers)
+        read = read.option("assign", json.dumps({topic.name: wanted}))
+        for option, offsets in (("startingOffsets", begin), ("endingOffsets", end)):
+            read = read.option(option, json.dumps({topic.name: {str(each): offsets[each] for each in wanted}}))
+        read = read.option("failOnDataLoss", "true").option("kafka.isolation.level", "read_committed")
+        found = read.load().select(PARTITION, OFFSET, VALUE).toArrow()
+    return found.cast(RECORDS).sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+
+
+@contextmanager
+def _answers(topic: Topic) -> Iterator[None]:
+    """Says what a broker's refusal means."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        told = str(error)
+        if "UnknownTopicOrPartition" in told or "InvalidTopic" in told:
+            raise NotFound(
+                f"there is no topic {topic.name!r}", where=topic.servers, hint="Look at its name; Weft makes no topics."
+            ) from None
+        if "Timeout" in told or "bootstrap" in told:
+            raise ExtractionError(
+                f"no broker of Kafka answers for the topic {topic.name!r}",
+                where=topic.servers,
+                hint="Look whether it runs, and whether it advertises an address that can be reached from here.",
+            ) from None
+        raise

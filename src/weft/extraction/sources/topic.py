@@ -1,0 +1,297 @@
+"""A topic of Kafka as a feed of changes: Debezium envelopes, or the simple form, one change a record.
+
+Each partition is in order, and so is each key, whose changes Debezium puts into one partition.  Across partitions the
+records are taken by the source's time.  A poll reads up to where the topic went when it began, at most MOST_RECORDS;
+the place after the last record taken of each partition is kept as ``seen``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType, TableSchema
+from weft.errors import ExtractionError, Refused
+from weft.execution.home import Home
+from weft.execution.topics import (
+    OFFSET,
+    PARTITION,
+    RECORDS,
+    VALUE,
+    Offsets,
+    Topic,
+    TopicExtent,
+    extent_of_topic,
+    records_between,
+)
+from weft.extraction.batches import Progress
+from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.inspection import infer_json
+from weft.extraction.files.text_records import TextRecord, json_record
+from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.feed import Reading, own_time, refuse_others, typed_changes
+from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
+from weft.extraction.sources.slot import AGAIN
+from weft.extraction.sources.snapshot import Chosen
+from weft.extraction.sources.tracked import Accepting
+from weft.storage.changes import OP, ORDER, OWN
+from weft.storage.local_sql import connect
+
+SCHEME: Final = "kafka://"
+MOST_RECORDS: Final = 200_000
+"""How many records a poll takes: they are held in memory, and an envelope with its schema takes some kilobytes."""
+
+_URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
+
+
+def topic_of(uri: str) -> Topic:
+    """The topic that a URI names; raises Refused for what is none."""
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise Refused(
+            "this is no URI of a topic of Kafka",
+            where=uri,
+            hint="Write it like kafka://broker.example:9092/shop.public.staff, several brokers with commas between.",
+        )
+    return Topic(found["servers"], found["name"])
+
+
+def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+    """The columns of the changes that are in the topic, as far as one poll reads.
+
+    Raises Refused where it has none yet, NotFound, ExtractionError.
+    """
+    topic, session = topic_of(uri), home.kafka_session()
+    extent = extent_of_topic(session, topic)
+    end = bounded(extent.earliest, extent.latest, MOST_RECORDS)
+    columns = inferred(records_between(session, topic, extent.earliest, end), table, uri)
+    if not columns:
+        raise Refused(
+            "the topic has no changes yet, so nothing tells the columns" + (f" of {table}" if table else ""),
+            where=uri,
+            hint="Add the source when there is a change, a snapshot of Debezium's for example.",
+        )
+    return columns if chosen is None else tuple(chosen_of(columns, chosen, uri))
+
+
+def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[str, DataType], ...]:
+    """The columns that the changes among the records have."""
+    reading = Reading(table)
+    with connect() as connection:
+        found = infer_json(_texts(in_order(records), reading), where, connection)
+    columns = tuple((each, kind) for each, kind in found.items() if each not in (OP, OWN, ORDER))
+    check_names([each for each, _ in columns], where)
+    return columns
+
+
+def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
+    """Where a poll ends: ``latest``, or nearer, so that there are about ``most`` records at most, each partition's part
+    of them being as large as its part of what waits.
+
+    >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
+    {0: 90, 1: 60}
+    """
+    waiting = {each: latest[each] - begin[each] for each in latest}
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(latest)
+    return {each: begin[each] + (count and max(1, count * most // total)) for each, count in waiting.items()}
+
+
+def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
+    """Where each partition is read on: one that is new, from its earliest record.
+
+    Raises Refused where records that were not read are gone: by retention, or with a topic that was made again.
+    """
+    if not seen:
+        return dict(extent.earliest)
+    told = {int(each): offset for each, offset in seen["offsets"].items()}
+    if seen["topic_id"] != extent.topic_id or set(told) - set(extent.latest):
+        raise Refused("this is another topic of that name than the one that was followed", where=uri, hint=_again(name))
+    begin = {}
+    for each, earliest in extent.earliest.items():
+        offset = begin[each] = told.get(each, earliest)
+        if offset < earliest:
+            raise Refused(
+                f"the topic has deleted records of partition {each} that were not read: {offset:,} to {earliest - 1:,}",
+                where=uri,
+                hint=_again(name),
+            )
+        if offset > extent.latest[each]:
+            raise Refused(
+                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before what was read of it",
+                where=uri,
+                hint=_again(name),
+            )
+    return begin
+
+
+def _again(name: str) -> str:
+    told = AGAIN.format(name=name).partition(":")[0]
+    return f"{told}: it goes on with what the topic has. A new snapshot of Debezium's tells all rows."
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A record of a topic, and what was to be known of it to put it in its place."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+    own: int
+    transaction: str | None
+
+
+def in_order(records: pa.Table) -> list[Taken]:
+    """The records (RECORDS) by the source's time, each partition in its own order."""
+    parts: dict[int, list[Taken]] = {}
+    columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
+    for partition, offset, value in zip(*columns, strict=True):
+        part = parts.setdefault(partition, [])
+        own, transaction = _told(value)
+        before = part[-1].own if part else 0
+        part.append(Taken(partition, offset, value, max(before, own or 0), transaction))
+    return list(heapq.merge(*parts.values(), key=lambda each: (each.own, each.partition, each.offset)))
+
+
+def _told(value: bytes | None) -> tuple[int | None, str | None]:
+    """The source's time (µs UTC) and the transaction of a change; None where it does not tell, or cannot be read."""
+    try:
+        found = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return None, None
+    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
+        found = found["payload"]
+    if not isinstance(found, dict):
+        return None, None
+    own = own_time(found)
+    return (own if isinstance(own, int) else None), transaction_of(found)
+
+
+def without_last(taken: Sequence[Taken]) -> list[Taken]:
+    """The records before those of the last transaction, of which more may come; all where it is not named.
+
+    What follows one of its records in a partition waits, too.
+    """
+    last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
+    if last is None:
+        return list(taken)
+    cut: dict[int, int] = {}
+    for each in taken:
+        if each.transaction == last:
+            cut[each.partition] = min(each.offset, cut.get(each.partition, each.offset))
+    return [each for each in taken if each.offset < cut.get(each.partition, each.offset + 1)]
+
+
+@dataclass
+class TopicPoll:
+    """One poll of a topic, for all the sources that follow it; those that have seen the same share the records.
+
+    ``quiet`` says that nothing was added since the last poll.
+    """
+
+    home: Home
+    uri: str
+    extent: TopicExtent
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        self._read: dict[str, tuple[list[Taken], dict[int, int]]] = {}
+
+    @classmethod
+    def begun(cls, home: Home, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
+        """Looks how far the topic goes; raises NotFound, ExtractionError, ExecutionError."""
+        extent = extent_of_topic(home.kafka_session(), topic_of(uri))
+        latest = _keyed(extent.latest)
+        return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))
+
+    def read(
+        self,
+        table: str | None,
+        schema: TableSchema,
+        chosen: Chosen,
+        seen: Mapping[str, Any],
+        keys: Sequence[str],
+        accepting: Accepting,
+        progress: Progress | None,
+    ) -> FedTable:
+        """The changes of one table that came since ``seen``, as ``read_feed`` of a file; raises the same."""
+        begin = begin_of(seen, self.extent, self.uri, schema.name)
+        taken, end = self._taken(begin)
+        known = tuple((column.name, column.type) for column in schema.columns)
+        added: tuple[tuple[str, DataType], ...] = ()
+        if accepting.evolve:
+            found = inferred(_as_records(taken), table, self.uri)
+            if chosen is not None:
+                wanted = {name.lower() for name, _ in chosen}
+                found = tuple(each for each in found if each[0].lower() in wanted)
+            added = tuple(each for each in found if schema.column(each[0]) is None)
+        reading = Reading(table, keys, times=TransactionTimes(seen.get("transaction")))
+        with connect() as connection:
+            texts = _texts(taken, reading)
+            rows, bad = typed_changes(texts, reading, (*known, *added), self.uri, connection, progress)
+        rejected = [replace(each, position=_position(each.position, taken)) for each in bad]
+        if rejected and not accepting.bad_lines:
+            raise ExtractionError(
+                f"{rejected[0].position} of the topic is no change: {rejected[0].reason}"
+                + (f" ({len(rejected):,} records are none)" if len(rejected) > 1 else ""),
+                where=self.uri,
+                hint="Nothing was changed. `--bad-lines quarantine` sets such records aside.",
+            )
+        if chosen is None:
+            refuse_others(reading.names, (*known, *added), schema.name, self.uri)
+        reached = {"topic_id": self.extent.topic_id, "offsets": _keyed(end), "latest": _keyed(self.extent.latest)}
+        return FedTable(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
+
+    def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
+        """The records that this poll takes from these places on, and the places after them."""
+        name = json.dumps(_keyed(begin))
+        if name not in self._read:
+            end = bounded(begin, self.extent.latest, MOST_RECORDS)
+            all_of_it = end == self.extent.latest
+            records = records_between(self.home.kafka_session(), topic_of(self.uri), begin, end)
+            taken = in_order(records)
+            held = taken if self.quiet and all_of_it else without_last(taken)
+            if not held and not all_of_it:
+                held = taken  # one transaction is more than a poll takes
+            self._read[name] = (held, _after(held, taken, end))
+        return self._read[name]
+
+
+def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
+    """The place in each partition after the records that are taken now; ``end`` where none of its records waits."""
+    now = {(each.partition, each.offset) for each in held}
+    places = dict(end)
+    for each in taken:
+        if (each.partition, each.offset) not in now:
+            places[each.partition] = min(places[each.partition], each.offset)
+    return places
+
+
+def _keyed(offsets: Offsets) -> dict[str, int]:
+    return {str(each): offset for each, offset in sorted(offsets.items())}
+
+
+def _as_records(taken: Sequence[Taken]) -> pa.Table:
+    columns = [[each.partition for each in taken], [each.offset for each in taken], [each.value for each in taken]]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, RECORDS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=RECORDS)
+
+
+def _texts(taken: Sequence[Taken], reading: Reading) -> Iterator[TextRecord]:
+    """The changes, and what is none; a record's line is its place in ``taken``.  Without a value it is no change."""
+    for number, each in enumerate(taken):
+        record = None if each.value is None else json_record(number, each.value, reading.told)
+        if record is not None:
+            yield record
+
+
+def _position(line: str, taken: Sequence[Taken]) -> str:
+    found = taken[int(line.removeprefix("line "))]
+    return f"partition {found.partition}, offset {found.offset}"

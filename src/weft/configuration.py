@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import tempfile
 from pathlib import Path
 from typing import Final, Literal
 
@@ -78,6 +79,11 @@ def configuration() -> Configuration:
             f"{name} is {str(first['input'])!r}: {first['msg'][:1].lower()}{first['msg'][1:]}",
             hint=f"It says {_descriptions()[name]}. Set it anew, or unset it for the default.",
         ) from None
+
+
+def spill_folder() -> Path:
+    """The folder for what this process cannot hold in memory; whoever needs it makes it, and takes it away."""
+    return Path(tempfile.gettempdir(), f"weft-spill-{os.getpid()}")
 
 
 def misspelt() -> dict[str, str]:

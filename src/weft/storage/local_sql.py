@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.configuration import spill_folder
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own: in memory, UTC, no network (no extension is fetched)."""
+    """A DuckDB of its own: in memory, UTC, no network (no extension is fetched).
+
+    It takes half of the machine's memory at most, Spark being beside it, and what is more it writes to the system's
+    folder for temporary files: its own choice would be the folder in which the process was started.
+    """
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={"temp_directory": str(spill_folder()), "memory_limit": "50%"})
     for setting in (
         "SET autoinstall_known_extensions = false",
         "SET autoload_known_extensions = false",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.columns import INSTANT
-from weft.storage.local_sql import first_of_equals, without_known
+from weft.storage.local_sql import connect, first_of_equals, without_known
 
 DAY = dt.date(9999, 12, 31)
 KEYS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
@@ -79,3 +80,17 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read") as told:
         without_known(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
     assert told.value.hint
+
+
+def test_what_does_not_fit_goes_to_the_temporary_folder_and_not_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stands").mkdir()
+    (tmp_path / "spilled").mkdir()
+    monkeypatch.chdir(tmp_path / "stands")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spilled"))
+    with connect() as connection:
+        connection.execute("SET memory_limit = '60MB'")
+        connection.execute("CREATE TEMP TABLE long AS SELECT i, hash(i) AS h FROM range(10_000_000) AS t(i)")
+        assert list((tmp_path / "spilled").iterdir()) and not list((tmp_path / "stands").iterdir())
+    assert not list((tmp_path / "spilled").iterdir())

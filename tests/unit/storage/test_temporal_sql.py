@@ -21,7 +21,11 @@ for _ in range(2):
 
 def test_it_is_in_utc_wherever_the_machine_is() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ASKED], env={"TZ": "America/New_York"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", ASKED],
+        env={**os.environ, "TZ": "America/New_York"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["UTC", "UTC"]
 

@@ -119,8 +119,8 @@ def require_connector() -> None:
     if _running is not None and not _running.kafka:
         raise ExecutionError(
             "Spark runs in this process without its connector for Kafka, which it takes at its start only",
-            hint="End the process (`weft serve`, for example) and start it again: Spark gets the connector where the "
-            "home has a Kafka source, and where `weft source add` makes the first one in a process of its own.",
+            hint="Stop the process (`weft serve`, for example), run this command by itself, and start it again: "
+            "Spark starts with the connector where the home has a Kafka source.",
         )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JNetworkError
 
 from weft.errors import ExecutionError
+from weft.runtime import session
 from weft.runtime.session import plain_errors
 
 
@@ -24,3 +28,13 @@ def test_ctrl_c_is_not_taken_for_an_error_of_the_jvm() -> None:
 def test_a_jvm_that_is_gone_is_an_execution_error() -> None:
     with pytest.raises(ExecutionError, match="ended while counting"), plain_errors("counting"):
         raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def test_a_session_without_the_connector_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = session._Running(None, None, Path("spark.log"))  # type: ignore[arg-type]  # it is not asked
+    monkeypatch.setattr(session, "_running", running)
+    with pytest.raises(ExecutionError, match="without its connector for Kafka") as refusal:
+        session.require_connector()
+    assert refusal.value.hint is not None and "weft serve" in refusal.value.hint
+    monkeypatch.setattr(session, "_running", replace(running, kafka=True))
+    session.require_connector()

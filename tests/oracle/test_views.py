@@ -37,8 +37,8 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
 from weft.sql.lower import bind_view
 
-TEXTS = 1_500
-SHARDS = 4
+TEXTS = 800
+SHARDS = 2
 ASKED = 2
 """Instants at which a view is asked."""
 TRIES = 8

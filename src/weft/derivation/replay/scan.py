@@ -17,7 +17,7 @@ when a row of staff AS s ends: s.gone
   FROM staff AS s
   WHERE s.gone IS NOT NULL
 >>> show(at(Scan(staff.table, "s", whole=True), Instant(staff.start)))
-FROM staff AS s
+FROM staff FOR SYSTEM_TIME ALL AS s
 """
 
 from __future__ import annotations

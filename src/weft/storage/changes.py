@@ -29,6 +29,20 @@ TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
+def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: Sequence[int]) -> pa.Table:
+    """Rows as changes: what each does, its own time (µs UTC) and its place in the order, a value a row."""
+    rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
+    return rows.append_column(ORDER, pa.array(places, pa.int64()))
+
+
+def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
+    """All rows of a table as the changes of one transaction, before which all that were there go; it has two places."""
+    gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
+    count = rows.num_rows
+    ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
+    return changes_of(pa.concat_tables([gone, rows]), ops, [own] * (count + 1), places)
+
+
 def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The part of a log that is about the keys of the changes."""
     if not log.num_rows:

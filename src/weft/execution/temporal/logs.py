@@ -19,6 +19,7 @@ from weft.execution.windows import Slice, may_hold
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
+from weft.storage.local_sql import agreeing
 from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
@@ -175,17 +176,14 @@ class Logs:
         self.sql.table(told, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
         texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(whole, log=told).periods(known)})"]
         begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
-        same = _agreeing("s", "o", [*whole.names, VALID_FROM])
+        values = values_of(log.stored)
+        same = agreeing([*values, VALID_FROM], "s", "o")
         others = [f"{begun} ANTI JOIN {told} AS o ON {same}"]
         if changed is not None:
-            others.append(f"ANTI JOIN {changed} AS c ON {_agreeing('s', 'c', whole.names)}")
+            others.append(f"ANTI JOIN {changed} AS c ON {agreeing(values, 's', 'c')}")
         self.sql.table(name, " UNION ALL ".join([*texts, " ".join(others)]))
         return name
 
     def _name(self) -> str:
         self.parts += 1
         return f"log_part_{self.parts}"
-
-
-def _agreeing(left: str, right: str, names: Sequence[str]) -> str:
-    return " AND ".join(f"{left}.{name} IS NOT DISTINCT FROM {right}.{name}" for name in names)

@@ -16,7 +16,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.text_records import TextRecord
 from weft.extraction.sources.databases import Columns, rows_of
 from weft.extraction.sources.pgoutput import Change, Relation, Transaction, Unchanged, Values
-from weft.storage.changes import DELETE, OP, ORDER, OWN, TRUNCATE
+from weft.storage.changes import DELETE, ORDER, TRUNCATE, all_anew, changes_of
 
 _BOOL: Final = 16
 _BYTEA: Final = 17
@@ -129,9 +129,7 @@ class TableChanges:
         """All changes that were taken (``storage.changes``), of these columns; raises ExtractionError."""
         records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
         ops, owns, places = zip(*self._told, strict=True) if self._told else ((), (), ())
-        rows = rows_of(records, columns, where, progress)
-        rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
-        return rows.append_column(ORDER, pa.array(places, pa.int64()))
+        return changes_of(rows_of(records, columns, where, progress), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
         """Where the cells of changes are those of rows that were there: ``since`` keys, ``_order`` of the change,
@@ -177,11 +175,4 @@ def _as_read(value: str, type_: int) -> str:
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
     """All rows of a table as the changes of one transaction, before which all that were there go."""
-    rows = rows_of(records, columns, where, None)
-    gone = pa.schema([*rows.schema]).empty_table()
-    gone = pa.table([pa.nulls(1, each.type) for each in gone.schema], schema=gone.schema)
-    count = rows.num_rows
-    rows = pa.concat_tables([gone, rows])
-    rows = rows.append_column(OP, pa.array([TRUNCATE] + ["U"] * count, pa.string()))
-    rows = rows.append_column(OWN, pa.array([own] * (count + 1), pa.int64()))
-    return rows.append_column(ORDER, pa.array([place] + [place + 1] * count, pa.int64()))
+    return all_anew(rows_of(records, columns, where, None), own, place)

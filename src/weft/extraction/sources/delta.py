@@ -16,6 +16,7 @@ from weft.extraction.sources.databases import Columns, added_columns
 from weft.extraction.sources.fed import FedTable
 from weft.extraction.sources.slot import AGAIN
 from weft.extraction.sources.snapshot import Chosen, refuse_rejected
+from weft.extraction.sources.tracked import refuse_emptied
 from weft.location import Location
 from weft.storage.change_data import (
     CHANGE,
@@ -26,7 +27,7 @@ from weft.storage.change_data import (
     rows_at,
     state_of,
 )
-from weft.storage.changes import DELETE, OP, ORDER, OWN, TRUNCATE, without_truncations
+from weft.storage.changes import DELETE, all_anew, changes_of, without_truncations
 from weft.storage.local_sql import connect
 
 _GONE: Final = ("delete", "update_preimage")
@@ -90,20 +91,11 @@ def _begun(
 ) -> FedTable:
     """All rows of the last version, before which all that were there go."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
-    count, own = rows.num_rows, state.committed_at
-    gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
-    place = state.version * 2
-    all_rows = _as_changes(
-        pa.concat_tables([gone, rows]), [TRUNCATE] + ["U"] * count, [own] * (count + 1), [place] + [place + 1] * count
-    )
+    own = state.committed_at
+    all_rows = all_anew(rows, own, state.version * 2)
 
     def changes(there: pa.Table) -> pa.Table:
-        if there.num_rows and not count and not empty:
-            raise Refused(
-                f"the source of {name} is empty, and had {there.num_rows:,} rows",
-                where=str(path),
-                hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
-            )
+        refuse_emptied(there, rows.num_rows, name, str(path), empty=empty)
         return without_truncations(all_rows, there, keys)
 
     return FedTable(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)
@@ -115,7 +107,7 @@ def _changes(
     """What the versions after the one that was seen changed, up to ``version``; and the own time of the last."""
     own = int(seen["own"])
     if version == seen["version"]:
-        return _as_changes(_cast(None, columns, str(path)), [], [], []), own
+        return changes_of(_cast(None, columns, str(path)), [], [], []), own
     try:
         found = changes_between(path, seen["version"] + 1, version)
     except ExtractionError as error:
@@ -128,12 +120,7 @@ def _changes(
     rows = _cast(found, columns, str(path))
     ops = [DELETE if each else "U" for each in gone]
     places = [number * 2 + (not each) for number, each in zip(numbers, gone, strict=True)]
-    return _as_changes(rows, ops, [owns[number] for number in numbers], places), own
-
-
-def _as_changes(rows: pa.Table, ops: list[str], owns: list[int], places: list[int]) -> pa.Table:
-    rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
-    return rows.append_column(ORDER, pa.array(places, pa.int64()))
+    return changes_of(rows, ops, [owns[number] for number in numbers], places), own
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
-from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
+from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
 from weft.execution.home import Home
 from weft.execution.present import keep, open_now
 from weft.execution.tracking import Recorded, record
@@ -23,7 +23,15 @@ from weft.extraction.sources.following import follow, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.sqlite import read_sqlite
-from weft.extraction.sources.tracked import Accepting, Polled, finished, polling, settle_polls, source_schema
+from weft.extraction.sources.tracked import (
+    Accepting,
+    Polled,
+    finished,
+    polling,
+    refuse_emptied,
+    settle_polls,
+    source_schema,
+)
 from weft.instants import format_instant
 from weft.storage.periods import change_at, difference, repeated_keys
 
@@ -142,12 +150,7 @@ def _record(
 ) -> tuple[Recorded, int]:
     """What of the snapshot was recorded, and how many rows are open then."""
     there = open_now(writer, table)
-    if there.num_rows and not found.rows.num_rows and not accepting.empty:
-        raise Refused(
-            f"the source of {source.name} is empty, and had {there.num_rows:,} rows",
-            where=source.location,
-            hint=f"Nothing was changed. `weft source poll {source.name} --allow-empty` takes them all as gone.",
-        )
+    refuse_emptied(there, found.rows.num_rows, source.name, source.location, empty=accepting.empty)
     ended, begun = difference(there, found.rows)
     open_rows = there.num_rows - ended.num_rows + begun.num_rows
     if not ended.num_rows and not begun.num_rows:

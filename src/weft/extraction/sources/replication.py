@@ -33,7 +33,7 @@ from weft.extraction.sources.slot import (
     log_place,
     peek,
 )
-from weft.extraction.sources.tracked import Accepting, source_schema
+from weft.extraction.sources.tracked import Accepting, refuse_emptied, source_schema
 from weft.storage.changes import with_kept, without_truncations
 
 if TYPE_CHECKING:
@@ -249,15 +249,9 @@ def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Acc
     if place < until:
         seen |= {"snapshot": snapshot, "until": until}
 
-    name = each.source.name
-
     def completed(there: pa.Table) -> pa.Table:
-        if each.snapshot is not None and not each.snapshot.rows and there.num_rows and not accepting.empty:
-            raise Refused(
-                f"the source of {name} is empty, and had {there.num_rows:,} rows",
-                where=uri,
-                hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
-            )
+        if each.snapshot is not None:
+            refuse_emptied(there, len(each.snapshot.rows), each.source.name, uri, empty=accepting.empty)
         whole, missing = with_kept(changes, lacking, there, each.table.keys)
         if missing:
             raise ExtractionError(

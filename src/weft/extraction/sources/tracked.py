@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from weft.algebra.schema import DataType, TableSchema
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
-from weft.errors import Conflict
+from weft.errors import Conflict, Refused
 from weft.execution.home import Home, kept
 from weft.execution.tables import settle
 from weft.execution.tracking import Recorded
@@ -48,6 +50,16 @@ class Accepting:
     evolve: bool = False
     empty: bool = False
     bad_lines: bool = False
+
+
+def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty: bool) -> None:
+    """Raises Refused where a source has no rows (of ``count``) though its open ones are ``there``, unless ``empty``."""
+    if there.num_rows and not count and not empty:
+        raise Refused(
+            f"the source of {name} is empty, and had {there.num_rows:,} rows",
+            where=where,
+            hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
+        )
 
 
 def source_schema(table: TableRecord) -> TableSchema:

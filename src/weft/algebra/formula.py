@@ -1,0 +1,328 @@
+"""Formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; MonPoly's language).
+
+A formula is asked at a *time point*: the states of a log are numbered by ``tp`` 0, 1, 2 …, each has a time ``at``
+(microseconds UTC) that never goes down along them, and each gives every predicate a multiset of rows.  The answer at a
+time point is a multiset of values for the formula's free variables; how often each occurs is its *count*.  Under set
+semantics every count is 1.
+
+A variable is the same variable wherever it has the same name and type within the scope of its quantifier.  Formulas are
+immutable values; equal ones are the same formula, so that what occurs twice is computed and stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from weft.algebra.schema import DataType, hashed_once
+
+
+@dataclass(frozen=True, order=True)
+class Variable:
+    """A variable over data values; its type is that of a column."""
+
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value: an int, a float or a text as its type says."""
+
+    value: int | float | str
+    type: DataType
+
+
+Operation: TypeAlias = OneOf["+", "-", "*", "/", "MOD", "negate", "i2f", "f2i"]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Computed:
+    """An operation over terms of one type; ``negate``, ``i2f`` and ``f2i`` take one.  Integers are divided towards 0."""
+
+    operation: Operation
+    arguments: tuple[Term, ...]
+    type: DataType
+
+
+Term: TypeAlias = "Variable | Constant | Computed"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The lengths of time from ``low`` to ``high``, both included, microseconds; ``high`` None: without end."""
+
+    low: int = 0
+    high: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether it bounds nothing."""
+        return self.low == 0 and self.high is None
+
+
+ALWAYS = Interval()
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Truth:
+    """True with count 1 at every time point, or at none."""
+
+    value: bool
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Atom:
+    """S(t1, …, tk): the rows of the predicate in the state that agree with the terms, each with its count."""
+
+    predicate: str
+    terms: tuple[Term, ...]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Comparison:
+    """Two terms compared, with count 1; other orders are written with these and Not.
+
+    ``substring``: the left one is a part of the right one.
+    """
+
+    operator: OneOf["=", "<", "<=", "substring"]
+    left: Term
+    right: Term
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Matches:
+    """A regular expression (RE2's syntax) is found in a text, with count 1.
+
+    ``groups`` are what its capturing groups found first, as many as there are, or none.
+    """
+
+    text: Term
+    pattern: str
+    groups: tuple[Term, ...] = ()
+
+
+@hashed_once
+@dataclass(frozen=True)
+class And:
+    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right it is Q1 ∧ ¬Q2: counts are subtracted, not below 0."""
+
+    left: Formula
+    right: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Or:
+    """Q1 ∨ Q2: counts are added."""
+
+    left: Formula
+    right: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Not:
+    """¬Q, with count 1 where Q has none.
+
+    After the safe-range rewriting it stands on the right of an And, on the left of a Since, or over a formula without
+    free variables.
+    """
+
+    formula: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Exists:
+    """∃x.Q: counts of all values of the variables are added."""
+
+    variables: tuple[Variable, ...]
+    formula: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Distinct:
+    """εQ: each answer once."""
+
+    formula: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Previous:
+    """▽Q: the answers at the time point before, where the time from there to here lies in the interval."""
+
+    interval: Interval
+    formula: Formula
+
+
+Counting: TypeAlias = OneOf["any", "first", "second"]
+"""How a since or once counts (section 4.1): since1 and ◇1, since2 and ◇2, or ``any`` under set semantics."""
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Since:
+    """Q1 since Q2: Q2 held at a time point as long ago as the interval says, and Q1 at every one after it up to here.
+
+    The free variables of Q1 are among those of Q2.  ``first`` and ``second`` are the paper's
+    since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in which Q1 has to hold where Q2 does, too, and since2; ``second`` has no interval.
+    """
+
+    interval: Interval
+    left: Formula
+    right: Formula
+    counting: Counting = "any"
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Once:
+    """◇Q: Q held at some time point up to here, as long ago as the interval says.
+
+    ``first``: the counts of all of them are added (◇1); ``second``: how many time points ago the last one was, 1 here
+    (◇2 = true since2 Q).
+    """
+
+    interval: Interval
+    formula: Formula
+    counting: Counting = "any"
+
+
+AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Aggregate:
+    """y <- SUM t; g Q: at each time point the function of ``item``, a group of ``groups``, over the distinct answers of Q.
+
+    Free variables: the groups and ``output``.  Without groups there is one group, also where Q has no answer.
+    """
+
+    output: Variable
+    function: AggregateFunction
+    item: Term
+    groups: tuple[Variable, ...]
+    formula: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Definition:
+    """A relation defined by a formula in which it may occur itself (``Defined``), always under a Previous."""
+
+    name: str
+    parameters: tuple[Variable, ...]
+    body: Formula
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Fixpoint:
+    """µ: relations that are defined together, and the one asked for, its parameters standing for ``arguments``.
+
+    µX.Q is one definition X with the free variables of Q.  Names of definitions are different all over a formula.
+    """
+
+    definitions: tuple[Definition, ...]
+    name: str
+    arguments: tuple[Term, ...]
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Defined:
+    """A fixpoint's relation where its own definitions speak of it."""
+
+    name: str
+    arguments: tuple[Term, ...]
+
+
+Formula: TypeAlias = (
+    "Truth | Atom | Comparison | Matches | And | Or | Not | Exists | Distinct | Previous | Since | Once | Aggregate | Fixpoint"
+    " | Defined"
+)
+
+
+def parts(formula: Formula) -> tuple[Formula, ...]:
+    """The formulas directly below."""
+    match formula:
+        case Truth() | Atom() | Comparison() | Matches() | Defined():
+            return ()
+        case And(left=left, right=right) | Or(left=left, right=right) | Since(left=left, right=right):
+            return (left, right)
+        case Not(formula=inner) | Exists(formula=inner) | Distinct(formula=inner) | Previous(formula=inner):
+            return (inner,)
+        case Once(formula=inner) | Aggregate(formula=inner):
+            return (inner,)
+        case Fixpoint(definitions=definitions):
+            return tuple(definition.body for definition in definitions)
+
+
+def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
+    """The same formula over others, as many as ``parts`` gives."""
+    match formula:
+        case Truth() | Atom() | Comparison() | Matches() | Defined():
+            return formula
+        case And() | Or() | Since():
+            return replace(formula, left=below[0], right=below[1])
+        case Not() | Exists() | Distinct() | Previous() | Once() | Aggregate():
+            return replace(formula, formula=below[0])
+        case Fixpoint(definitions=definitions):
+            renewed = (replace(definition, body=body) for definition, body in zip(definitions, below, strict=True))
+            return replace(formula, definitions=tuple(renewed))
+
+
+def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
+    """The formula with a rule applied everywhere, innermost first."""
+    return rule(with_parts(formula, tuple(rewritten(part, rule) for part in parts(formula))))
+
+
+def subformulas(formula: Formula) -> Iterator[Formula]:
+    """The formula and everything below it, outermost first."""
+    yield formula
+    for part in parts(formula):
+        yield from subformulas(part)
+
+
+def variables_of(term: Term) -> tuple[Variable, ...]:
+    """The variables of a term, each once, in the order in which they are met."""
+    match term:
+        case Variable():
+            return (term,)
+        case Constant():
+            return ()
+        case Computed(arguments=arguments):
+            return _each_once(variable for argument in arguments for variable in variables_of(argument))
+
+
+def free_variables(formula: Formula) -> tuple[Variable, ...]:
+    """The free variables, each once, in the order in which they are met."""
+    match formula:
+        case Atom(terms=terms) | Fixpoint(arguments=terms) | Defined(arguments=terms):
+            return _each_once(variable for term in terms for variable in variables_of(term))
+        case Comparison(left=left, right=right):
+            return _each_once((*variables_of(left), *variables_of(right)))
+        case Matches(text=text, groups=groups):
+            return _each_once(variable for term in (text, *groups) for variable in variables_of(term))
+        case Exists(variables=bound, formula=inner):
+            return tuple(variable for variable in free_variables(inner) if variable not in bound)
+        case Aggregate(output=output, groups=by):
+            return _each_once((output, *by))
+        case _:
+            return _each_once(variable for part in parts(formula) for variable in free_variables(part))
+
+
+def _each_once(variables: Iterator[Variable] | tuple[Variable, ...]) -> tuple[Variable, ...]:
+    return tuple(dict.fromkeys(variables))

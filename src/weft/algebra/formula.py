@@ -41,7 +41,7 @@ Operation: TypeAlias = OneOf["+", "-", "*", "/", "MOD", "negate", "i2f", "f2i"]
 @hashed_once
 @dataclass(frozen=True)
 class Computed:
-    """An operation over terms of one type; ``negate``, ``i2f`` and ``f2i`` take one.  Integers are divided towards 0."""
+    """An operation over terms; ``negate``, ``i2f`` and ``f2i`` take one.  Division of integers truncates."""
 
     operation: Operation
     arguments: tuple[Term, ...]
@@ -205,7 +205,7 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 @hashed_once
 @dataclass(frozen=True)
 class Aggregate:
-    """y <- SUM t; g Q: at each time point the function of ``item``, a group of ``groups``, over the distinct answers of Q.
+    """y <- SUM t; g Q: the function of ``item`` over the distinct answers of Q at a time point, for each of its groups.
 
     Free variables: the groups and ``output``.  Without groups there is one group, also where Q has no answer.
     """
@@ -250,8 +250,8 @@ class Defined:
 
 
 Formula: TypeAlias = (
-    "Truth | Atom | Comparison | Matches | And | Or | Not | Exists | Distinct | Previous | Since | Once | Aggregate | Fixpoint"
-    " | Defined"
+    "Truth | Atom | Comparison | Matches | And | Or | Not | Exists | Distinct | Previous | Since | Once | Aggregate"
+    " | Fixpoint | Defined"
 )
 
 

@@ -102,18 +102,25 @@ class Comparison:
 class Matches:
     """A regular expression (RE2's syntax) is found in a text, with count 1.
 
-    ``groups`` are what its capturing groups found first, as many as there are, or none.
+    ``groups`` are what its capturing groups found in the first match, from the first group on: one that took no part
+    in the match is like none of the terms, None asks nothing of it.  A variable among them that the left side of the
+    And above does not have is bound by it.
     """
 
     text: Term
     pattern: str
-    groups: tuple[Term, ...] = ()
+    groups: tuple[Term | None, ...] = ()
 
 
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right it is Q1 ∧ ¬Q2: counts are subtracted, not below 0."""
+    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right it is Q1 ∧ ¬Q2: counts are subtracted, not below 0.
+
+    A Comparison or Matches stands on the right only, where it filters the rows of Q1 (so does its Not).  An equality of
+    a variable that Q1 does not have with a term over those it has extends each row by the term's value, and a Matches
+    by what its groups found.
+    """
 
     left: Formula
     right: Formula
@@ -315,7 +322,8 @@ def free_variables(formula: Formula) -> tuple[Variable, ...]:
         case Comparison(left=left, right=right):
             return _each_once((*variables_of(left), *variables_of(right)))
         case Matches(text=text, groups=groups):
-            return _each_once(variable for term in (text, *groups) for variable in variables_of(term))
+            terms = (text, *(group for group in groups if group is not None))
+            return _each_once(variable for term in terms for variable in variables_of(term))
         case Exists(variables=bound, formula=inner):
             return tuple(variable for variable in free_variables(inner) if variable not in bound)
         case Aggregate(output=output, groups=by):

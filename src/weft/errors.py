@@ -37,6 +37,10 @@ class SqlError(Refused):
     """A query's text that Weft does not take: not a query, outside the class, or a name that is not known."""
 
 
+class SynopsisError(Refused):
+    """A query of which no synopsis can be kept, or none that is bounded."""
+
+
 class DerivationError(WeftError):
     """A relation that the rules cannot take; a defect of Weft, since the SQL stage admits only what they can."""
 

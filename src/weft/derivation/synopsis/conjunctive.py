@@ -1,0 +1,370 @@
+"""SQL over past and present rows as formulas: a conjunctive query becomes a nest of ◇ (Toman 2007, section 4.2).
+
+    ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
+
+G1 are the tables whose rows are the latest, G2 those of the instant before, and so on.  The paper's nest has ◇ without
+▽, which lets two instants that differ be the same; its outermost ◇ is left out, since an answer is delivered when it
+begins, and that is when its latest row arrives.  Where two neighbours in the order have to lie within an interval, ◇
+has it, and no ▽ is needed: an interval that begins at a microsecond leaves the present out.  A state is an instant at
+which rows arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from itertools import chain, count
+from typing import Final
+
+from weft.algebra import formula as past
+from weft.algebra import relation as rows
+from weft.algebra.formula import (
+    ALWAYS,
+    Atom,
+    Comparison,
+    Exists,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Variable,
+    free_variables,
+)
+from weft.algebra.relation import (
+    Distinct,
+    NotExists,
+    NowBefore,
+    NowFrom,
+    Output,
+    Plain,
+    Predicate,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Union,
+    attributes,
+    block,
+    condition,
+    conjunction,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns, plus, shifted
+from weft.algebra.schema import INTERVAL
+from weft.algebra.traverse import substitute
+from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
+from weft.errors import SynopsisError
+
+MOST_TABLES: Final = 5
+"""Tables in one SELECT: five have 541 linear orders, six 4,683."""
+ANSWER: Final = "answer"
+"""The range variable of a formula's answers in the outputs of a ``Nest``."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One SELECT as a formula.
+
+    ``inputs`` says which rows each predicate of the formula has in a state: those of a relation over one table, whose
+    alias is the predicate; ``outputs`` are the answer's columns, over ``ColumnRef(ANSWER, variable)``; ``orders`` the
+    linear orders that it was split into.
+    """
+
+    inputs: tuple[Project, ...]
+    formula: Formula
+    outputs: tuple[Output, ...]
+    orders: tuple[Order, ...]
+
+
+def nests(query: Query) -> tuple[Nest, ...]:
+    """The SELECTs of a query, the answer being the distinct rows of them all.
+
+    Raises SynopsisError for what is no union of conjunctive queries, or has an interval between instants that are no
+    neighbours in one of its orders.
+    """
+    return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
+
+
+def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
+    """The SELECTs of a union, each with the answer's columns over its own tables."""
+    match relation:
+        case Distinct(input=inner):
+            yield from _selects(inner, outputs)
+        case Union(inputs=inputs):
+            for part in inputs:
+                yield from _selects(
+                    part, _renamed(outputs, dict(zip(attributes(relation), attributes(part), strict=True)))
+                )
+        case Project(input=inner):
+            yield from _selects(inner, _renamed(outputs, _values(relation)))
+        case _:
+            yield _flattened(relation, outputs)
+
+
+def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relation, tuple[Output, ...]]:
+    """The same with the tables of derived tables, which are rows of theirs, in the place of these."""
+    while derived := [source for source in sources(relation) if isinstance(source, Project)]:
+        values = {ref: value for each in derived for ref, value in _values(each).items()}
+        flat = [
+            part for source in sources(relation) for part in (sources(source.input) if source in derived else (source,))
+        ]
+        inner = (condition(each.input) for each in derived)
+        relation = block(tuple(flat), conjunction(substitute(condition(relation), values), *inner))
+        outputs = _renamed(outputs, values)
+    return relation, outputs
+
+
+def _values(derived: Project) -> dict[ColumnRef, Scalar]:
+    """What the columns of a derived table stand for."""
+    return dict(zip(attributes(derived), (output.value for output in derived.outputs), strict=True))
+
+
+def _renamed(outputs: tuple[Output, ...], values: Mapping[ColumnRef, Scalar]) -> tuple[Output, ...]:
+    return tuple(Output(output.name, substitute(output.value, values)) for output in outputs)
+
+
+def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
+    """One SELECT; ``relation`` is a block of tables and a condition."""
+    scans: list[Scan] = []
+    for source in sources(relation):
+        if not isinstance(source, Scan) or source.whole:
+            raise _refused("it reads something else than tables")
+        scans.append(source)
+    if not scans:
+        raise _refused("it reads no table")
+    if len(scans) > MOST_TABLES:
+        raise _refused(
+            f"it joins {len(scans)} tables, more than {MOST_TABLES}: there are too many orders of their rows"
+        )
+    found = _Conditions({scan.alias: scan for scan in scans})
+    for scalar in _scalars(condition(relation)):
+        found.add(scalar)
+    for output in outputs:
+        if any(found.is_start(ref) for ref in columns(output.value)):
+            raise _refused(
+                f"its column {output.name} tells when a row arrived, so that there are as many answers as instants",
+                "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
+            )
+    allowed = allowed_orders(list(found.scans), found.distances)
+    if not allowed:
+        raise _refused("no order of its rows meets what it demands of their ts, so that it never has an answer")
+    return _Writing(found, outputs, allowed).nest()
+
+
+def _scalars(predicate: Predicate) -> Iterator[Scalar]:
+    """The conditions that all have to be true."""
+    for each in conjuncts(predicate):
+        match each:
+            case Plain(condition=scalar):
+                yield from _conjuncts(scalar)
+            case NowFrom() | NowBefore():
+                raise _refused("it speaks of NOW", "Write an interval between the ts of two tables instead.")
+            case rows.Exists() | NotExists():
+                raise _refused("it has a subquery", "Join the table instead of EXISTS.")
+            case rows.And() | rows.Or():
+                raise _refused("it has an OR over several tables", "Write UNION of two SELECTs.")
+
+
+def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
+    if isinstance(scalar, Call) and scalar.name == "and":
+        for part in scalar.args:
+            yield from _conjuncts(part)
+    else:
+        yield scalar
+
+
+def _refused(why: str, hint: str = "Leave --keep synopsis out: then the tables' history answers it.") -> SynopsisError:
+    return SynopsisError(f"no synopsis can be kept of this query: {why}", hint=hint)
+
+
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+@dataclass
+class _Conditions:
+    """What a SELECT demands: of each table alone, of distances between rows, of values of several tables."""
+
+    scans: dict[str, Scan]
+    own: dict[str, list[Scalar]] = field(default_factory=dict)
+    distances: Distances = field(default_factory=Distances)
+    equal: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
+    """Columns that are equal to one before them."""
+    compared: list[Call] = field(default_factory=list)
+
+    def is_start(self, ref: ColumnRef) -> bool:
+        """Whether a column has the instants at which a table's rows arrived."""
+        return self.scans[ref.scan].start == ref
+
+    def add(self, scalar: Scalar) -> None:
+        """One more condition."""
+        named = {ref.scan for ref in columns(scalar)}
+        if len(named) <= 1:
+            # One without columns is asked of the rows of the first table.
+            self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
+        elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
+            raise _refused("it has a condition over several tables that is no comparison")
+        elif any(self.is_start(ref) for ref in columns(scalar)):
+            self._of_instants(scalar)
+        else:
+            self._of_values(scalar)
+
+    def _of_values(self, scalar: Call) -> None:
+        """A comparison of columns of two tables."""
+        left, right = scalar.args
+        if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
+            raise _refused("it compares computed values of several tables", "Compare their columns as they are.")
+        if left.type != right.type:
+            raise _refused(f"it compares {left.column}, a {left.type}, with {right.column}, a {right.type}")
+        if scalar.name == "=":
+            first, second = self.known_as(left), self.known_as(right)
+            if first != second:
+                self.equal[second] = first
+        else:
+            self.compared.append(scalar)
+
+    def _of_instants(self, scalar: Call) -> None:
+        """A comparison of instants: ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …``, ``s.ts - r.ts < INTERVAL …``."""
+        left, right = scalar.args
+        name = scalar.name
+        if left.type == INTERVAL and isinstance(left, Literal):
+            left, right, name = right, left, _MIRRORED[name]
+        match left:
+            case Call(name="-", args=(instant, before), type=kind) if kind == INTERVAL and isinstance(right, Literal):
+                left, right = instant, plus(before, right)
+        one, other = shifted(left), shifted(right)
+        bases = one.base, other.base
+        starts = [base for base in bases if isinstance(base, ColumnRef) and self.is_start(base)]
+        if len(starts) != 2 or one.intervals or other.intervals:
+            raise _refused("it compares the ts of a table with something else than the ts of another and an interval")
+        # left + a ≤ right + b says that left − right is at most b − a.
+        most = other.micros - one.micros
+        later, earlier = starts[0].scan, starts[1].scan
+        match name:
+            case "<" | "<=":
+                self.distances.demand(later, earlier, Distance(None, most - (name == "<")))
+            case ">" | ">=":
+                self.distances.demand(later, earlier, Distance(most + (name == ">"), None))
+            case "=":
+                self.distances.demand(later, earlier, Distance(most, most))
+            case _ if most == 0:
+                self.distances.apart.add(frozenset((later, earlier)))
+            case _:
+                raise _refused("it says which distance two rows have not", "Write two comparisons and UNION.")
+
+    def known_as(self, ref: ColumnRef) -> ColumnRef:
+        """The first of the columns that are equal to this one."""
+        while ref in self.equal:
+            ref = self.equal[ref]
+        return ref
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """A SELECT with its conditions, as formulas."""
+
+    found: _Conditions
+    outputs: tuple[Output, ...]
+    allowed: tuple[Order, ...]
+
+    def nest(self) -> Nest:
+        """The formula of all of its orders."""
+        written = [self._of_order(order) for order in self.allowed]
+        variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
+        answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
+        inputs = tuple(self._input(scan) for scan in self.found.scans.values())
+        return Nest(inputs, reduce(Or, written), _renamed(self.outputs, answers), self.allowed)
+
+    @cached_property
+    def _variables(self) -> dict[ColumnRef, Variable]:
+        """The variable of each column that is needed: that of the columns which are equal to it."""
+        found: dict[ColumnRef, Variable] = {}
+        for scan in self.found.scans.values():
+            for ref in self._columns(scan):
+                known = self.found.known_as(ref)
+                if known not in found:
+                    taken = {variable.name for variable in found.values()}
+                    names = chain((known.column,), (f"{known.column}_{number}" for number in count(2)))
+                    found[known] = Variable(next(name for name in names if name not in taken), known.type)
+                found[ref] = found[known]
+        return found
+
+    def _variable(self, ref: ColumnRef) -> Variable:
+        return self._variables[ref]
+
+    def _needed(self) -> frozenset[ColumnRef]:
+        """The columns that more than one table's conditions or the answer speak of."""
+        pairs = frozenset(ref for pair in self.found.equal.items() for ref in pair)
+        compared = frozenset(ref for scalar in self.found.compared for ref in columns(scalar))
+        return pairs | compared | {ref for output in self.outputs for ref in columns(output.value)}
+
+    def _columns(self, scan: Scan) -> tuple[ColumnRef, ...]:
+        needed = self._needed()
+        return tuple(ref for ref in attributes(scan) if ref in needed)
+
+    def _input(self, scan: Scan) -> Project:
+        """The rows of a table that meet what is demanded of it alone, with the columns that are needed."""
+        demanded = conjunction(*(Plain(each) for each in self.found.own.get(scan.alias, ())))
+        outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
+        return Project(block((scan,), demanded), scan.alias, outputs)
+
+    def _atom(self, alias: str) -> Formula:
+        """The atom of a table; columns that are equal to one another are the same variable twice."""
+        terms = tuple(self._variable(ref) for ref in self._columns(self.found.scans[alias]))
+        return Atom(alias, terms)
+
+    def _of_order(self, order: Order) -> Formula:
+        """G1 ∧ ▽◇(G2 ∧ …), each level with the variables that the levels outside of it, and the answer, speak of."""
+        wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
+        groups = [reduce(past.And, map(self._atom, group)) for group in order]
+        left = list(self.found.compared)
+        written: Formula | None = None
+        for number in reversed(range(len(order))):
+            below = None if written is None else self._before(order, number, written)
+            written = groups[number] if below is None else past.And(groups[number], below)
+            seen = set(free_variables(written))
+            ready = [each for each in left if all(self._variable(ref) in seen for ref in columns(each))]
+            left = [each for each in left if each not in ready]
+            written = reduce(past.And, map(self._comparison, ready), written)
+            outside = {variable for group in groups[:number] for variable in free_variables(group)}
+            outside |= {self._variable(ref) for each in left for ref in columns(each)} | wanted
+            gone = tuple(variable for variable in free_variables(written) if variable not in outside)
+            written = Exists(gone, written) if gone else written
+        assert written is not None
+        return written
+
+    def _before(self, order: Order, number: int, below: Formula) -> Formula:
+        """▽◇ of what lies before a group of an order, or ◇ with the interval that is demanded."""
+        for other in order[number + 2 :]:
+            bound = self.found.distances.of_groups(order[number], other)
+            if bound != LATER and not self._implied(order, number, order.index(other), bound):
+                raise _refused(
+                    f"{', '.join(order[number])} and {', '.join(other)} have to lie within an interval, and in an "
+                    "order that it allows the rows of another table lie between them",
+                    "Demand an interval between rows that follow one another, or leave --keep synopsis out.",
+                )
+        bound = self.found.distances.of_groups(order[number], order[number + 1])
+        assert bound.low is not None
+        if bound == LATER:
+            return Previous(ALWAYS, Once(ALWAYS, below, "first"))
+        return Once(Interval(bound.low, bound.high), below, "first")
+
+    def _implied(self, order: Order, number: int, other: int, bound: Distance) -> bool:
+        """Whether the distances of the neighbours between two groups bring about what is demanded of the two."""
+        steps = [self.found.distances.of_groups(order[at], order[at + 1]) for at in range(number, other)]
+        low = sum(step.low or MICROSECOND for step in steps)
+        high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
+        return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
+
+    def _comparison(self, scalar: Call) -> Formula:
+        left, right = (self._variable(ref) for ref in scalar.args if isinstance(ref, ColumnRef))
+        match scalar.name:
+            case "<" | "<=":
+                return Comparison("<" if scalar.name == "<" else "<=", left, right)
+            case ">" | ">=":
+                return Comparison("<" if scalar.name == ">" else "<=", right, left)
+            case _:
+                return Not(Comparison("=", left, right))

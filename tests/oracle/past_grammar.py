@@ -148,9 +148,7 @@ class Drawing:
             return Truth(True) if self.chance.random() < 0.9 else Truth(False)
         if len(wanted) > 1:
             return None
-        return self.chance.choice(
-            [Comparison("=", wanted[0], self.value(wanted[0].type)), self.atom(wanted, depth)]  # type: ignore[list-item]
-        )
+        return And(Truth(True), Comparison("=", wanted[0], self.value(wanted[0].type)))
 
     def part(self, wanted: Variables, least: int = 0) -> Variables:
         return tuple(self.chance.sample(wanted, self.chance.randint(min(least, len(wanted)), len(wanted))))
@@ -161,14 +159,12 @@ class Drawing:
         return And(self.formula(left, depth), self.formula(right, depth))
 
     def tested(self, wanted: Variables, depth: int) -> Formula | None:
-        """Q ∧ a comparison of what Q gives values to, on either side, or its negation."""
+        """Q ∧ a comparison of what Q gives values to, or its negation."""
         if not wanted:
             return None
         test: Formula = self.comparison(wanted)
-        if self.chance.random() < 0.3:
+        if self.semantics == "set" and self.chance.random() < 0.3:
             test = Not(test)
-        elif self.chance.random() < 0.2:
-            return And(test, self.formula(wanted, depth))
         return And(self.formula(wanted, depth), test)
 
     def comparison(self, wanted: Variables) -> Comparison:

@@ -142,7 +142,7 @@ class Meaning:
             case Atom(predicate=predicate, terms=terms):
                 return self.fitting(terms, Counter(self.log.states[tp].get(predicate, ())))
             case Comparison() | Matches():
-                return self.extended({NOTHING: 1}, formula, tp)
+                return self.extended({NOTHING: 1}, formula)
             case And(left=left, right=right):
                 return self.both(left, right, tp)
             case Or(left=left, right=right):
@@ -215,15 +215,13 @@ class Meaning:
 
     def both(self, left: Formula, right: Formula, tp: int) -> Answers:
         match right:
-            case Not(formula=inner) if not (isinstance(left, Not) and free_variables(left)):
+            case Not(formula=inner):
                 found = {}
                 for substitution, count in self.at(left, tp).items():
                     found[substitution] = self.counts.minus(count, self.count(inner, dict(substitution), tp))
                 return found
-            case Comparison() | Matches() if not _alone(left):
-                return self.extended(self.at(left, tp), right, tp)
-        if isinstance(left, Comparison | Matches) and not isinstance(right, Comparison | Matches):
-            return self.extended(self.at(right, tp), left, tp)
+            case Comparison() | Matches():
+                return self.extended(self.at(left, tp), right)
         found = {}
         for one, m in self.at(left, tp).items():
             given = dict(one)
@@ -232,7 +230,7 @@ class Meaning:
                     self.add(found, frozenset({**dict(other), **given}.items()), self.counts.product(m, n))
         return found
 
-    def extended(self, answers: Answers, formula: Comparison | Matches, tp: int) -> Answers:
+    def extended(self, answers: Answers, formula: Comparison | Matches) -> Answers:
         """Substitutions that also satisfy a comparison; = gives a variable that had no value the other side's."""
         found: Answers = {}
         for substitution, count in answers.items():
@@ -296,15 +294,6 @@ class Meaning:
         return found
 
 
-def _alone(formula: Formula) -> bool:
-    """Whether it says nothing about a variable's values by itself."""
-    return isinstance(formula, Comparison | Matches) and not _binding(formula)
-
-
-def _binding(formula: Comparison | Matches) -> bool:
-    return isinstance(formula, Comparison) and formula.operator == "=" and len(free_variables(formula)) == 1
-
-
 def _satisfying(formula: Comparison | Matches, given: Mapping[Variable, Value]) -> list[Substitution]:
     """What to add to a substitution so that it satisfies: nothing, or a value for variables that had none."""
     if isinstance(formula, Matches):
@@ -317,12 +306,16 @@ def _satisfying(formula: Comparison | Matches, given: Mapping[Variable, Value]) 
 
 
 def matched(formula: Matches, given: Mapping[Variable, Value]) -> list[Substitution]:
-    """What the groups found first, where the pattern is found at all."""
+    """What the groups found first, where the pattern is found at all; one that took no part is like no term."""
     found = re.search(formula.pattern, str(value(formula.text, given)))
     if found is None:
         return []
     added: dict[Variable, Value] = {}
-    for term, text in zip(formula.groups, found.groups(default=""), strict=bool(formula.groups)):
+    for term, text in zip(formula.groups, found.groups(), strict=False):
+        if term is None:
+            continue
+        if text is None:
+            return []
         if isinstance(term, Variable) and term not in given:
             added.setdefault(term, text)
         if not same(value(term, {**given, **added}), text):

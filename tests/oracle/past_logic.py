@@ -365,8 +365,8 @@ def compared(operator: str, one: Any, other: Any) -> bool:
     """NaN is greater than every number."""
     if operator == "substring":
         return one in other
-    if operator == "=":
-        return same(one, other)
+    if operator in ("=", "<>"):
+        return same(one, other) == (operator == "=")
     less = one < other or (one == one and other != other)
     return less or (operator == "<=" and same(one, other))
 

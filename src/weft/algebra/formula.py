@@ -87,12 +87,13 @@ class Atom:
 @hashed_once
 @dataclass(frozen=True)
 class Comparison:
-    """Two terms compared, with count 1; other orders are written with these and Not.
+    """Two terms compared, with count 1; other orders are written with these.
 
-    ``substring``: the left one is a part of the right one.
+    ``<>`` is an operator, as x ≠ y is one of the paper's: Q ∧ ¬(x = y) is Q less one where x = y, and that is something
+    else where Q has duplicates.  ``substring``: the left one is a part of the right one.
     """
 
-    operator: OneOf["=", "<", "<=", "substring"]
+    operator: OneOf["=", "<>", "<", "<=", "substring"]
     left: Term
     right: Term
 

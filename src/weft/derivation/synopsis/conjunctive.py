@@ -26,7 +26,6 @@ from weft.algebra.formula import (
     Exists,
     Formula,
     Interval,
-    Not,
     Once,
     Or,
     Previous,
@@ -367,4 +366,4 @@ class _Writing:
             case ">" | ">=":
                 return Comparison("<" if scalar.name == ">" else "<=", right, left)
             case _:
-                return Not(Comparison("=", left, right))
+                return Comparison("<>", left, right)

@@ -1,0 +1,136 @@
+"""From a formula the triple (∅, Δ, Γ) of its synopsis (Toman 2007, definitions 4.1 to 4.3).
+
+For every temporal subformula ψ there is a stored relation R_ψ; subformulas that are equal up to the names of their
+variables, in one formula or in several, share one.  ∅ has no rows in any of them.  Γ is the formula with each ▽ψ read
+from its R_ψ, and Δ computes each R_ψ anew from a state of the log and the relations before it.  For ◇ and since, which
+are fixpoints, R_ψ holds the anchors that a later time point can still see, with instants where the interval asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.algebra.formula import (
+    Atom,
+    Fixpoint,
+    Formula,
+    Once,
+    Previous,
+    Since,
+    Variable,
+    free_variables,
+    subformulas,
+)
+from weft.algebra.schema import BIGINT, BOOLEAN, DataType, hashed_once
+from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.prepared import Semantics, prepared
+from weft.errors import Refused
+
+Temporal: TypeAlias = "Previous | Once | Since | Fixpoint"
+INSTANT = "instant"
+COUNT = "n"
+THERE = "there"
+"""The column of a stored relation of no variables and nothing else, TRUE in its one row."""
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Stored:
+    """R_ψ: ``formula`` is the temporal subformula, canonical, under one of the semantics.
+
+    Columns: ``v1 … vk`` for its free variables, or for ▽ψ those of ψ; ``instant`` (µs) of an anchor, and ``n``, its
+    count.  Its key is the values, with the instant where ``several``.
+    """
+
+    formula: Temporal
+    semantics: Semantics
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables of its columns."""
+        return free_variables(self.formula)
+
+    @property
+    def timed(self) -> bool:
+        """Whether instants are stored."""
+        match self.formula:
+            case Once(interval=interval) | Since(interval=interval):
+                return not interval.everything
+            case _:
+                return False
+
+    @property
+    def several(self) -> bool:
+        """Whether a row of values may be stored for several instants: those of the window."""
+        match self.formula:
+            case Once(interval=interval, counting=counting) | Since(interval=interval, counting=counting):
+                if counting == "first":
+                    return not interval.everything
+                return interval.low > 0 and interval.high is not None
+            case _:
+                return False
+
+    @property
+    def counted(self) -> bool:
+        """Whether counts are stored."""
+        match self.formula:
+            case Once(counting=counting) | Since(counting=counting):
+                return counting != "any"
+            case _:
+                return self.semantics != "set"
+
+    @property
+    def columns(self) -> tuple[tuple[str, DataType], ...]:
+        """Names and types; of no variables and nothing else, one column that is always TRUE."""
+        found = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
+        found += [(INSTANT, BIGINT)] * self.timed + [(COUNT, BIGINT)] * self.counted
+        return tuple(found) or ((THERE, BOOLEAN),)
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Synopsis:
+    """The synopsis of one formula or several: prepared, with the stored relations that they share."""
+
+    formulas: tuple[Formula, ...]
+    answers: tuple[tuple[Variable, ...], ...]
+    """The variables of each one's answers, in order."""
+    semantics: Semantics
+    stored: tuple[Stored, ...]
+
+    @property
+    def predicates(self) -> tuple[tuple[str, int], ...]:
+        """The predicates that are read, with how many columns each has."""
+        found = {(atom.predicate, len(atom.terms)) for each in self.formulas for atom in _atoms(each)}
+        return tuple(sorted(found))
+
+
+def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
+    """The synopsis of one formula; raises Refused for what cannot be computed."""
+    return shared((formula,), semantics)
+
+
+def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
+    """One synopsis for several formulas; raises Refused for what cannot be computed."""
+    ready = tuple(prepared(formula, semantics) for formula in formulas)
+    stored = dict.fromkeys(stored_of(part, semantics) for each in ready for part in subformulas(each) if temporal(part))
+    return Synopsis(ready, tuple(map(free_variables, formulas)), semantics, tuple(stored))
+
+
+def temporal(formula: Formula) -> bool:
+    """Whether a relation is stored for it."""
+    return isinstance(formula, (Previous, Once, Since, Fixpoint))
+
+
+def stored_of(formula: Formula, semantics: Semantics) -> Stored:
+    """The stored relation of a temporal formula."""
+    found = canonical(formula)
+    if not isinstance(found, (Previous, Once, Since, Fixpoint)):
+        raise Refused(f"nothing is stored for {type(found).__name__}")
+    return Stored(found, semantics)
+
+
+def _atoms(formula: Formula) -> Iterator[Atom]:
+    return (part for part in subformulas(formula) if isinstance(part, Atom))

@@ -1,0 +1,54 @@
+"""A formula as a semantics computes it: what counts alike under it is written alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeAlias
+from typing import Literal as OneOf
+
+from weft.algebra.formula import And, Distinct, Formula, Interval, Not, Once, Previous, Since, Truth, rewritten
+
+Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
+"""How answers count: once each; by figure 2 of the paper; by the smaller (∧) and the greater (∨, ∃) of the counts
+(its section 5)."""
+LONGEST: Final = 2**61
+"""A length of time, in microseconds, that no log has: instants are within some 2^60 of 1970."""
+
+
+def prepared(formula: Formula, semantics: Semantics) -> Formula:
+    """The same formula without what the semantics does not tell apart.
+
+    Under set semantics, and by minimum and maximum, since1, since2 and ◇1, ◇2 count 1: they are a plain since over
+    what Q1 holds of, too.  A lower bound that no log reaches is never met, such an upper bound none.
+    """
+    return rewritten(formula, lambda part: _prepared(part, semantics))
+
+
+def _prepared(formula: Formula, semantics: Semantics) -> Formula:
+    match formula:
+        case Once(interval=interval) | Since(interval=interval) | Previous(interval=interval) if interval != _within(
+            interval
+        ):
+            return _prepared(replace(formula, interval=_within(interval)), semantics)
+        case Distinct(formula=inner) if semantics == "set":
+            return inner
+        case Once(counting="first" | "second") if semantics != "bag":
+            return replace(formula, counting="any")
+        case Since(left=left, right=right, counting="first" | "second") if semantics != "bag":
+            return Since(formula.interval, left, _both(left, right), "any")
+        case Since(left=Truth(value=True), right=right, counting=counting):
+            return Once(formula.interval, right, counting)
+        case Not(formula=Not(formula=inner)) if semantics == "set":
+            return inner
+        case _:
+            return formula
+
+
+def _both(left: Formula, right: Formula) -> Formula:
+    """Q2 where Q1 holds."""
+    return And(right, left)
+
+
+def _within(interval: Interval) -> Interval:
+    high = interval.high
+    return Interval(min(interval.low, LONGEST), None if high is None or high >= LONGEST else high)

@@ -1,0 +1,1 @@
+"""Synopses stepped on: a batch of states of a log, over the relations that are stored."""

@@ -1,0 +1,94 @@
+"""What a synopsis is given, and what it keeps, between batches of states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import DataType
+from weft.derivation.synopsis.construct import Stored, Synopsis
+from weft.errors import ExecutionError
+
+_ARROW = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    """The Arrow type of a variable's type; raises ExecutionError for one that formulas do not have."""
+    if type.name not in _ARROW:
+        raise ExecutionError(
+            f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
+        )
+    return _ARROW[type.name]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """States of a log, one after another.
+
+    ``points`` are the time points: ``tp`` BIGINT, consecutive and in order, ``at`` BIGINT, µs UTC, never going down.
+    ``events`` are by predicate the rows ``tp, c1 … ck`` (by name, in any order, duplicates being duplicates).
+    """
+
+    points: pa.Table
+    events: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """What is stored after a time point: its number and instant (None: there was none), and a table a relation.
+
+    A relation that is not there has no rows.
+    """
+
+    tp: int | None = None
+    at: int | None = None
+    relations: Mapping[Stored, pa.Table] = field(default_factory=dict)
+
+    @property
+    def tuples(self) -> int:
+        """How many tuples are stored in all."""
+        return sum(table.num_rows for table in self.relations.values())
+
+
+EMPTY = State()
+"""∅"""
+
+
+def stored_schema(stored: Stored) -> pa.Schema:
+    """The columns of a stored relation in Arrow."""
+    return pa.schema([pa.field(name, arrow_type(type)) for name, type in stored.columns])
+
+
+def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
+    """Raises ExecutionError for a batch that does not follow the state, or events that no predicate can be."""
+    tps, ats = batch.points.column("tp"), batch.points.column("at")
+    rows = batch.points.num_rows
+    if not rows:
+        return
+    first = tps[0].as_py()
+    if not tps.equals(pa.chunked_array([pa.array(range(first, first + rows), pa.int64())])):
+        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them one after another.")
+    if state.tp is not None and first != state.tp + 1:
+        raise ExecutionError(f"a batch begins at time point {first}, and the one before ended with {state.tp}")
+    steps = pc.min(pc.pairwise_diff(ats.combine_chunks())).as_py() if rows > 1 else 0
+    if steps < 0 or (state.at is not None and ats[0].as_py() < state.at):
+        raise ExecutionError(
+            "the time of a time point is before that of the one before it", hint="Order the states by their time."
+        )
+    for predicate, arity in synopsis.predicates:
+        given = batch.events.get(predicate)
+        wanted = {"tp", *(f"c{number}" for number in range(1, arity + 1))}
+        if given is not None and not wanted <= set(given.column_names):
+            raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")

@@ -1,0 +1,133 @@
+"""Conjunctions: the parts that give rows are joined, those that share variables first, and tests applied on the way.
+
+A test whose one side is a variable that is not bound yet, ``x = t``, binds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from weft.algebra.formula import (
+    And,
+    Comparison,
+    Formula,
+    Matches,
+    Not,
+    Term,
+    Variable,
+    free_variables,
+    variables_of,
+)
+from weft.errors import Refused
+from weft.execution.synopsis.relating import Relating, Value
+from weft.sql.points import Steps
+from weft.sql.points_terms import extended, selected
+from weft.sql.sweeping import listed
+
+
+def is_test(formula: Formula) -> bool:
+    """Whether it compares terms; a Not of it is the opposite test."""
+    return isinstance(formula, (Comparison, Matches))
+
+
+def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], Value]) -> Value:
+    """Q1 ∧ Q2 and Q1 ∧ ¬Q2, or a test alone; ``value`` gives the parts'.
+
+    Raises Refused where nothing binds a variable of a test, or of what is negated.
+    """
+    if isinstance(formula, And) and _negates(formula.right):
+        return relating.without(value(formula.left), value(_negated(formula.right)))
+    parts = list(_parts(formula))
+    tests = [part for part in parts if is_test(_negated(part))]
+    taken = [part for part in parts if _negates(part) and free_variables(part)]
+    values = [value(part) for part in parts if part not in tests and part not in taken]
+    found = _joined(relating, values, tests)
+    for part in taken:
+        found = relating.without(found, value(_negated(part)))
+    return found
+
+
+def _negated(formula: Formula) -> Formula:
+    """What a Not is over; another formula itself."""
+    return formula.formula if isinstance(formula, Not) else formula
+
+
+def _negates(formula: Formula) -> bool:
+    """Whether it is a Not that takes answers away: a Not of a test is a test."""
+    return isinstance(formula, Not) and not is_test(formula.formula)
+
+
+def _parts(formula: Formula) -> Iterator[Formula]:
+    """The parts of a conjunction that may be taken in any order: a difference is one."""
+    if isinstance(formula, And) and not _negates(formula.right):
+        yield from _parts(formula.left)
+        yield from _parts(formula.right)
+    else:
+        yield formula
+
+
+def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Value:
+    """The values joined, and of that what the tests leave."""
+    if any(value is None for value in values):
+        return None
+    left = list(tests)
+    found: Value = values.pop(0) if values else relating.everything
+    found = _tested(relating, found, left)
+    while values and found is not None:
+        known = set(found.variables)
+        at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
+        found = _tested(relating, relating.joined(found, values.pop(at)), left)
+    if left and found is not None:
+        free = {each.name for test in left for each in free_variables(test) if each not in found.variables}
+        raise Refused(
+            f"a comparison cannot be answered: nothing binds {', '.join(sorted(free))}",
+            hint="Bind it by a predicate, or by = to a term of variables that are bound.",
+        )
+    return found
+
+
+def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
+    """What the tests whose variables are bound leave; they are taken out of the list."""
+    if found is None:
+        return None
+    dialect, steps = relating.engine.dialect, found
+    while (test := _applicable(tests, steps)) is not None:
+        tests.remove(test)
+        inner = _negated(test)
+        assert isinstance(inner, (Comparison, Matches))
+        binding = _binds(test, steps)
+        if binding is None:
+            query, variables = selected(steps, inner, dialect, negated=isinstance(test, Not)), steps.variables
+        else:
+            variables = (*steps.variables, binding[0])
+            query = extended(steps, dict([binding]), variables, dialect)
+        steps = replace(steps, source=f"({query})", variables=variables)
+    if steps is found:
+        return found
+    return relating.made(
+        f"SELECT {listed(steps.heads)} FROM {steps.source} AS given",
+        steps.variables,
+        counted=steps.counted,
+        points=steps.points,
+    )
+
+
+def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
+    """The first test whose variables are bound, or that binds one."""
+    known = set(steps.variables)
+    return next((each for each in tests if set(free_variables(each)) <= known or _binds(each, steps)), None)
+
+
+def _binds(test: Formula, steps: Steps) -> tuple[Variable, Term] | None:
+    """The variable that a test binds, and the term that it is equal to; None: it binds none."""
+    if not isinstance(test, Comparison) or test.operator != "=":
+        return None
+    for one, other in ((test.left, test.right), (test.right, test.left)):
+        if (
+            isinstance(one, Variable)
+            and one not in steps.variables
+            and set(variables_of(other)) <= set(steps.variables)
+        ):
+            return one, other
+    return None

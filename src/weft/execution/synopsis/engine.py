@@ -1,0 +1,26 @@
+"""What evaluates the SQL of a batch."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from weft.sql.points import Dialect
+
+
+class Engine(Protocol):
+    """An engine that holds tables while a batch is taken in."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which SQL it reads."""
+
+    def given(self, name: str, rows: pa.Table) -> None:
+        """Takes rows as the table ``name``."""
+
+    def made(self, sql: str) -> str | None:
+        """The name of a table that holds what a query gives; None where that is nothing."""
+
+    def rows(self, sql: str) -> pa.Table:
+        """What a query gives."""

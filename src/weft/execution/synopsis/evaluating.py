@@ -1,0 +1,99 @@
+"""A synopsis taken through a batch of states, set at a time: every subformula is one relation over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from weft.derivation.synopsis.construct import Stored, Synopsis
+from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
+from weft.execution.synopsis.engine import Engine
+from weft.execution.synopsis.local import local_engine
+from weft.execution.synopsis.past import Past
+from weft.execution.synopsis.relating import Relating
+from weft.execution.synopsis.valuing import Values
+from weft.sql.points import Extent, spread
+from weft.sql.points_past import TIME_POINTS
+from weft.sql.sweeping import listed
+
+__all__ = ["EMPTY", "Batch", "State", "evaluated", "evaluated_together"]
+
+
+def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
+    """The state after a batch, and the answers of the synopsis's one formula at each of its time points.
+
+    The answers are ``tp, c1 … ck [, n]``, ordered by all of them; columns are the formula's free variables in their
+    order.  Raises ExecutionError for a batch that does not follow the state, and for a count that grows beyond BIGINT.
+    """
+    after, (answers,) = evaluated_together(synopsis, state, batch)
+    return after, answers
+
+
+def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
+    """The same for the formulas of a shared synopsis, on the DuckDB of this process."""
+    with local_engine() as engine:
+        return stepped(synopsis, state, batch, engine)
+
+
+def stepped(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
+    """The same on an engine."""
+    check(synopsis, state, batch)
+    step = _Step(synopsis, state, batch, engine)
+    if not batch.points.num_rows:
+        return state, tuple(step.no_answers(number) for number in range(len(synopsis.formulas)))
+    return step.taken()
+
+
+@dataclass
+class _Step:
+    synopsis: Synopsis
+    state: State
+    batch: Batch
+    engine: Engine
+
+    def taken(self) -> tuple[State, tuple[pa.Table, ...]]:
+        """The state after the batch, and the answers of each formula."""
+        ats = self.batch.points.column("at")
+        first = self.batch.points.column("tp")[0].as_py()
+        extent = Extent(first, first + self.batch.points.num_rows)
+        earlier = pa.concat_arrays([pa.array([self.state.at], pa.int64()), ats.combine_chunks()])[:-1]
+        points = {"tp": self.batch.points.column("tp"), "instant": ats, "earlier": earlier}
+        self.engine.given(TIME_POINTS, pa.table(points))
+        now = ats[-1].as_py()
+        relating = Relating(self.engine, self.synopsis.semantics, extent, now)
+        values = Values(relating, Past(relating, self.state.relations), self.batch.events)
+        answers = tuple(self._answers(values, number) for number in range(len(self.synopsis.formulas)))
+        relations = {stored: self._kept(values, stored) for stored in self.synopsis.stored}
+        there = {stored: rows for stored, rows in relations.items() if rows is not None and rows.num_rows}
+        return State(extent.last, now, there), answers
+
+    def _answers(self, values: Values, number: int) -> pa.Table:
+        value = values.value(self.synopsis.formulas[number])
+        if value is None:
+            return self.no_answers(number)
+        variables = self.synopsis.answers[number]
+        names = [f"{value.column(each)} AS c{place}" for place, each in enumerate(variables, 1)]
+        count = [f"{value.count()} AS n"] if self.synopsis.semantics != "set" else []
+        if count and not value.counted:
+            count = ["CAST(1 AS BIGINT) AS n"]
+        rows = f"SELECT {listed('tp', names, count)} FROM ({spread(value, TIME_POINTS)}) AS answers"
+        order = listed("tp", (f"c{place}" for place in range(1, len(variables) + 1)))
+        return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
+
+    def no_answers(self, number: int) -> pa.Table:
+        """No rows, of the formula's columns."""
+        return self._schema(number).empty_table()
+
+    def _schema(self, number: int) -> pa.Schema:
+        variables = enumerate(self.synopsis.answers[number], 1)
+        fields = [
+            pa.field("tp", pa.int64()),
+            *(pa.field(f"c{place}", arrow_type(each.type)) for place, each in variables),
+        ]
+        return pa.schema([*fields, *([pa.field("n", pa.int64())] if self.synopsis.semantics != "set" else [])])
+
+    def _kept(self, values: Values, stored: Stored) -> pa.Table | None:
+        """What is stored of a relation after the batch; None: no rows."""
+        query = values.kept(stored)
+        return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -1,0 +1,42 @@
+"""A batch's SQL on the DuckDB of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+import pyarrow as pa
+
+from weft.sql.points import DUCKDB, Dialect
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
+
+
+@dataclass
+class Local:
+    """DuckDB as an engine."""
+
+    sql: TemporalSql
+    dialect: Dialect = DUCKDB
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def given(self, name: str, rows: pa.Table) -> None:
+        """Takes rows as the table ``name``."""
+        self.sql.given(name, rows)
+
+    def made(self, sql: str) -> str | None:
+        """The name of a table that holds what a query gives; None where that is nothing."""
+        name = f"step_{next(self.numbers)}"
+        return name if self.sql.table(name, sql) else None
+
+    def rows(self, sql: str) -> pa.Table:
+        """What a query gives."""
+        return self.sql.rows(sql)
+
+
+@contextmanager
+def local_engine(threads: int = 2) -> Iterator[Local]:
+    """One for the block; what is made in it ends with it."""
+    with temporal_sql(threads) as sql:
+        yield Local(sql)

@@ -1,0 +1,121 @@
+"""The operations on relations over time points, on an engine: what is known to be empty is not computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from weft.algebra.formula import Variable
+from weft.derivation.synopsis.prepared import Semantics
+from weft.errors import Refused
+from weft.execution.synopsis.engine import Engine
+from weft.sql.points import PERIOD, Extent, Steps, added_up, coalesced, columns_of, greatest
+from weft.sql.points_join import joined, without
+from weft.sql.sweeping import listed
+
+Value: TypeAlias = "Steps | None"
+"""A relation over time points; None where it has no rows."""
+
+
+@dataclass
+class Relating:
+    """The operations over the time points of ``extent``, ``now`` being the instant of the last one, µs UTC."""
+
+    engine: Engine
+    semantics: Semantics
+    extent: Extent
+    now: int
+    registered: dict[object, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether answers may count more than once."""
+        return self.semantics != "set"
+
+    @property
+    def everything(self) -> Steps:
+        """All time points."""
+        query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
+        return Steps(query, (), points=self.extent.end == self.extent.first + 1)
+
+    def made(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
+        """A relation that a query gives."""
+        name = self.engine.made(query)
+        return None if name is None else Steps(name, variables, counted=counted, points=points)
+
+    def given(self, key: object, rows: pa.Table) -> str:
+        """The table of rows in memory."""
+        if key not in self.registered:
+            self.registered[key] = f"given_{len(self.registered) + 1}"
+            self.engine.given(self.registered[key], rows)
+        return self.registered[key]
+
+    def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
+        """∨ and ∃: the values brought to ``variables``, counts being added (or the greatest)."""
+        there = [value for value in values if value is not None]
+        if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):
+            return there[0].named(there[0].variables) if there else None
+        counted, width = self.semantics != "set", len(variables)
+        count = ["n"] if counted else []
+        parts = []
+        for each in there:
+            if not set(variables) <= set(each.variables):
+                raise Refused("the sides of OR do not have the same free variables")
+            heads = [f"{each.column(variable)} AS v{number}" for number, variable in enumerate(variables, 1)]
+            own = [f"CAST({each.count()} AS BIGINT) AS n"] if counted else []
+            parts.append(f"SELECT {listed(heads, own, PERIOD)} FROM {each.source} AS given")
+        every, points = " UNION ALL ".join(parts), all(each.points for each in there)
+        keys = columns_of(width)
+        if points:
+            function = "MAX(n)" if self.semantics == "minmax" else "CAST(SUM(n) AS BIGINT)"
+            summed = [f"{function} AS n"] if counted else []
+            query = f"SELECT {listed(keys, summed, PERIOD)} FROM ({every}) AS given GROUP BY {listed(keys, PERIOD)}"
+        elif counted:
+            query = (greatest if self.semantics == "minmax" else added_up)(every, width)
+        else:
+            query = coalesced(every, width)
+        return self.made(query, variables, counted=bool(count), points=points)
+
+    def distinct(self, value: Value) -> Value:
+        """ε: each answer once."""
+        if value is None or not value.counted:
+            return value
+        rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
+        query = rows if value.points else coalesced(rows, len(value.variables))
+        return self.made(query, value.variables, counted=False, points=value.points)
+
+    def joined(self, left: Value, right: Value) -> Value:
+        """∧."""
+        if left is None or right is None:
+            return None
+        variables = tuple(dict.fromkeys((*left.variables, *right.variables)))
+        least = self.semantics == "minmax"
+        query = joined(left, right, variables, self.engine.dialect, "least" if least else "times")
+        counted, points = left.counted or right.counted, left.points or right.points
+        return self.made(query, variables, counted=counted, points=points)
+
+    def without(self, left: Value, right: Value) -> Value:
+        """∧¬."""
+        if left is None or right is None:
+            return left
+        unbound = [variable.name for variable in right.variables if variable not in left.variables]
+        if unbound:
+            raise Refused(
+                f"AND NOT: {', '.join(unbound)} is free in what is negated, and nothing on its left binds it",
+                hint="Bind it by a positive part of the formula, or put it under EXISTS.",
+            )
+        query = without(left, right, self.extent, self.engine.dialect)
+        return self.made(query, left.variables, counted=left.counted, points=left.points)
+
+    def ordered(self, value: Value, variables: tuple[Variable, ...]) -> Value:
+        """The same relation with its columns in the order of ``variables``."""
+        if value is None or value.variables == variables:
+            return value
+        heads = [
+            f"{value.column(variable)} AS {name}"
+            for variable, name in zip(variables, columns_of(len(variables)), strict=True)
+        ]
+        query = f"SELECT {listed(heads, ['n'] if value.counted else [], PERIOD)} FROM {value.source} AS given"
+        return replace(value, source=f"({query})", variables=variables)

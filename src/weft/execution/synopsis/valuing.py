@@ -1,0 +1,133 @@
+"""The value of each subformula over a batch, a table of the engine each.
+
+What two formulas have in common, up to the names of variables, is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from weft.algebra.formula import (
+    Aggregate,
+    And,
+    Atom,
+    Comparison,
+    Distinct,
+    Exists,
+    Formula,
+    Matches,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    Truth,
+    free_variables,
+)
+from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.construct import Stored
+from weft.errors import Refused
+from weft.execution.synopsis.conjoining import conjoined
+from weft.execution.synopsis.past import Past
+from weft.execution.synopsis.relating import Relating, Value
+from weft.sql.points import PERIOD
+from weft.sql.points_groups import aggregated, at_all_time_points, of_nothing
+from weft.sql.points_join import gaps
+from weft.sql.points_terms import atom
+from weft.sql.sweeping import listed
+
+
+@dataclass
+class Values:
+    """The values over a batch; ``events`` are its rows by predicate."""
+
+    relating: Relating
+    past: Past
+    events: Mapping[str, pa.Table]
+    known: dict[Formula, Value] = field(default_factory=dict)
+
+    def value(self, formula: Formula) -> Value:
+        """The value of a formula; raises Refused for one that no rule takes."""
+        form = canonical(formula)
+        if form not in self.known:
+            self.known[form] = self._computed(form)
+        found = self.known[form]
+        return None if found is None else found.named(free_variables(formula))
+
+    def kept(self, stored: Stored) -> str | None:
+        """The query of a stored relation after the batch; None: no rows."""
+        self.value(stored.formula)
+        return self.past.keeping[stored]
+
+    def _computed(self, formula: Formula) -> Value:
+        match formula:
+            case Truth(value=value):
+                return self.relating.everything if value else None
+            case Atom():
+                return self._atom(formula)
+            case Comparison() | Matches() | And() | Not(formula=Comparison() | Matches()):
+                return conjoined(self.relating, formula, self.value)
+            case Or(left=left, right=right):
+                return self.relating.merged([self.value(left), self.value(right)], free_variables(formula))
+            case Exists(formula=inner):
+                return self.relating.merged([self.value(inner)], free_variables(formula))
+            case Distinct(formula=inner):
+                return self.relating.distinct(self.value(inner))
+            case Not(formula=inner):
+                return self._complement(formula, self.value(inner))
+            case Aggregate(formula=inner):
+                return self._aggregate(formula, self.relating.distinct(self.value(inner)))
+            case _:
+                return self._looked_back(formula)
+
+    def _looked_back(self, formula: Formula) -> Value:
+        match formula:
+            case Previous(formula=inner):
+                return self.past.previous(formula, self.value(inner))
+            case Once(formula=inner):
+                return self.past.once(formula, self.value(inner))
+            case Since(left=Not(formula=left), right=right):
+                return self.past.since(formula, self.value(left), self.value(right), negated=True)
+            case Since(left=left, right=right):
+                return self.past.since(formula, self.value(left), self.value(right), negated=False)
+            case _:
+                raise Refused("fixpoints that are no since or once are not evaluated yet")
+
+    def _complement(self, formula: Formula, value: Value) -> Value:
+        if free_variables(formula):
+            names = ", ".join(variable.name for variable in free_variables(formula))
+            raise Refused(
+                f"NOT of a formula in which {names} is free has no end of answers",
+                hint="Write it on the right of an AND whose left side binds its variables.",
+            )
+        held = self.relating.distinct(value)
+        if held is None:
+            return self.relating.everything
+        return self.relating.made(gaps(held, self.relating.extent), (), counted=False, points=False)
+
+    def _atom(self, formula: Atom) -> Value:
+        rows = self.events.get(formula.predicate)
+        if rows is None or not rows.num_rows:
+            return None
+        relating = self.relating
+        source = relating.given(formula.predicate, rows)
+        query = atom(formula, source, relating.engine.dialect, counted=relating.counts)
+        return relating.made(query, free_variables(formula), counted=relating.counts, points=True)
+
+    def _aggregate(self, formula: Aggregate, value: Value) -> Value:
+        relating, variables = self.relating, (formula.output, *formula.groups)
+        if value is None:
+            if formula.groups:
+                return None
+            nothing = listed(f"{of_nothing(formula)} AS v1", PERIOD)
+            query = f"SELECT {nothing} FROM {relating.everything.source} AS given"
+            return relating.made(query, variables, counted=False, points=False)
+        query = aggregated(formula, value, relating.extent, relating.engine.dialect)
+        found = relating.made(query, variables, counted=False, points=value.points)
+        if formula.groups or found is None:
+            return found
+        query = at_all_time_points(formula, found, relating.extent)
+        return relating.made(query, variables, counted=False, points=False)

@@ -1,0 +1,130 @@
+"""Conjunction and difference of relations over time points, as SQL (``points`` tells what they are).
+
+    Q1 ∧ Q2     joined:  rows that agree in what both speak of, at the time points they share, counts multiplied
+    Q1 ∧ ¬Q2    without: the counts of Q2 taken from those of Q1, not below 0
+
+Where one side's variables are all among the other's, each row of the other meets at most one row at a time point: it is
+found by one pass through both in order, not by comparing every two rows of a key.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+from typing import Literal as OneOf
+
+from weft.algebra.formula import Variable
+from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of, conjunction
+from weft.sql.sweeping import listed, over
+
+Multiplied: TypeAlias = OneOf["times", "least"]
+"""How the counts of a conjunction come from those of its sides: their product, or the smaller of them."""
+OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
+_SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
+
+
+def joined(
+    left: Steps, right: Steps, variables: tuple[Variable, ...], dialect: Dialect, multiplied: Multiplied = "times"
+) -> str:
+    """Q1 ∧ Q2 over ``variables``: those of both."""
+    if right.points and not left.points:
+        left, right = right, left
+    count = _count(left, right, multiplied)
+    if left.points and right.points:
+        heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
+        met = conjunction([*agreeing(left, right), "a.from_tp = b.from_tp"])
+        return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
+    if left.points and set(right.variables) <= set(left.variables):
+        heads = listed(_values(left, right, variables), count, "a.from_tp", "a.to_tp")
+        return f"SELECT {heads} FROM {containing(left, right, 'a.from_tp', dialect)} WHERE a.from_tp < b.to_tp"
+    heads = listed(_values(left, right, variables), count, _SHARED)
+    if set(left.variables) == set(right.variables):
+        return _one_to_one(left, right, heads, dialect)
+    met = conjunction([*agreeing(left, right), *OVERLAP])
+    return f"SELECT {heads} FROM {left.source} AS a JOIN {right.source} AS b ON {met}"
+
+
+def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
+    """Periods of equal keys: each shared stretch begins where a period of one side begins within one of the other."""
+    among_right = containing(left, right, "a.from_tp", dialect)
+    among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
+    return (
+        f"SELECT {heads} FROM {among_right} WHERE a.from_tp < b.to_tp "
+        f"UNION ALL SELECT {heads} FROM {among_left} WHERE b.from_tp < a.to_tp AND a.from_tp < b.from_tp"
+    )
+
+
+def containing(
+    left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
+) -> str:
+    """FROM: each row of the left with the last of the right's periods that begins by ``at``.
+
+    The right's variables are among the left's.  Whether the period has ended by ``at`` is still to be asked (with
+    ``kind`` LEFT its columns are NULL where there is none): ``at < to_tp``.
+    """
+    met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
+    if not dialect.latest:
+        met.append(f"{at} < {inner}.to_tp")
+    how = f"{'ASOF ' if dialect.latest else ''}{kind} JOIN"
+    return f"{left.source} AS {outer} {how} {right.source} AS {inner} ON {conjunction(met)}"
+
+
+def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
+    """Q1 ∧ ¬Q2, with the columns of Q1; the variables of Q2 are among those of Q1.
+
+    Where Q1 is not counted, each of its answers counts once, and any of Q2 takes it away.
+    """
+    return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
+
+
+def _points_without(left: Steps, right: Steps, dialect: Dialect) -> str:
+    if right.points:
+        met = conjunction([*agreeing(left, right), "a.from_tp = b.from_tp"])
+        found = f"{left.source} AS a LEFT JOIN {right.source} AS b ON {met}"
+    else:
+        found = containing(left, right, "a.from_tp", dialect, "LEFT")
+    taken = f"CASE WHEN a.from_tp < b.to_tp THEN {right.count('b')} ELSE 0 END"
+    count = [f"a.n - {taken} AS n"] if left.counted else []
+    heads = listed(left.values("a"), count, "a.from_tp", "a.to_tp")
+    return f"SELECT {heads} FROM {found} WHERE {left.count('a')} > {taken}"
+
+
+def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
+    others = gaps(right, extent)
+    if left.counted:
+        held = f"SELECT {listed(right.values(), f'{right.count()} AS n', PERIOD)} FROM {right.source}"
+        others = f"{held} UNION ALL SELECT {listed(right.values(), '0 AS n', PERIOD)} FROM ({others}) AS gaps"
+    met = [*agreeing(left, right), *OVERLAP, *(["a.n > b.n"] if left.counted else [])]
+    heads = listed(left.values("a"), ["a.n - b.n AS n"] if left.counted else [], _SHARED)
+    near = f"SELECT {heads} FROM {left.source} AS a JOIN ({others}) AS b ON {conjunction(met)}"
+    untouched = listed(left.values("a"), ["a.n"] if left.counted else [], "a.from_tp", "a.to_tp")
+    same = conjunction(agreeing(left, right))
+    far = (
+        f"SELECT {untouched} FROM {left.source} AS a WHERE NOT EXISTS (SELECT 1 FROM {right.source} AS b WHERE {same})"
+    )
+    return f"{near} UNION ALL {far}"
+
+
+def gaps(steps: Steps, extent: Extent) -> str:
+    """For each row the time points at which it is no answer: ``v1 … vk, from_tp, to_tp``."""
+    keys = steps.values()
+    before = f"COALESCE(LAG(to_tp) {over(keys, 'from_tp')}, {extent.first}) AS from_tp"
+    between = f"SELECT {listed(keys, before, 'from_tp AS to_tp')} FROM {steps.source} AS given"
+    last = f"SELECT {listed(keys, 'MAX(to_tp) AS from_tp', f'{extent.end} AS to_tp')} FROM {steps.source} AS given"
+    if keys:
+        last += f" GROUP BY {listed(keys)}"
+    return f"SELECT {listed(keys, PERIOD)} FROM ({between} UNION ALL {last}) AS found WHERE from_tp < to_tp"
+
+
+def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
+    """The variables' columns, from whichever side has them."""
+    sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
+    return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
+
+
+def _count(left: Steps, right: Steps, multiplied: Multiplied) -> list[str]:
+    if not left.counted and not right.counted:
+        return []
+    if multiplied == "least":
+        return [f"LEAST({left.count('a')}, {right.count('b')}) AS n"]
+    factors = [f"{alias}.n" for alias, side in (("a", left), ("b", right)) if side.counted]
+    return [f"{' * '.join(factors)} AS n"]

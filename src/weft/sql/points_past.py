@@ -1,0 +1,178 @@
+"""The past operators over relations over time points, as SQL (``points`` tells what they are).
+
+An *anchor* is an answer of Q in ◇Q or Q1 since Q2 that time points from here on look back to: ``v1 … vk, [n,] instant,
+from_tp, until``, its instant in microseconds, the first time point that could see it, and the first at which Q1 has
+failed after it.  Anchors of batches before come from what is stored, instants in it being those at which Q held.
+
+With a window [a, b] an anchor is seen by the time points whose instants are from its own + a to its own + b: a stretch
+of time points, since instants never go down along them.  Where a is 0 the time points of a period of Q see what the
+last of them leaves, so that it is one anchor; otherwise, and where answers are counted, each of them is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra.formula import Interval
+from weft.sql.points import PERIOD, Dialect, Extent, Steps, added_up, agreeing, coalesced, columns_of, conjunction
+from weft.sql.points_join import containing, gaps
+from weft.sql.sweeping import listed
+
+TIME_POINTS: Final = "time_points"
+"""The batch's time points: ``tp``, ``instant``, and ``earlier``, the instant of the time point before (NULL: none)."""
+
+
+def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counted: bool) -> str:
+    """▽Q: the value one time point later; ``stored`` has Q's answers at the time point before the batch.
+
+    One of the two may be None; a result that is ``counted`` has counts whether they have or not.
+    """
+    parts = []
+    if steps is not None:
+        later = ("from_tp + 1 AS from_tp", f"LEAST(to_tp + 1, {extent.end}) AS to_tp")
+        heads = listed(steps.values(), _counts(steps, counted=counted), later)
+        parts.append(f"SELECT {heads} FROM {steps.source} AS given WHERE from_tp < {extent.last}")
+    if stored is not None:
+        here = (f"CAST({extent.first} AS BIGINT) AS from_tp", f"CAST({extent.first + 1} AS BIGINT) AS to_tp")
+        heads = listed(stored.values(), _counts(stored, counted=counted), here)
+        parts.append(f"SELECT {heads} FROM {stored.source} AS stored")
+    return " UNION ALL ".join(parts)
+
+
+def _counts(steps: Steps, *, counted: bool) -> list[str]:
+    return [f"CAST({steps.count()} AS BIGINT) AS n"] if counted else []
+
+
+def near_enough(interval: Interval) -> str:
+    """The time points whose distance from the one before lies in the interval: ``from_tp, to_tp``."""
+    distance = "instant - earlier"
+    within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
+    rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
+    return coalesced(rows, 0)
+
+
+def at_the_end(steps: Steps, extent: Extent, *, counted: bool) -> str:
+    """The answers at the last time point: ``v1 … vk [, n]``."""
+    heads = listed(steps.values(), _counts(steps, counted=counted)) or "TRUE AS there"
+    return f"SELECT {heads} FROM {steps.source} AS given WHERE to_tp = {extent.end}"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a ◇ or since looks back: ``each`` where every answer is an anchor of its own, ``counted`` with counts."""
+
+    interval: Interval
+    each: bool
+    counted: bool
+
+    @property
+    def timed(self) -> bool:
+        """Whether instants matter."""
+        return not self.interval.everything
+
+
+def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
+    """Those of a batch and those that are stored; ``after`` is the first time point at which Q1 has to hold."""
+    parts = []
+    count = ["a.n"] if window.counted else []
+    if right is not None and window.each:
+        met = "p.tp = a.from_tp" if right.points else "a.from_tp <= p.tp AND p.tp < a.to_tp"
+        heads = listed(right.values("a"), count, "p.instant", "p.tp AS from_tp", "p.tp + 1 AS after")
+        parts.append(f"SELECT {heads} FROM {right.source} AS a JOIN {TIME_POINTS} AS p ON {met}")
+    elif right is not None:
+        instant = "p.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
+        heads = listed(right.values("a"), count, instant, "a.from_tp", "a.to_tp AS after")
+        timed = f" JOIN {TIME_POINTS} AS p ON p.tp = a.to_tp - 1" if window.timed else ""
+        parts.append(f"SELECT {heads} FROM {right.source} AS a{timed}")
+    if stored is not None:
+        instant = "a.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
+        here = (f"CAST({extent.first} AS BIGINT) AS from_tp", f"CAST({extent.first} AS BIGINT) AS after")
+        parts.append(f"SELECT {listed(stored.values('a'), count, instant, here)} FROM {stored.source} AS a")
+    return " UNION ALL ".join(parts)
+
+
+def lasting(
+    found: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
+) -> str:
+    """Anchors (``found``, of ``anchors``) with ``until``, at which Q1 has failed; the batch's end where it has not.
+
+    ``left`` is Q1, or where ``negated`` what Q1 is the negation of; None where that never holds, or Q1 is true.
+    """
+    heads = [*found.values("a"), *(["a.n"] if window.counted else []), "a.instant", "a.from_tp"]
+    if left is None:
+        until = extent.end if negated else "a.after"
+        return f"SELECT {listed(heads, f'{until} AS until')} FROM {found.source} AS a"
+    held = (
+        gaps(left, extent)
+        if negated
+        else coalesced(f"SELECT {listed(left.values(), PERIOD)} FROM {left.source}", len(left.variables))
+    )
+    runs = Steps(f"({held})", left.variables)
+    source = containing(found, runs, "a.after", dialect, "LEFT")
+    until = "CASE WHEN a.after < b.to_tp THEN b.to_tp ELSE a.after END"
+    if negated:
+        keys = listed(left.values())
+        group = f" GROUP BY {keys}" if keys else " HAVING COUNT(*) > 0"
+        known = f"(SELECT {listed(keys, 'MIN(from_tp) AS first_tp')} FROM {left.source} AS given{group})"
+        source += f" LEFT JOIN {known} AS k ON {conjunction(agreeing(found, left, 'a', 'k'))}"
+        until = f"CASE WHEN k.first_tp IS NULL THEN {extent.end} ELSE {until} END"
+    return f"SELECT {listed(heads, f'{until} AS until')} FROM {source}"
+
+
+def reach(source: str, interval: Interval, extent: Extent) -> str:
+    """For each instant of the anchors in ``source`` the time points that see it: ``instant, reach_from, reach_to``."""
+    instants = (
+        f"SELECT instant, tp FROM {TIME_POINTS} "
+        f"UNION ALL SELECT instant, CAST(NULL AS BIGINT) AS tp FROM {source} AS anchors"
+    )
+    moments = f"SELECT instant, MIN(tp) AS tp FROM ({instants}) AS instants GROUP BY instant"
+    begin, end = "CAST(NULL AS BIGINT)", f"CAST({extent.end} AS BIGINT)"
+    if interval.low:
+        begin = _first_from(interval.low)
+    if interval.high is not None:
+        end = f"COALESCE({_first_from(interval.high + 1)}, {extent.end})"
+    return f"SELECT instant, {begin} AS reach_from, {end} AS reach_to FROM ({moments}) AS moments"
+
+
+def _first_from(distance: int) -> str:
+    """The first time point that is so far behind, or farther."""
+    return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
+
+
+def seen(found: Steps, reached: str | None, window: Window) -> str:
+    """The answers of ◇ or since: where an anchor is seen; counts are added up.  ``reached`` is the table ``reach``."""
+    count = ["n"] if window.counted else []
+    begin, end, joint = "a.from_tp", "a.until", ""
+    if reached is not None:
+        begin = "r.reach_from" if window.interval.low else begin
+        end = f"LEAST({end}, r.reach_to)"
+        joint = f" JOIN {reached} AS r ON a.instant = r.instant"
+    heads = listed(found.values("a"), [f"a.{each}" for each in count], f"{begin} AS from_tp", f"{end} AS to_tp")
+    every = f"SELECT {heads} FROM {found.source} AS a{joint}"
+    some = f"SELECT {listed(found.values(), count, PERIOD)} FROM ({every}) AS given WHERE from_tp < to_tp"
+    return (added_up if window.counted else coalesced)(some, len(found.variables))
+
+
+def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
+    """What has to be stored of the anchors: ``v1 … vk [, instant] [, n]``; ``now`` is the last instant.
+
+    Those that Q1 has failed after are gone, and those that no later time point can see.  Of anchors of one row that
+    are all seen from now on as long as each other (no upper bound), and of those that one outlives (no lower bound),
+    one is kept, counts being added up.
+    """
+    low, high = window.interval.low, window.interval.high
+    keys = columns_of(len(found.variables))
+    there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
+    rows = f"{found.source} AS anchors WHERE {conjunction(there)}"
+    instant, group = "", listed(keys)
+    if window.timed:
+        one = f"CASE WHEN instant > {now - low} THEN instant END" if window.counted else ""
+        each = window.each and (high is not None or window.counted)
+        instant = "MIN(instant) AS instant" if high is None and not window.counted else "MAX(instant) AS instant"
+        if each:
+            group = listed(keys, one if high is None else "instant")
+    count = ["CAST(SUM(n) AS BIGINT) AS n"] if window.counted else []
+    heads = listed(keys, instant, count) or "TRUE AS there"
+    tail = f" GROUP BY {group}" if group else " HAVING COUNT(*) > 0"
+    return f"SELECT {heads} FROM {rows}{tail}"

@@ -1,0 +1,111 @@
+"""Terms and tests over the rows of a relation over time points, and atoms, as SQL.
+
+A quotient by the integer 0 has no value: no test of it holds, nor does its negation, and nothing is bound by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from weft.algebra.formula import Atom, Comparison, Computed, Constant, Matches, Term, Variable, free_variables
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import DOUBLE, STRING
+from weft.sql.points import Dialect, Steps, columns_of, conjunction
+from weft.sql.render import literal, spelled
+from weft.sql.sweeping import listed
+
+_LARGEST: Final = "9.2e18"
+"""A DOUBLE that is not smaller than this is no BIGINT; f2i makes it 0, as MonPoly does."""
+
+
+def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:
+    """A term over a row; ``column`` names the column of a variable."""
+    match value:
+        case Variable():
+            return column(value)
+        case Constant(value=constant, type=type):
+            return f"CAST({literal(Literal(constant, type))} AS {spelled(type)})"
+        case Computed(operation=operation, arguments=arguments, type=type):
+            found = [term(argument, column, dialect) for argument in arguments]
+            return _computed(operation, found, exact=type != DOUBLE, dialect=dialect)
+
+
+def _computed(operation: str, found: list[str], *, exact: bool, dialect: Dialect) -> str:
+    match operation:
+        case "negate":
+            return f"(-{found[0]})"
+        case "i2f":
+            return f"CAST({found[0]} AS DOUBLE)"
+        case "f2i":
+            number = found[0]
+            whole = f"CAST(CASE WHEN {number} < 0 THEN CEIL({number}) ELSE FLOOR({number}) END AS BIGINT)"
+            return f"CASE WHEN ABS({number}) < {_LARGEST} THEN {whole} ELSE 0 END"
+        case "MOD":
+            return f"MOD({found[0]}, NULLIF({found[1]}, 0))"
+        case "/" if exact:
+            return f"({found[0]} {dialect.quotient} NULLIF({found[1]}, 0))"
+        case _:
+            return f"({found[0]} {operation} {found[1]})"
+
+
+def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect: Dialect) -> str:
+    """Whether a test holds of a row; NULL where a quotient in it has no value."""
+    match test:
+        case Comparison(operator="substring", left=left, right=right):
+            return f"CONTAINS({term(right, column, dialect)}, {term(left, column, dialect)})"
+        case Comparison(operator=operator, left=left, right=right):
+            return f"{term(left, column, dialect)} {operator} {term(right, column, dialect)}"
+        case Matches(text=text, pattern=pattern):
+            return f"{dialect.matches}({term(text, column, dialect)}, {_text(pattern)})"
+
+
+def _text(value: str) -> str:
+    return literal(Literal(value, STRING))
+
+
+def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, negated: bool = False) -> str:
+    """The rows of which a test holds, or (``negated``) its opposite."""
+    condition = holds(test, lambda variable: steps.column(variable), dialect)
+    if negated:
+        condition = f"NOT ({condition})"
+    return f"SELECT {listed(steps.heads)} FROM {steps.source} AS given WHERE {condition}"
+
+
+def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
+    """The rows with more variables, each bound by a term; ``variables`` are all that the result has, in order."""
+
+    def source(variable: Variable) -> str:
+        if variable in steps.variables:
+            return steps.column(variable)
+        return term(added[variable], lambda each: steps.column(each), dialect)
+
+    names = columns_of(len(variables))
+    heads = [f"{source(variable)} AS {name}" for variable, name in zip(variables, names, strict=True)]
+    rest = steps.heads[len(steps.variables) :]
+    new = [name for variable, name in zip(variables, names, strict=True) if variable in added]
+    there = conjunction([f"{name} IS NOT NULL" for name in new])
+    found = f"SELECT {listed(heads, rest)} FROM {steps.source} AS given"
+    return f"SELECT {listed(names, rest)} FROM ({found}) AS given WHERE {there}"
+
+
+def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
+    """The rows of a predicate, ``c1 … ck, tp``, that agree with an atom's terms."""
+    places: dict[Variable, str] = {}
+    conditions = []
+    for number, each in enumerate(formula.terms, 1):
+        if isinstance(each, Variable) and each not in places:
+            places[each] = f"c{number}"
+    for number, each in enumerate(formula.terms, 1):
+        if not isinstance(each, Variable) or places[each] != f"c{number}":
+            conditions.append(f"c{number} = {term(each, lambda variable: places[variable], dialect)}")
+    variables = free_variables(formula)
+    names = columns_of(len(variables))
+    heads = [
+        f"CAST({places[variable]} AS {spelled(variable.type)}) AS {name}"
+        for variable, name in zip(variables, names, strict=True)
+    ]
+    rows = f"SELECT {listed(heads, 'tp')} FROM {source} AS given WHERE {conjunction(conditions)}"
+    count = ["COUNT(*) AS n"] if counted else []
+    period = ("tp AS from_tp", "tp + 1 AS to_tp")
+    return f"SELECT {listed(names, count, period)} FROM ({rows}) AS found GROUP BY {listed(names, 'tp')}"

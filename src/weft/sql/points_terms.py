@@ -11,7 +11,7 @@ from typing import Final
 from weft.algebra.formula import Atom, Comparison, Computed, Constant, Matches, Term, Variable, free_variables
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import DOUBLE, STRING
-from weft.sql.points import Dialect, Steps, columns_of, conjunction
+from weft.sql.points import PERIOD, Dialect, Steps, columns_of, conjunction
 from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
@@ -70,6 +70,14 @@ def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, nega
     if negated:
         condition = f"NOT ({condition})"
     return f"SELECT {listed(steps.heads)} FROM {steps.source} AS given WHERE {condition}"
+
+
+def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
+    """Q ∧ ¬(a test) where answers are counted: one less where the test holds."""
+    held = holds(test, lambda variable: steps.column(variable), dialect)
+    counted = f"n - CASE WHEN {held} THEN 1 ELSE 0 END AS n"
+    rows = f"SELECT {listed(steps.values(), counted, PERIOD)} FROM {steps.source} AS given"
+    return f"SELECT {listed(steps.heads)} FROM ({rows}) AS given WHERE n > 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:

@@ -51,7 +51,8 @@ class _Renaming:
             case Comparison(left=left, right=right):
                 return replace(formula, left=_term(left, scope), right=_term(right, scope))
             case Matches(text=text, groups=groups):
-                return replace(formula, text=_term(text, scope), groups=_terms(groups, scope))
+                found = tuple(None if group is None else _term(group, scope) for group in groups)
+                return replace(formula, text=_term(text, scope), groups=found)
             case Defined(name=name, arguments=arguments):
                 return Defined(self.relations.get(name, name), _terms(arguments, scope))
             case Exists(variables=bound, formula=inner):

@@ -24,6 +24,7 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.algebra.schema import BIGINT, BOOLEAN, DataType, hashed_once
+from weft.derivation.synopsis.answerable import check
 from weft.derivation.synopsis.canonical import canonical
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import Refused
@@ -114,6 +115,8 @@ def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
 
 def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
     """One synopsis for several formulas; raises Refused for what cannot be computed."""
+    for formula in formulas:
+        check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
     stored = dict.fromkeys(stored_of(part, semantics) for each in ready for part in subformulas(each) if temporal(part))
     return Synopsis(ready, tuple(map(free_variables, formulas)), semantics, tuple(stored))

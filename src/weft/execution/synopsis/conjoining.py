@@ -14,31 +14,27 @@ from weft.algebra.formula import (
     Formula,
     Matches,
     Not,
-    Term,
     Variable,
     free_variables,
-    variables_of,
 )
-from weft.errors import Refused
+from weft.derivation.synopsis.answerable import binding, is_test
+from weft.errors import DerivationError
 from weft.execution.synopsis.relating import Relating, Value
 from weft.sql.points import Steps
-from weft.sql.points_terms import extended, selected
+from weft.sql.points_terms import extended, lessened, selected
 from weft.sql.sweeping import listed
-
-
-def is_test(formula: Formula) -> bool:
-    """Whether it compares terms; a Not of it is the opposite test."""
-    return isinstance(formula, (Comparison, Matches))
 
 
 def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Q1 ∧ Q2 and Q1 ∧ ¬Q2, or a test alone; ``value`` gives the parts'.
 
-    Raises Refused where nothing binds a variable of a test, or of what is negated.
+    What of it can be answered at all was told when the synopsis was made (``answerable``).
     """
     if isinstance(formula, And) and _negates(formula.right):
         return relating.without(value(formula.left), value(_negated(formula.right)))
-    parts = list(_parts(formula))
+    if isinstance(formula, And) and isinstance(formula.right, Not) and relating.counts:
+        return _lessened(relating, value(formula.left), formula.right.formula)
+    parts = list(_parts(formula, counts=relating.counts))
     tests = [part for part in parts if is_test(_negated(part))]
     taken = [part for part in parts if _negates(part) and free_variables(part)]
     values = [value(part) for part in parts if part not in tests and part not in taken]
@@ -58,11 +54,20 @@ def _negates(formula: Formula) -> bool:
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
-def _parts(formula: Formula) -> Iterator[Formula]:
+def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
+    """Q ∧ ¬(a test): one less where it holds, so that nothing is left of what counts once."""
+    assert isinstance(test, (Comparison, Matches))
+    if left is None or not left.counted:
+        return _joined(relating, [left], [Not(test)])
+    query = lessened(left, test, relating.engine.dialect)
+    return relating.made(query, left.variables, counted=True, points=left.points)
+
+
+def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
     """The parts of a conjunction that may be taken in any order: a difference is one."""
-    if isinstance(formula, And) and not _negates(formula.right):
-        yield from _parts(formula.left)
-        yield from _parts(formula.right)
+    if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
+        yield from _parts(formula.left, counts=counts)
+        yield from _parts(formula.right, counts=counts)
     else:
         yield formula
 
@@ -79,11 +84,7 @@ def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Va
         at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
         found = _tested(relating, relating.joined(found, values.pop(at)), left)
     if left and found is not None:
-        free = {each.name for test in left for each in free_variables(test) if each not in found.variables}
-        raise Refused(
-            f"a comparison cannot be answered: nothing binds {', '.join(sorted(free))}",
-            hint="Bind it by a predicate, or by = to a term of variables that are bound.",
-        )
+        raise DerivationError(f"nothing binds the variables of {left}")
     return found
 
 
@@ -96,12 +97,12 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         tests.remove(test)
         inner = _negated(test)
         assert isinstance(inner, (Comparison, Matches))
-        binding = _binds(test, steps)
-        if binding is None:
+        bound = binding(test, steps.variables)
+        if bound is None or not isinstance(bound.left, Variable):
             query, variables = selected(steps, inner, dialect, negated=isinstance(test, Not)), steps.variables
         else:
-            variables = (*steps.variables, binding[0])
-            query = extended(steps, dict([binding]), variables, dialect)
+            variables = (*steps.variables, bound.left)
+            query = extended(steps, {bound.left: bound.right}, variables, dialect)
         steps = replace(steps, source=f"({query})", variables=variables)
     if steps is found:
         return found
@@ -116,18 +117,4 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
     """The first test whose variables are bound, or that binds one."""
     known = set(steps.variables)
-    return next((each for each in tests if set(free_variables(each)) <= known or _binds(each, steps)), None)
-
-
-def _binds(test: Formula, steps: Steps) -> tuple[Variable, Term] | None:
-    """The variable that a test binds, and the term that it is equal to; None: it binds none."""
-    if not isinstance(test, Comparison) or test.operator != "=":
-        return None
-    for one, other in ((test.left, test.right), (test.right, test.left)):
-        if (
-            isinstance(one, Variable)
-            and one not in steps.variables
-            and set(variables_of(other)) <= set(steps.variables)
-        ):
-            return one, other
-    return None
+    return next((each for each in tests if set(free_variables(each)) <= known or binding(each, known)), None)

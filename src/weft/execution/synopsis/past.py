@@ -29,9 +29,9 @@ class Past:
     def previous(self, formula: Previous, value: Value) -> Value:
         """▽Q, ``value`` being that of Q."""
         relating, stored = self.relating, stored_of(formula, self.relating.semantics)
-        self.keeping[stored] = None if value is None else at_the_end(value, relating.extent, counted=relating.counts)
         variables = free_variables(formula)
         before, value = self._stored(stored, variables), relating.ordered(value, variables)
+        self.keeping[stored] = None if value is None else at_the_end(value, relating.extent, counted=relating.counts)
         if value is None and before is None:
             return None
         query = shifted(value, relating.extent, before, counted=relating.counts)
@@ -51,12 +51,6 @@ class Past:
         """Q1 since Q2; ``left`` is the value of Q1, or where ``negated`` of what Q1 is the negation of."""
         if formula.counting != "any":
             raise Refused("SINCE with counts is not evaluated yet")
-        unbound = [each.name for each in free_variables(formula.left) if each not in free_variables(formula.right)]
-        if unbound:
-            raise Refused(
-                f"SINCE: {', '.join(unbound)} is free on the left, and nothing on the right binds it",
-                hint="Bind it by a positive part of the formula on the right.",
-            )
         return self._looked_back(formula, left, right, negated=negated)
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from weft.algebra.formula import Variable
 from weft.derivation.synopsis.prepared import Semantics
-from weft.errors import Refused
 from weft.execution.synopsis.engine import Engine
 from weft.sql.points import PERIOD, Extent, Steps, added_up, coalesced, columns_of, greatest
 from weft.sql.points_join import joined, without
@@ -61,8 +60,6 @@ class Relating:
         count = ["n"] if counted else []
         parts = []
         for each in there:
-            if not set(variables) <= set(each.variables):
-                raise Refused("the sides of OR do not have the same free variables")
             heads = [f"{each.column(variable)} AS v{number}" for number, variable in enumerate(variables, 1)]
             own = [f"CAST({each.count()} AS BIGINT) AS n"] if counted else []
             parts.append(f"SELECT {listed(heads, own, PERIOD)} FROM {each.source} AS given")
@@ -100,12 +97,6 @@ class Relating:
         """∧¬."""
         if left is None or right is None:
             return left
-        unbound = [variable.name for variable in right.variables if variable not in left.variables]
-        if unbound:
-            raise Refused(
-                f"AND NOT: {', '.join(unbound)} is free in what is negated, and nothing on its left binds it",
-                hint="Bind it by a positive part of the formula, or put it under EXISTS.",
-            )
         query = without(left, right, self.extent, self.engine.dialect)
         return self.made(query, left.variables, counted=left.counted, points=left.points)
 

@@ -55,7 +55,10 @@ class Values:
         if form not in self.known:
             self.known[form] = self._computed(form)
         found = self.known[form]
-        return None if found is None else found.named(free_variables(formula))
+        if found is None:
+            return None
+        names = dict(zip(free_variables(form), free_variables(formula), strict=True))
+        return found.named(tuple(names[variable] for variable in found.variables))
 
     def kept(self, stored: Stored) -> str | None:
         """The query of a stored relation after the batch; None: no rows."""
@@ -77,7 +80,7 @@ class Values:
             case Distinct(formula=inner):
                 return self.relating.distinct(self.value(inner))
             case Not(formula=inner):
-                return self._complement(formula, self.value(inner))
+                return self._complement(self.value(inner))
             case Aggregate(formula=inner):
                 return self._aggregate(formula, self.relating.distinct(self.value(inner)))
             case _:
@@ -96,13 +99,7 @@ class Values:
             case _:
                 raise Refused("fixpoints that are no since or once are not evaluated yet")
 
-    def _complement(self, formula: Formula, value: Value) -> Value:
-        if free_variables(formula):
-            names = ", ".join(variable.name for variable in free_variables(formula))
-            raise Refused(
-                f"NOT of a formula in which {names} is free has no end of answers",
-                hint="Write it on the right of an AND whose left side binds its variables.",
-            )
+    def _complement(self, value: Value) -> Value:
         held = self.relating.distinct(value)
         if held is None:
             return self.relating.everything

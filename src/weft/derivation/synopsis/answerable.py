@@ -1,0 +1,169 @@
+"""Which formulas the rules can answer: every variable gets its values from a positive part to the left of its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from weft.algebra.formula import (
+    Aggregate,
+    And,
+    Atom,
+    Comparison,
+    Exists,
+    Fixpoint,
+    Formula,
+    Matches,
+    Not,
+    Or,
+    Since,
+    Variable,
+    free_variables,
+    parts,
+    variables_of,
+)
+from weft.errors import Refused
+
+_BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
+
+
+def check(formula: Formula) -> None:
+    """Raises Refused, naming variables as the formula does, where some part has no end of answers."""
+    match formula:
+        case And():
+            _conjunction(formula)
+        case Not(formula=inner):
+            if free_variables(formula):
+                raise Refused(
+                    f"NOT of a formula in which {_names(free_variables(formula))} is free has no end of answers",
+                    hint="Write it on the right of an AND whose left side binds its variables.",
+                )
+            check(inner)
+        case Comparison() | Matches():
+            _tests(set(), [formula])
+        case Atom(terms=terms):
+            plain = {term for term in terms if isinstance(term, Variable)}
+            _none_left(f"{formula.predicate} cannot be answered", set(free_variables(formula)) - plain)
+        case Since(left=left, right=right):
+            check(left.formula if isinstance(left, Not) else left)
+            check(right)
+            unbound = set(free_variables(left)) - set(free_variables(right))
+            if unbound:
+                raise Refused(
+                    f"SINCE: {_names(unbound)} is free on the left, and nothing on the right binds it",
+                    hint="Bind it by a positive part of the formula on the right.",
+                )
+        case _:
+            _others(formula)
+            for part in parts(formula):
+                check(part)
+
+
+def _others(formula: Formula) -> None:
+    match formula:
+        case Or(left=left, right=right):
+            differing = set(free_variables(left)) ^ set(free_variables(right))
+            if differing:
+                raise Refused(
+                    f"OR: {_names(differing)} is free on one side only", hint="Both sides have the same free variables."
+                )
+        case Exists(variables=bound, formula=inner):
+            _none_left("EXISTS cannot be answered", set(bound) - set(free_variables(inner)))
+        case Aggregate(groups=groups, item=item, formula=inner):
+            asked = {*groups, *variables_of(item)}
+            _none_left(f"{formula.function} cannot be answered", asked - set(free_variables(inner)))
+        case Fixpoint(definitions=definitions):
+            for definition in definitions:
+                missing = set(definition.parameters) ^ set(free_variables(definition.body))
+                _none_left(f"{definition.name} cannot be answered", missing)
+        case _:
+            return
+
+
+def _conjunction(formula: And) -> None:
+    """The rows that the positive parts give, then the tests, then what is taken away."""
+    if isinstance(formula.right, Not) and not is_test(formula.right.formula):
+        check(formula.left)
+        _taken(set(free_variables(formula.left)), formula.right)
+        return
+    every = list(conjuncts(formula))
+    tests = [part for part in every if is_test(part) or (isinstance(part, Not) and is_test(part.formula))]
+    taken = [part for part in every if part not in tests and isinstance(part, Not) and free_variables(part)]
+    known: set[Variable] = set()
+    for part in every:
+        if part not in tests and part not in taken:
+            check(part)
+            known |= set(free_variables(part))
+    known = _tests(known, tests)
+    for part in taken:
+        _taken(known, part)
+
+
+def conjuncts(formula: Formula) -> Iterator[Formula]:
+    """The parts of a conjunction that may be taken in any order: a difference is one."""
+    if isinstance(formula, And) and not (isinstance(formula.right, Not) and not is_test(formula.right.formula)):
+        yield from conjuncts(formula.left)
+        yield from conjuncts(formula.right)
+    else:
+        yield formula
+
+
+def is_test(formula: Formula) -> bool:
+    """Whether it compares terms; a Not of it is the opposite test."""
+    return isinstance(formula, (Comparison, Matches))
+
+
+def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
+    """The test as ``x = t`` where that gives x, which is not known, the value of t, which is; None: it binds none."""
+    there = set(known)
+    if not isinstance(test, Comparison) or test.operator != "=":
+        return None
+    for one, other in ((test.left, test.right), (test.right, test.left)):
+        if isinstance(one, Variable) and one not in there and set(variables_of(other)) <= there:
+            return Comparison("=", one, other)
+    return None
+
+
+def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
+    """What is known after the tests; raises Refused where nothing binds a variable of one."""
+    left, known = list(tests), set(known)
+    while left:
+        test = next((each for each in left if set(free_variables(each)) <= known or _gives(each, known)), None)
+        if test is None:
+            free = {each for one in left for each in free_variables(one)}
+            _none_left("a comparison cannot be answered", free - known)
+            break
+        left.remove(test)
+        known |= set(free_variables(test))
+    return known
+
+
+def _gives(test: Formula, known: set[Variable]) -> bool:
+    if isinstance(test, Matches):
+        computed = {
+            each
+            for group in test.groups
+            if group is not None and not isinstance(group, Variable)
+            for each in variables_of(group)
+        }
+        return {*variables_of(test.text), *computed} <= known
+    return binding(test, known) is not None
+
+
+def _taken(known: set[Variable], part: Formula) -> None:
+    assert isinstance(part, Not)
+    check(part.formula)
+    unbound = set(free_variables(part)) - known
+    if unbound:
+        raise Refused(
+            f"AND NOT: {_names(unbound)} is free in what is negated, and nothing on its left binds it",
+            hint="Bind it by a positive part of the formula, or put it under EXISTS.",
+        )
+
+
+def _none_left(what: str, unbound: set[Variable]) -> None:
+    if unbound:
+        raise Refused(f"{what}: nothing binds {_names(unbound)}", hint=_BIND)
+
+
+def _names(variables: Iterable[Variable]) -> str:
+    return ", ".join(sorted(variable.name for variable in variables))

@@ -1,0 +1,151 @@
+"""Formulas taken through batches of states by hand-made logs; the oracle's tests draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+
+from weft.algebra.formula import (
+    ALWAYS,
+    Aggregate,
+    And,
+    Atom,
+    Comparison,
+    Computed,
+    Constant,
+    Exists,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Previous,
+    Since,
+    Variable,
+)
+from weft.algebra.schema import BIGINT
+from weft.derivation.synopsis.construct import synopsis
+from weft.errors import ExecutionError, Refused
+from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.evaluating import evaluated
+
+X, Y, Z = (Variable(name, BIGINT) for name in "xyz")
+NAMES = ("tp", "c1", "c2")
+P, Q = Atom("p", (X,)), Atom("q", (X,))
+States = Sequence[tuple[int, Mapping[str, Sequence[tuple[int, ...]]]]]
+"""The time of each state, and its rows by predicate."""
+
+
+def batch(states: States, first: int) -> Batch:
+    points = pa.table(
+        {
+            "tp": pa.array(range(first, first + len(states)), pa.int64()),
+            "at": pa.array([at for at, _ in states], pa.int64()),
+        }
+    )
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for tp, (_, rows) in enumerate(states, first):
+        for predicate, given in rows.items():
+            found.setdefault(predicate, []).extend((tp, *row) for row in given)
+    events = {}
+    for predicate, given in found.items():
+        columns = zip(*given, strict=True)
+        events[predicate] = pa.table(
+            {name: pa.array(each, pa.int64()) for name, each in zip(NAMES, columns, strict=False)}
+        )
+    return Batch(points, events)
+
+
+def along(formula: Formula, states: States, *sizes: int) -> tuple[list[tuple[int, ...]], State]:
+    """The answers ``(tp, …)`` in batches of these sizes, and what is stored in the end."""
+    plan, state, first, found = synopsis(formula, "set"), EMPTY, 0, []
+    for size in sizes:
+        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        found += [tuple(row.values()) for row in answers.to_pylist()]
+        first += size
+    return found, state
+
+
+EVENTS: States = [
+    (0, {"p": [(1,), (1,), (2,)]}),
+    (10, {"q": [(1,)]}),
+    (10, {}),
+    (15, {"q": [(2,)], "p": [(2,)]}),
+    (30, {"p": [(1,)]}),
+]
+CUTS = [(5,), (1, 1, 1, 1, 1), (2, 0, 3), (3, 2)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_an_equality_binds_and_a_constant_asks(sizes: tuple[int, ...]) -> None:
+    next_one = Computed("+", (X, Constant(1, BIGINT)), BIGINT)
+    assert along(And(P, Comparison("=", Y, next_one)), EVENTS, *sizes)[0] == [
+        (0, 1, 2),
+        (0, 2, 3),
+        (3, 2, 3),
+        (4, 1, 2),
+    ]
+    assert along(Atom("p", (Constant(2, BIGINT),)), EVENTS, *sizes)[0] == [(0,), (3,)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_previous_measures_the_distance_of_two_time_points(sizes: tuple[int, ...]) -> None:
+    assert along(Previous(Interval(5, None), P), EVENTS, *sizes)[0] == [(1, 1), (1, 2), (4, 2)]
+    assert along(Previous(Interval(0, 5), Q), EVENTS, *sizes)[0] == [(2, 1)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_once_keeps_what_its_window_can_reach(sizes: tuple[int, ...]) -> None:
+    found, state = along(Once(Interval(0, 10), Q), EVENTS, *sizes)
+    assert found == [(1, 1), (2, 1), (3, 1), (3, 2)]
+    assert state.tuples == 0
+    found, state = along(Once(Interval(10, None), P), EVENTS, *sizes)
+    assert found == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2)]
+    (rows,) = state.relations.values()
+    assert sorted(map(tuple, map(dict.values, rows.to_pylist()))) == [(1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_a_window_away_from_now_skips_what_is_too_near(sizes: tuple[int, ...]) -> None:
+    assert along(Once(Interval(5, 10), P), EVENTS, *sizes)[0] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_since_ends_where_its_left_side_does(sizes: tuple[int, ...]) -> None:
+    found, state = along(Since(ALWAYS, Not(Q), P), EVENTS, *sizes)
+    assert found == [(0, 1), (0, 2), (1, 2), (2, 2), (3, 2), (4, 1), (4, 2)]
+    assert state.tuples == 2
+    assert along(Since(ALWAYS, P, Q), EVENTS, *sizes)[0] == [(1, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("sizes", CUTS)
+def test_aggregations_without_groups_speak_of_every_time_point(sizes: tuple[int, ...]) -> None:
+    count = Aggregate(Y, "CNT", X, (), Once(ALWAYS, P))
+    assert along(count, EVENTS, *sizes)[0] == [(tp, 2) for tp in range(5)]
+    total = Aggregate(Y, "SUM", X, (), P)
+    assert along(total, EVENTS, *sizes)[0] == [(0, 3), (1, 0), (2, 0), (3, 2), (4, 1)]
+
+
+def test_formulas_that_differ_in_names_alone_are_stored_once() -> None:
+    other = Once(ALWAYS, Atom("p", (Z,)))
+    plan = synopsis(And(Once(ALWAYS, P), Exists((Z,), And(And(other, P), Comparison("<", X, Z)))), "set")
+    assert len(plan.stored) == 1
+
+
+def test_what_nothing_binds_is_refused() -> None:
+    with pytest.raises(Refused, match="nothing binds y"):
+        along(And(P, Comparison("<", X, Y)), EVENTS, 5)
+    with pytest.raises(Refused, match="y is free on the left"):
+        along(Since(ALWAYS, Atom("q", (Y,)), P), EVENTS, 5)
+    with pytest.raises(Refused, match="y is free in what is negated"):
+        along(And(P, Not(Atom("q", (Y,)))), EVENTS, 5)
+
+
+def test_batches_that_do_not_follow_one_another_are_refused() -> None:
+    plan = synopsis(P, "set")
+    state, _ = evaluated(plan, EMPTY, batch(EVENTS[:2], 0))
+    with pytest.raises(ExecutionError, match="begins at time point 3"):
+        evaluated(plan, state, batch(EVENTS[3:], 3))
+    with pytest.raises(ExecutionError, match="before that of the one before"):
+        evaluated(plan, state, batch([(5, {})], 2))

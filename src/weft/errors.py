@@ -41,6 +41,10 @@ class SynopsisError(Refused):
     """A query of which no synopsis can be kept, or none that is bounded."""
 
 
+class FormulaError(Refused):
+    """A formula's text, a signature or a log of events that Weft does not take; ``where`` is the line and column."""
+
+
 class DerivationError(WeftError):
     """A relation that the rules cannot take; a defect of Weft, since the SQL stage admits only what they can."""
 

@@ -1,0 +1,320 @@
+"""A written formula to the tree of formulas: names resolved, types found, shorthands written out.
+
+IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, a variable that EXISTS binds in vain is left out,
+and a term without variables is worked out: as MonPoly does before it looks at a formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Interval, Term, Variable, free_variables
+from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
+from weft.errors import FormulaError
+from weft.formula import syntax
+from weft.formula.arithmetic import worked_out
+from weft.formula.patterns import groups_in, translated
+from weft.formula.scoping import free_names
+from weft.formula.settling import settled
+from weft.formula.signature import Signature
+from weft.formula.syntax import Bounds, Written, WrittenTerm
+from weft.formula.tokens import refused_at
+from weft.formula.types import Clash, Unknowns
+
+_LONGEST: Final = 2**62
+Scope = Mapping[str, DataType]
+
+
+def lowered(formula: Written, signature: Signature, text: str) -> Formula:
+    """The formula's tree; raises FormulaError with the place of a name that is not known or a type that clashes."""
+    lowering = _Lowering(signature, text)
+    tree = lowering.formula(formula, {})
+    return settled(tree, lowering.types)
+
+
+class _Lowering:
+    """One formula on its way: the signature, the types found by now, and the free variables' ones."""
+
+    def __init__(self, signature: Signature, text: str) -> None:
+        self.signature = signature
+        self.text = text
+        self.types = Unknowns()
+        self.free: dict[str, DataType] = {}
+        self.rules: dict[str, tuple[str, tuple[DataType, ...], algebra.Fixpoint | None]] = {}
+        self.taken: set[str] = set()
+
+    def refused(self, at: int, message: str, hint: str | None = None) -> FormulaError:
+        """The error at an offset of the text."""
+        return refused_at(self.text, at, message, hint)
+
+    def formula(self, written: Written, scope: Scope) -> Formula:
+        """A formula within the variables that are bound around it."""
+        match written:
+            case syntax.Holds(value=value):
+                return algebra.Truth(value)
+            case syntax.Negated(formula=inner):
+                return algebra.Not(self.formula(inner, scope))
+            case syntax.Joined():
+                return self._joined(written, scope)
+            case syntax.Quantified():
+                return self._quantified(written, scope)
+            case syntax.Single(formula=inner):
+                return algebra.Distinct(self.formula(inner, scope))
+            case syntax.Once() | syntax.Since():
+                return self._temporal(written, scope)
+            case syntax.Aggregated():
+                return self._aggregated(written, scope)
+            case syntax.Least():
+                return self._least(written, scope)
+            case syntax.Let():
+                raise self.refused(written.at, "LET is taken away before")
+            case _:
+                return self._atom(written, scope)
+
+    def _joined(self, written: syntax.Joined, scope: Scope) -> Formula:
+        left, right = self.formula(written.left, scope), self.formula(written.right, scope)
+        match written.connective:
+            case "AND":
+                return algebra.And(left, right)
+            case "OR":
+                return algebra.Or(left, right)
+            case "IMPLIES":
+                return algebra.Or(algebra.Not(left), right)
+            case "EQUIV":
+                onward = algebra.Or(algebra.Not(left), right)
+                return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
+
+    def _quantified(self, written: syntax.Quantified, scope: Scope) -> Formula:
+        bound = {name: self.types.new() for name in written.names}
+        inner = self.formula(written.formula, {**scope, **bound})
+        if written.quantifier == "FORALL":
+            return algebra.Not(self._exists(bound, algebra.Not(inner)))
+        return self._exists(bound, inner)
+
+    def _exists(self, bound: Scope, inner: Formula) -> Formula:
+        free = free_variables(inner)
+        used = tuple(variable for name, found in bound.items() if (variable := Variable(name, found)) in free)
+        return algebra.Exists(used, inner) if used else inner
+
+    def _temporal(self, written: syntax.Once | syntax.Since, scope: Scope) -> Formula:
+        interval = self._interval(written.bounds)
+        if written.counting == "second" and not interval.everything:
+            raise self.refused(written.bounds.at, "SINCE2 and ONCE2 count time points, and take no interval")
+        if isinstance(written, syntax.Since):
+            left, right = self.formula(written.left, scope), self.formula(written.right, scope)
+            return algebra.Since(interval, left, right, written.counting)
+        inner = self.formula(written.formula, scope)
+        match written.operator:
+            case "PREVIOUS":
+                return algebra.Previous(interval, inner)
+            case "ONCE":
+                return algebra.Once(interval, inner, written.counting)
+            case "PAST_ALWAYS":
+                return algebra.Not(algebra.Once(interval, algebra.Not(inner)))
+
+    def _interval(self, bounds: Bounds) -> Interval:
+        """The interval with its ends included, microseconds; negative and empty ones are refused as MonPoly does."""
+        low, high = bounds.low, bounds.high
+        strict = bounds.low_open or bounds.high_open
+        if low < 0 or (high is not None and (high <= low if strict else high < low)):
+            raise self.refused(
+                bounds.at,
+                "the interval is negative or empty",
+                "an interval is a length of time to go back: 0 <= lower end <= upper end",
+            )
+        if max(low, high or 0) > _LONGEST:
+            raise self.refused(bounds.at, "the interval is longer than Weft's time")
+        return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
+
+    def _aggregated(self, written: syntax.Aggregated, scope: Scope) -> Formula:
+        """An aggregation: what it does not group by is bound below it."""
+        groups = {name: self._type_of(name, scope) for name in written.groups}
+        own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
+        inner = self.formula(written.formula, own)
+        item_type = own.get(written.item, STRING)
+        free = free_variables(inner)
+        if Variable(written.item, item_type) not in free:
+            raise self.refused(written.at, f"{written.item} is aggregated, and is not free in the formula below")
+        if written.output in groups:
+            raise self.refused(written.at, f"{written.output} is the result, and cannot be grouped by")
+        for group, found in groups.items():
+            if Variable(group, found) not in free:
+                raise self.refused(written.at, f"{group} is grouped by, and is not free in the formula below")
+        output = Variable(written.output, self._type_of(written.output, scope))
+        if written.function in ("SUM", "AVG", "MED"):
+            self._join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
+        result = {"CNT": BIGINT, "AVG": DOUBLE, "MED": DOUBLE}.get(written.function, item_type)
+        self._join(output.type, result, written.at, written.output)
+        by = tuple(Variable(name, found) for name, found in groups.items())
+        return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
+
+    def _least(self, written: syntax.Least, scope: Scope) -> Formula:
+        """Relations defined together; each gets a name of its own in the whole formula."""
+        outside = dict(self.rules)
+        known = {}
+        for rule in written.rules:
+            unique = rule.name if rule.name not in self.taken else f"{rule.name}_{len(self.taken)}"
+            self.taken.add(unique)
+            known[rule.name] = (unique, tuple(self.types.new() for _ in rule.parameters))
+            self.rules[rule.name] = (*known[rule.name], None)
+        definitions = []
+        for rule in written.rules:
+            unique, types = known[rule.name]
+            parameters = dict(zip(rule.parameters, types, strict=True))
+            body = self.formula(rule.body, parameters)
+            self._check_rule(rule, body, parameters)
+            variables = tuple(Variable(name, found) for name, found in parameters.items())
+            definitions.append(algebra.Definition(unique, variables, body))
+        whole = tuple(definitions)
+        for rule in written.rules:
+            unique, types = known[rule.name]
+            self.rules[rule.name] = (unique, types, algebra.Fixpoint(whole, unique, ()))
+        within = self.formula(written.within, scope)
+        self.rules = outside
+        return within
+
+    def _check_rule(self, rule: syntax.Rule, body: Formula, parameters: Scope) -> None:
+        expected = {Variable(name, found) for name, found in parameters.items()}
+        free = set(free_variables(body))
+        if free != expected:
+            given = ", ".join(sorted(variable.name for variable in free))
+            raise self.refused(
+                rule.at,
+                f"{rule.name}: its parameters are ({', '.join(parameters)}), the free variables of its body ({given})",
+                "name each free variable of the body as a parameter, and no other",
+            )
+        if not _guarded(body, {name for name, _, fixpoint in self.rules.values() if fixpoint is None}):
+            raise self.refused(
+                rule.at,
+                f"{rule.name} is used in its own definition at the same time point",
+                "put PREVIOUS before it: a fixpoint speaks of itself at the time point before",
+            )
+
+    def _atom(self, written: Written, scope: Scope) -> Formula:
+        match written:
+            case syntax.Applied(name=name) if name in self.rules:
+                return self._of_rule(written, scope)
+            case syntax.Applied():
+                return self._of_signature(written, scope)
+            case syntax.Compared(operator=operator, left=one, right=other, at=at):
+                left, right = self.term(one, scope), self.term(other, scope)
+                self._join(_type(left), _type(right), at, "the left side of the comparison")
+                if operator == "substring":
+                    self._join(_type(left), STRING, at, "what SUBSTRING takes")
+                return algebra.Comparison(operator, left, right)
+            case syntax.Matched():
+                return self._matched(written, scope)
+            case _:
+                raise self.refused(written.at, "this is no formula")
+
+    def _of_signature(self, written: syntax.Applied, scope: Scope) -> Formula:
+        predicate = self.signature.get(written.name)
+        if predicate is None:
+            known = ", ".join(sorted(self.signature)) or "none"
+            raise self.refused(written.at, f"{written.name} is no predicate of the signature; it has {known}")
+        return algebra.Atom(written.name, self._arguments(written, predicate.types, scope))
+
+    def _of_rule(self, written: syntax.Applied, scope: Scope) -> Formula:
+        unique, types, fixpoint = self.rules[written.name]
+        terms = self._arguments(written, types, scope)
+        if fixpoint is None:
+            return algebra.Defined(unique, terms)
+        return algebra.Fixpoint(fixpoint.definitions, unique, terms)
+
+    def _arguments(self, written: syntax.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
+        if len(types) != len(written.terms):
+            raise self.refused(
+                written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
+            )
+        terms = []
+        for place, (term, expected) in enumerate(zip(written.terms, types, strict=True), 1):
+            found = self.term(term, scope)
+            self._join(_type(found), expected, term.at, f"column {place} of {written.name}")
+            terms.append(found)
+        return tuple(terms)
+
+    def _matched(self, written: syntax.Matched, scope: Scope) -> Formula:
+        if not (isinstance(written.pattern, syntax.Value) and written.pattern.regular):
+            raise self.refused(
+                written.pattern.at, 'a regular expression is written out, as r"…"; it cannot come from a variable'
+            )
+        try:
+            given = str(written.pattern.value)
+            pattern = given if written.pattern.translated else translated(given)
+        except ValueError as reason:
+            raise self.refused(written.pattern.at, f"the regular expression cannot be taken: {reason}") from None
+        text = self.term(written.text, scope)
+        self._join(_type(text), STRING, written.text.at, "what MATCHES takes")
+        groups = tuple(None if group is None else self.term(group, scope) for group in written.groups)
+        for group, term in zip(written.groups, groups, strict=True):
+            if group is not None and term is not None:
+                self._join(_type(term), STRING, group.at, "what a group found")
+        if len(groups) > groups_in(pattern):
+            raise self.refused(
+                written.at, f"{len(groups)} groups are named, and the expression has {groups_in(pattern)}"
+            )
+        return algebra.Matches(text, pattern, groups)
+
+    def term(self, written: WrittenTerm, scope: Scope) -> Term:
+        """A term; one without variables is worked out."""
+        match written:
+            case syntax.Name(name=name):
+                return Variable(name, self._type_of(name, scope))
+            case syntax.Value(value=value, regular=regular):
+                if regular:
+                    raise self.refused(written.at, "a regular expression stands behind MATCHES only")
+                return algebra.Constant(value, _type_of_value(value))
+            case syntax.Call():
+                return self._call(written, scope)
+
+    def _call(self, written: syntax.Call, scope: Scope) -> Term:
+        arguments = tuple(self.term(argument, scope) for argument in written.arguments)
+        takes, gives = self._operation_types(written.operation)
+        for argument, found in zip(written.arguments, arguments, strict=True):
+            self._join(_type(found), takes, argument.at, f"what {written.operation} takes")
+        try:
+            return worked_out(written.operation, arguments, self.types.known(gives))
+        except ArithmeticError as reason:
+            raise self.refused(written.at, f"the term cannot be worked out: {reason}") from None
+
+    def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
+        """The type that an operation takes, and the one that it gives."""
+        if operation in ("i2f", "f2i"):
+            return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
+        number = BIGINT if operation == "MOD" else self.types.new(number=True)
+        return number, number
+
+    def _type_of(self, name: str, scope: Scope) -> DataType:
+        found = scope.get(name)
+        if found is None:
+            found = self.free.setdefault(name, self.types.new())
+        return found
+
+    def _join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
+        try:
+            self.types.join(given, wanted)
+        except Clash:
+            raise self.refused(
+                at, f"types clash: {what} is {self.types.words(wanted)}, and here is {self.types.words(given)}"
+            ) from None
+
+
+def _guarded(formula: Formula, names: set[str]) -> bool:
+    """Whether each use of the names stands below a PREVIOUS."""
+    match formula:
+        case algebra.Previous():
+            return True
+        case algebra.Defined(name=name):
+            return name not in names
+        case _:
+            return all(_guarded(part, names) for part in algebra.parts(formula))
+
+
+def _type(term: Term) -> DataType:
+    return term.type
+
+
+def _type_of_value(value: int | float | str) -> DataType:
+    return STRING if isinstance(value, str) else DOUBLE if isinstance(value, float) else BIGINT

@@ -1,0 +1,140 @@
+"""Whether a formula can be answered from the rows that are there: MonPoly's check on a formula's form.
+
+Each variable must be bounded by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
+finitely many answers at a time point, ``NOT Q(x)`` has not.  The formula is looked at as it is written, then with its
+negations pushed inwards, then with what bounds a variable carried into the formulas that need it (Müller, Theory and
+practice of runtime monitoring, section 5.3): within a state, not into other times, for which MonPoly looks ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Variable, free_variables, variables_of
+from weft.errors import FormulaError
+from weft.formula.normal import negations_inwards
+from weft.formula.propagation import carried
+from weft.formula.written import written
+
+_PREDICATE = "the terms of a predicate are variables or constants here; bring a computed one in with x = …"
+_EQUALITY = "an equality that stands for itself compares a variable with a constant"
+_ORDER = "<, <=, SUBSTRING and MATCHES compare values that something else gives; write … AND x < y"
+_UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … gives both"
+_NEGATION = "NOT holds for infinitely many values unless what it negates has no free variable, or stands as … AND NOT"
+_COMPARED = (
+    "what AND compares must have its variables among those of the left side, "
+    "or be x = t with the variables of t among them"
+)
+_SUBSET = "after AND NOT, and left of SINCE, the free variables are among those of the other side"
+_DISJUNCTION = "both sides of OR have the same free variables"
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """Why a formula is not taken: the part at fault, and the rule that it breaks."""
+
+    formula: Formula
+    rule: str
+
+    def error(self) -> FormulaError:
+        """The refusal of the formula."""
+        return FormulaError(
+            f"the formula cannot be monitored, because of\n    {written(self.formula)}\n  {self.rule}",
+            hint="bound each variable by a predicate before it is negated or compared",
+        )
+
+
+def monitorable(formula: Formula, *, counts: bool = False) -> Formula:
+    """The formula in a form that passes the check; raises FormulaError with the reason where there is none.
+
+    ``counts``: duplicates matter, and the formula is taken as it is written or not at all.
+    """
+    refused = unbounded(formula)
+    if refused is None:
+        return formula
+    if counts:
+        raise refused.error()
+    inwards = negations_inwards(formula)
+    again = unbounded(inwards)
+    if again is None:
+        return inwards
+    rewritten = carried(inwards)
+    last = unbounded(rewritten)
+    if last is None:
+        return rewritten
+    raise last.error()
+
+
+def unbounded(formula: Formula) -> Unbounded | None:
+    """The first part of the formula that breaks a rule; None where all is well."""
+    match formula:
+        case algebra.Truth():
+            return None
+        case algebra.Atom(terms=terms) | algebra.Fixpoint(arguments=terms) | algebra.Defined(arguments=terms) if any(
+            isinstance(term, algebra.Computed) for term in terms
+        ):
+            return Unbounded(formula, _PREDICATE)
+        case algebra.Comparison(operator="=", left=left, right=right):
+            simple = isinstance(left, algebra.Constant) and not isinstance(right, algebra.Computed)
+            turned = isinstance(right, algebra.Constant) and not isinstance(left, algebra.Computed)
+            return None if simple or turned else Unbounded(formula, _EQUALITY)
+        case algebra.Comparison() | algebra.Matches():
+            return Unbounded(formula, _ORDER)
+        case algebra.Not(formula=inner):
+            return _negation(formula, inner)
+        case algebra.And(left=left, right=right):
+            return unbounded(left) or _conjunct(formula, left, right)
+        case algebra.Or(left=left, right=right):
+            if set(free_variables(left)) != set(free_variables(right)):
+                return Unbounded(formula, _DISJUNCTION)
+            return unbounded(left) or unbounded(right)
+        case algebra.Since(left=left, right=right):
+            if (reason := unbounded(right)) is not None:
+                return reason
+            if not set(free_variables(left)) <= set(free_variables(right)):
+                return Unbounded(formula, _SUBSET)
+            return unbounded(left.formula if isinstance(left, algebra.Not) else left)
+        case _:
+            return next((reason for part in algebra.parts(formula) if (reason := unbounded(part))), None)
+
+
+def _negation(formula: algebra.Not, inner: Formula) -> Unbounded | None:
+    if isinstance(inner, algebra.Comparison) and inner.operator == "=":
+        same = isinstance(inner.left, Variable) and inner.left == inner.right
+        closed = isinstance(inner.left, algebra.Constant) and isinstance(inner.right, algebra.Constant)
+        return None if same or closed else Unbounded(formula, _UNEQUAL)
+    return Unbounded(formula, _NEGATION) if free_variables(inner) else unbounded(inner)
+
+
+def _conjunct(formula: Formula, left: Formula, right: Formula) -> Unbounded | None:
+    """The right side of an AND whose left side is bounded."""
+    given = set(free_variables(left))
+    if compares(right):
+        return None if compares_with(given, right) else Unbounded(formula, _COMPARED)
+    if isinstance(right, algebra.Not):
+        if not set(free_variables(right)) <= given:
+            return Unbounded(formula, _SUBSET)
+        return unbounded(right.formula)
+    return unbounded(right)
+
+
+def compares(formula: Formula) -> bool:
+    """Whether it is a comparison or a match, or NOT of one."""
+    inner = formula.formula if isinstance(formula, algebra.Not) else formula
+    return isinstance(inner, (algebra.Comparison, algebra.Matches))
+
+
+def compares_with(given: set[Variable], formula: Formula) -> bool:
+    """Whether a comparison filters rows with the variables given, or gives each a value for one more."""
+    match formula:
+        case algebra.Comparison(operator="=", left=left, right=right):
+            binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (
+                isinstance(right, Variable) and set(variables_of(left)) <= given
+            )
+            return binds or set(free_variables(formula)) <= given
+        case algebra.Matches(text=text, groups=groups):
+            computed = (group for group in groups if group is not None and not isinstance(group, Variable))
+            return set(variables_of(text)) <= given and all(set(variables_of(group)) <= given for group in computed)
+        case _:
+            return set(free_variables(formula)) <= given

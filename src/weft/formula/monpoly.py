@@ -1,0 +1,309 @@
+"""MonPoly's language for formulas, and the paper's µTL written in it (``extended``), to the written tree.
+
+Operators bind as MonPoly's do, from the loosest: LET and an aggregation's formula, SINCE, PREVIOUS ONCE PAST_ALWAYS,
+EXISTS FORALL, EQUIV, IMPLIES, OR, AND, NOT.  Those that stand before one formula may follow any other, and then reach
+as far as their own strength lets them: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
+
+The extension has ``DISTINCT Q`` (binding as NOT does), ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines,
+``MU X(x) = Q, Y(y) = R IN F`` for relations that are defined together (all reaching as far as they can), and
+``SINCE1 SINCE2 ONCE1 ONCE2``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from weft.algebra.formula import AggregateFunction, Counting
+from weft.errors import FormulaError
+from weft.formula import syntax
+from weft.formula.scoping import with_its_parameters
+from weft.formula.syntax import Bounds, Connective, Written
+from weft.formula.terms import EXTENDED_TERM_WORDS, TERM_WORDS, TermParser
+from weft.formula.tokens import END, Symbols, Token, refused_at, tokens
+
+_FUTURE: Final = {
+    "NEXT": "PREVIOUS",
+    "EVENTUALLY": "ONCE",
+    "SOMETIMES": "ONCE",
+    "ALWAYS": "PAST_ALWAYS",
+    "UNTIL": "SINCE",
+}
+"""Operators that look ahead, and those that look back in their stead."""
+
+_NOT_TAKEN: Final = {
+    "MATCHF": "regular expressions over time points",
+    "FORWARD": "regular expressions over time points",
+    "MATCHP": "regular expressions over time points",
+    "BACKWARD": "regular expressions over time points",
+    "LETPAST": "recursive definitions of MonPoly; write MU X(x). … instead",
+    "null": "records and null",
+}
+_KEYWORDS: Final = (
+    *("FALSE", "TRUE", "LET", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL", "PREV", "PREVIOUS"),
+    *("ONCE", "PAST_ALWAYS", "HISTORICALLY", "SINCE", "CNT", "MIN", "MAX", "SUM", "AVG", "MED"),
+    *_FUTURE,
+    *_NOT_TAKEN,
+)
+_EXTENSION: Final = ("DISTINCT", "MU", "SINCE1", "SINCE2", "ONCE1", "ONCE2")
+
+_WORDS: Final = (
+    ("duration", r"[0-9]+(?:us|ms|[A-Za-z])"),
+    *((sign, expression) for sign, expression in (("[", r"\["), ("]", r"\]"), (".", r"\."), (";", ";"))),
+    ("<-", "<-"),
+    ("regexes", r"\|>|<\||▷|◁"),
+)
+_SKIPPED: Final = r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*"
+_ORDINARY: Final = Symbols.of(_SKIPPED, (*((word, word) for word in _KEYWORDS), *_WORDS, *TERM_WORDS))
+_EXTENDED: Final = Symbols.of(
+    _SKIPPED, (*((word, word) for word in (*_KEYWORDS, *_EXTENSION)), *_WORDS, *EXTENDED_TERM_WORDS)
+)
+
+_SINCE: Final[dict[str, Counting]] = {"SINCE": "any", "SINCE1": "first", "SINCE2": "second"}
+_ONCE: Final[dict[str, Counting]] = {"ONCE": "any", "ONCE1": "first", "ONCE2": "second"}
+_STRENGTH: Final = {**dict.fromkeys(_SINCE, 10), "EQUIV": 40, "IMPLIES": 50, "OR": 60, "AND": 70}
+_RIGHT_TO_LEFT: Final = (*_SINCE, "IMPLIES")
+_AGGREGATES: Final = ("CNT", "MIN", "MAX", "SUM", "AVG", "MED")
+_SECOND: Final = 1_000_000
+_UNITS: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3_600 * _SECOND,
+    "d": 86_400 * _SECOND,
+}
+"""Units of time in microseconds; us and ms are Weft's own."""
+_DEEPEST: Final = 150
+
+
+def parsed(text: str, *, extended: bool = False) -> Written:
+    """Reads a formula; raises FormulaError with the place of what it does not take."""
+    parser = _FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
+    formula = parser.formula(0)
+    if not parser.at(END):
+        raise parser.unexpected("nothing, or an operator, may follow")
+    return formula
+
+
+class _FormulaParser(TermParser):
+    """Reads formulas by the strength of their operators."""
+
+    depth = 0
+
+    def __init__(self, text: str, found: list[Token], what: str) -> None:
+        super().__init__(text, found, what)
+        self.defined: list[str] = []
+
+    def unexpected(self, message: str) -> FormulaError:
+        """The error at the next token, with what to do where it is a word that is known and not taken."""
+        word = self.ahead().text
+        if word in _FUTURE:
+            return refused_at(
+                self.text,
+                self.ahead().at,
+                f"{word} looks into the future, and Weft answers at each time point from what it has seen",
+                f"say it about the past, with {_FUTURE[word]}: answer later, when the time in question has passed",
+            )
+        if word in _NOT_TAKEN or self.at("regexes"):
+            reason = _NOT_TAKEN.get(word, "regular expressions over time points")
+            return refused_at(self.text, self.ahead().at, f"{word} is not taken: {reason}")
+        return self.refused(message)
+
+    def formula(self, weakest: int) -> Written:
+        """A formula whose outermost operators bind more than ``weakest`` or stand before it."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
+        left = self._first()
+        while (word := self.ahead().kind) in _STRENGTH and _STRENGTH[word] > weakest:
+            left = self._joined(left, word)
+        if self.ahead().text in _FUTURE:
+            raise self.unexpected("")
+        self.depth -= 1
+        return left
+
+    def _joined(self, left: Written, word: str) -> Written:
+        at = self.take().at
+        strength = _STRENGTH[word] - (word in _RIGHT_TO_LEFT)
+        if word in _SINCE:
+            bounds = self._bounds()
+            return syntax.Since(bounds, left, self.formula(strength), _SINCE[word], at)
+        connective = cast("Connective", word)
+        return syntax.Joined(connective, left, self.formula(strength), at)
+
+    def _first(self) -> Written:
+        """What begins a formula: an operator with the formula after it, an atom, or brackets."""
+        token = self.ahead()
+        match token.kind:
+            case "TRUE" | "FALSE":
+                return syntax.Holds(self.take().kind == "TRUE", token.at)
+            case "NOT":
+                self.take()
+                return syntax.Negated(self.formula(80), token.at)
+            case "DISTINCT":
+                self.take()
+                return syntax.Single(self.formula(80), token.at)
+            case "EXISTS" | "FORALL":
+                return self._quantified()
+            case "PREV" | "PREVIOUS" | "ONCE" | "ONCE1" | "ONCE2" | "PAST_ALWAYS" | "HISTORICALLY":
+                return self._once()
+            case "LET":
+                return self._let()
+            case "MU":
+                return self._least()
+            case _:
+                return self._atom()
+
+    def _quantified(self) -> Written:
+        token = self.take()
+        names = self._names("a variable")
+        self.expect(".", "'.' after the variables")
+        return syntax.Quantified("EXISTS" if token.kind == "EXISTS" else "FORALL", names, self.formula(30), token.at)
+
+    def _once(self) -> Written:
+        token = self.take()
+        bounds = self._bounds()
+        inner = self.formula(20)
+        if token.kind in _ONCE:
+            return syntax.Once("ONCE", bounds, inner, _ONCE[token.kind], token.at)
+        always = token.kind in ("PAST_ALWAYS", "HISTORICALLY")
+        return syntax.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
+
+    def _let(self) -> Written:
+        at = self.take().at
+        name, parameters = self._head("a predicate to define")
+        self.expect("=", "'=' and a formula")
+        body = self.formula(0)
+        self.expect("IN", "IN and the formula that speaks of the definition")
+        return syntax.Let(name, parameters, body, self.formula(0), at)
+
+    def _least(self) -> Written:
+        """``MU X. Q``, whose parameters are the free variables of Q, with parameters, or rules defined together."""
+        at = self.take().at
+        defined = len(self.defined)
+        rules: list[syntax.Rule] = []
+        while True:
+            name = self.expect("name", "a name for the fixpoint").text
+            self.defined.append(name)
+            parameters = self._parameters() if self.at("(") else None
+            if parameters is None or not self.at("="):
+                self.expect(".", "'.' and the fixpoint's formula")
+                within = self._of_itself(name, parameters, at)
+                break
+            self.take()
+            rules.append(syntax.Rule(name, parameters, self.formula(0), at))
+            if not self.taken(","):
+                self.expect("IN", "',' and another relation, or IN and the formula that speaks of them,")
+                within = syntax.Least(tuple(rules), self.formula(0), at)
+                break
+        del self.defined[defined:]
+        return within
+
+    def _of_itself(self, name: str, parameters: tuple[str, ...] | None, at: int) -> syntax.Least:
+        body = self.formula(0)
+        if parameters is None:
+            body, parameters = with_its_parameters(name, body)
+        terms = tuple(syntax.Name(parameter, at) for parameter in parameters)
+        return syntax.Least((syntax.Rule(name, parameters, body, at),), syntax.Applied(name, terms, at), at)
+
+    def _parameters(self) -> tuple[str, ...]:
+        self.expect("(", "'(' and the parameters, which are variables,")
+        parameters = () if self.at(")") else self._names("a parameter, which is a variable,")
+        self.expect(")", "')' after the parameters")
+        return parameters
+
+    def _head(self, wanted: str) -> tuple[str, tuple[str, ...]]:
+        return self.expect("name", wanted).text, self._parameters()
+
+    def _names(self, wanted: str) -> tuple[str, ...]:
+        names = [self.variable(wanted)]
+        while self.taken(","):
+            names.append(self.variable(wanted))
+        return tuple(names)
+
+    def _atom(self) -> Written:
+        """A predicate, an aggregation, a comparison, or a formula in brackets."""
+        token = self.ahead()
+        if token.kind == "name" and self.ahead(1).kind == "(":
+            return self._applied()
+        if token.kind in ("name", "_", "?") and self._aggregates():
+            return self._aggregated()
+        if token.kind == "name" and token.text in self.defined and not self._comparison_follows():
+            return syntax.Applied(self.take().text, (), token.at)
+        started, nested = self.place, self.nested
+        try:
+            return self.compared()
+        except FormulaError:
+            self.nested = nested
+            if token.kind != "(":
+                if self.ahead().text in _FUTURE or self.ahead().text in _NOT_TAKEN or self.at("regexes"):
+                    raise self.unexpected("") from None
+                raise
+        self.place = started + 1
+        inner = self.formula(0)
+        if not self.at(")"):
+            raise self.unexpected("')' is wanted here")
+        self.take()
+        return inner
+
+    def _comparison_follows(self) -> bool:
+        return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
+
+    def _applied(self) -> Written:
+        token = self.take()
+        self.take()
+        terms: list[syntax.WrittenTerm] = []
+        while not self.at(")"):
+            terms.append(self.term())
+            if not self.taken(","):
+                break
+        self.expect(")", "',' or ')' after a term")
+        unnamed = tuple(term.name for term in terms if isinstance(term, syntax.Name) and term.name.startswith("_"))
+        atom = syntax.Applied(token.text, tuple(terms), token.at)
+        return syntax.Quantified("EXISTS", tuple(dict.fromkeys(unnamed)), atom, token.at) if unnamed else atom
+
+    def _aggregates(self) -> bool:
+        return self.ahead(1 + (self.ahead().kind == "?")).kind == "<-"
+
+    def _aggregated(self) -> Written:
+        at = self.ahead().at
+        output = self.variable("a variable")
+        self.take()
+        if self.ahead().kind not in _AGGREGATES:
+            raise self.refused(f"one of {', '.join(_AGGREGATES)} is wanted here")
+        function = cast("AggregateFunction", self.take().kind)
+        item = self.variable("a variable to aggregate")
+        groups = self._names("a variable to group by") if self.taken(";") else ()
+        return syntax.Aggregated(output, function, item, groups, self.formula(0), at)
+
+    def _bounds(self) -> Bounds:
+        """An interval where one is written, else all time."""
+        opened = self.ahead()
+        steps = 1 + (self.ahead(1).kind == "-")
+        bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")
+        if not bracket or self.ahead(steps).kind not in ("int", "duration"):
+            if opened.kind == "[":
+                raise self.refused("the lower end of the interval is wanted after '['", self.ahead(1))
+            return Bounds(at=opened.at)
+        self.take()
+        low = self._length()
+        self.expect(",", "',' and the upper end of the interval")
+        high = None if self.taken("*") else self._length()
+        if not self.at(")", "]"):
+            raise self.refused("')' or ']' after the interval's upper end is wanted here")
+        high_open = self.take().kind == ")"
+        return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
+
+    def _length(self) -> int:
+        """A length of time in microseconds; a number without a unit is seconds."""
+        sign = -1 if self.taken("-") else 1
+        token = self.ahead()
+        if token.kind == "duration":
+            number = token.text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+            unit = _UNITS.get(token.text[len(number) :])
+            if unit is None:
+                raise self.refused(f"a unit of time is one of {', '.join(_UNITS)}")
+            self.take()
+            return sign * int(number) * unit
+        wanted = "a number of seconds, with or without a unit s m h d, or * for no end,"
+        return sign * int(self.expect("int", wanted).text) * _SECOND

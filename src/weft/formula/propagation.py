@@ -1,0 +1,100 @@
+"""What bounds a variable on the left of an AND carried into the right side, where that needs it."""
+
+from __future__ import annotations
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import And, Formula, Interval, Variable, free_variables
+from weft.formula.renaming import apart
+
+
+def carried(formula: Formula) -> Formula:
+    """The formula with bounds carried over, outermost first; the answers are the same where duplicates do not count.
+
+    Into a SINCE nothing is carried from outside, since that would look ahead; its left side is bounded by what the
+    right side has given within the interval.
+    """
+    match formula:
+        case And(left=left, right=right):
+            return _conjunction(left, right)
+        case algebra.Since(interval=interval, left=left, right=right, counting="any"):
+            bounded = carried(right)
+            lacking = _lacks(left.formula if isinstance(left, algebra.Not) else left)
+            if lacking and lacking <= set(free_variables(right)):
+                given = algebra.Once(Interval(0, interval.high), bounded)
+                return algebra.Since(interval, carried(And(given, left)), bounded)
+            return algebra.Since(interval, carried(left), bounded)
+        case _:
+            return algebra.with_parts(formula, tuple(map(carried, algebra.parts(formula))))
+
+
+def _conjunction(left: Formula, right: Formula) -> Formula:
+    match right:
+        case And(left=one, right=other) if _helps(left, one):
+            return carried(And(carried(And(left, one)), carried(other)))
+        case algebra.Or(left=one, right=other) if _helps(left, one):
+            return algebra.Or(carried(And(left, one)), carried(And(left, other)))
+        case algebra.Exists(formula=inner) if _helps(left, inner):
+            renamed = apart(right, set(free_variables(left)))
+            return And(carried(left), algebra.Exists(renamed.variables, carried(And(left, renamed.formula))))
+        case algebra.Not(formula=inner) if _helps(left, inner) and not _compares(inner):
+            return And(carried(left), algebra.Not(carried(And(left, inner))))
+        case _:
+            return And(carried(left), carried(right))
+
+
+def _helps(left: Formula, right: Formula) -> bool:
+    """Whether the left side bounds a variable that is free in the right side and not bounded there."""
+    return bool(bounded_variables(left) & _lacks(right))
+
+
+def _lacks(formula: Formula) -> set[Variable]:
+    return set(free_variables(formula)) - bounded_variables(formula)
+
+
+def _compares(formula: Formula) -> bool:
+    return isinstance(formula, (algebra.Comparison, algebra.Matches))
+
+
+def bounded_variables(formula: Formula) -> set[Variable]:
+    """The variables that have finitely many values wherever the formula holds."""
+    match formula:
+        case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
+            return _of_comparison(formula)
+        case algebra.Atom(terms=terms) | algebra.Fixpoint(arguments=terms) | algebra.Defined(arguments=terms):
+            return {term for term in terms if isinstance(term, Variable)}
+        case And(left=left, right=right):
+            return _of_conjunction(left, right)
+        case algebra.Or(left=left, right=right):
+            return bounded_variables(left) & bounded_variables(right)
+        case algebra.Since(right=right):
+            return bounded_variables(right)
+        case algebra.Exists(variables=variables, formula=inner):
+            return bounded_variables(inner) - set(variables)
+        case algebra.Aggregate(output=output, groups=groups, formula=inner):
+            return {output} | (bounded_variables(inner) & set(groups))
+        case algebra.Distinct(formula=inner) | algebra.Previous(formula=inner) | algebra.Once(formula=inner):
+            return bounded_variables(inner)
+
+
+def _of_comparison(formula: Formula) -> set[Variable]:
+    match formula:
+        case algebra.Comparison(operator="=", left=Variable() as variable, right=algebra.Constant()):
+            return {variable}
+        case algebra.Comparison(operator="=", left=algebra.Constant(), right=Variable() as variable):
+            return {variable}
+        case algebra.Matches(groups=groups):
+            return {group for group in groups if isinstance(group, Variable)}
+        case _:
+            return set()
+
+
+def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
+    found = bounded_variables(left) | bounded_variables(right)
+    match right:
+        case algebra.Comparison(operator="=", left=Variable() as one, right=Variable() as other) if {
+            one,
+            other,
+        } & found:
+            return found | {one, other}
+        case _:
+            return found

@@ -1,0 +1,86 @@
+"""Bound variables of a formula renamed, so that others can stand in its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Term, Variable, free_variables
+
+
+def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
+    """The same formula, its variables named differently where they have the names of others."""
+    names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
+    taken = {other.name for other in others}
+    given: dict[Variable, Variable] = {}
+    for variable in formula.variables:
+        name = variable.name
+        number = 0
+        while name in taken or (number and name in names):
+            number += 1
+            name = f"{variable.name}_{number}"
+        names.add(name)
+        given[variable] = Variable(name, variable.type)
+    changed = {old: new for old, new in given.items() if old != new}
+    return algebra.Exists(tuple(given.values()), substituted(formula.formula, changed))
+
+
+def substituted(formula: Formula, terms: dict[Variable, Variable]) -> Formula:
+    """Other variables in the place of free ones; bound ones that would catch a new one are renamed."""
+    terms = {old: new for old, new in terms.items() if old in free_variables(formula)}
+    if not terms:
+        return formula
+
+    def term(given: Term) -> Term:
+        match given:
+            case Variable():
+                return terms.get(given, given)
+            case algebra.Constant():
+                return given
+            case algebra.Computed(arguments=arguments):
+                return replace(given, arguments=tuple(map(term, arguments)))
+
+    match formula:
+        case algebra.Exists():
+            clear = apart(formula, set(terms.values()))
+            return algebra.Exists(clear.variables, substituted(clear.formula, terms))
+        case algebra.Aggregate():
+            return _aggregate(formula, terms)
+        case algebra.Fixpoint():
+            return with_terms(formula, term)
+        case _:
+            below = tuple(substituted(part, terms) for part in algebra.parts(formula))
+            return with_terms(algebra.with_parts(formula, below), term)
+
+
+def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
+    """The formula with its own free terms changed; those that bind variables, and what is below, stay."""
+    match formula:
+        case algebra.Atom(terms=given):
+            return replace(formula, terms=tuple(map(change, given)))
+        case algebra.Comparison(left=left, right=right):
+            return replace(formula, left=change(left), right=change(right))
+        case algebra.Matches(text=text, groups=groups):
+            found = tuple(None if group is None else change(group) for group in groups)
+            return replace(formula, text=change(text), groups=found)
+        case algebra.Fixpoint(arguments=given) | algebra.Defined(arguments=given):
+            return replace(formula, arguments=tuple(map(change, given)))
+        case _:
+            return formula
+
+
+def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
+    """What an aggregation does not group by is bound below it; only groups are renamed there."""
+    inner = formula.formula
+    hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
+    clear = apart(algebra.Exists(hidden, inner), set(terms.values()))
+    item = formula.item
+    if isinstance(item, Variable) and item in hidden:
+        item = clear.variables[hidden.index(item)]
+    elif isinstance(item, Variable):
+        item = terms.get(item, item)
+    below = substituted(clear.formula, {old: new for old, new in terms.items() if old in formula.groups})
+    groups = tuple(terms.get(group, group) for group in formula.groups)
+    output = terms.get(formula.output, formula.output)
+    return replace(formula, output=output, item=item, groups=groups, formula=below)

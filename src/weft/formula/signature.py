@@ -1,0 +1,66 @@
+"""Signatures: which predicates a log has, and the types of their columns, in MonPoly's format.
+
+``P(x: int, string)``, one predicate after the other; names of columns may be left out.  Comments are ``# …`` to the end
+of the line and ``(* … *)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
+from weft.formula.tokens import END, Cursor, Symbols, tokens
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … where none is written)."""
+
+    name: str
+    types: tuple[DataType, ...]
+    columns: tuple[str, ...]
+
+
+Signature: TypeAlias = Mapping[str, Predicate]
+"""Predicates by their names."""
+
+_TYPES: Final = {"int": BIGINT, "float": DOUBLE, "string": STRING}
+_SYMBOLS: Final = Symbols.of(
+    r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*",
+    (("(", r"\("), (")", r"\)"), (",", ","), (":", ":"), ("{", r"\{"), ("name", r"[A-Za-z0-9_]+")),
+)
+
+
+def signature(text: str) -> Signature:
+    """Reads a signature; raises FormulaError with the place of what it does not take."""
+    cursor = Cursor(text, tokens(text, _SYMBOLS, "the signature"), "the signature")
+    found: dict[str, Predicate] = {}
+    while not cursor.at(END):
+        named = cursor.expect("name", "a predicate's name")
+        if named.text == "event" and cursor.at("name"):
+            raise cursor.refused("records (event …) are not taken; write the predicate's columns in brackets")
+        cursor.expect("(", f"'(' and the types of the columns of {named.text}")
+        if named.text in found:
+            raise cursor.refused(f"{named.text} is there already", named, "name each predicate once")
+        found[named.text] = _predicate(cursor, named.text)
+    return found
+
+
+def _predicate(cursor: Cursor, name: str) -> Predicate:
+    types: list[DataType] = []
+    columns: list[str] = []
+    while not cursor.at(")"):
+        first = cursor.expect("name", "a type, or a column's name and its type").text
+        told = cursor.taken(":")
+        columns.append(first if told else f"c{len(types) + 1}")
+        if told:
+            first = cursor.expect("name", "a type").text
+        if first not in _TYPES:
+            raise cursor.refused(f"{first!r} is none of the types int, float, string", cursor.ahead(-1))
+        types.append(_TYPES[first])
+        if not cursor.taken(","):
+            break
+    cursor.expect(")", "',' or ')' after a column")
+    return Predicate(name, tuple(types), tuple(columns))

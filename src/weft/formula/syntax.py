@@ -1,0 +1,202 @@
+"""A formula as it is written, before names are resolved, types are found and shorthands are taken away.
+
+``at`` is the offset of a node in the text it came from; it takes no part in comparing nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from weft.algebra.formula import AggregateFunction, Counting
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variable in a term."""
+
+    name: str
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A constant: an int, a float or a text.
+
+    ``regular`` where it is written as a regular expression, ``r"…"`` for one of OCaml's Str; ``translated`` where it is
+    one of RE2 already, ``re'…'``.
+    """
+
+    value: int | float | str
+    regular: bool = False
+    translated: bool = False
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation over terms: ``+ - * / MOD negate i2f f2i``."""
+
+    operation: str
+    arguments: tuple[WrittenTerm, ...]
+    at: int = field(default=0, compare=False)
+
+
+WrittenTerm: TypeAlias = "Name | Value | Call"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An interval as written: microseconds, each end open or closed; ``high`` None: without end."""
+
+    low: int = 0
+    low_open: bool = False
+    high: int | None = None
+    high_open: bool = False
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Holds:
+    """``TRUE`` or ``FALSE``."""
+
+    value: bool
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A predicate, or a relation that a LET or MU defines, over terms."""
+
+    name: str
+    terms: tuple[WrittenTerm, ...]
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two terms compared."""
+
+    operator: Literal["=", "<", "<=", "substring"]
+    left: WrittenTerm
+    right: WrittenTerm
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A text matched with a regular expression; a group None is written ``_``."""
+
+    text: WrittenTerm
+    pattern: WrittenTerm
+    groups: tuple[WrittenTerm | None, ...] = ()
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Negated:
+    """``NOT``."""
+
+    formula: Written
+    at: int = field(default=0, compare=False)
+
+
+Connective: TypeAlias = Literal["AND", "OR", "IMPLIES", "EQUIV"]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Two formulas under a connective."""
+
+    connective: Connective
+    left: Written
+    right: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Quantified:
+    """``EXISTS`` or ``FORALL``."""
+
+    quantifier: Literal["EXISTS", "FORALL"]
+    names: tuple[str, ...]
+    formula: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Once:
+    """``PREVIOUS``, ``ONCE`` or ``PAST_ALWAYS`` of a formula within an interval."""
+
+    operator: Literal["PREVIOUS", "ONCE", "PAST_ALWAYS"]
+    bounds: Bounds
+    formula: Written
+    counting: Counting = "any"
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Since:
+    """``SINCE``."""
+
+    bounds: Bounds
+    left: Written
+    right: Written
+    counting: Counting = "any"
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """``output <- FUNCTION item; groups formula``."""
+
+    output: str
+    function: AggregateFunction
+    item: str
+    groups: tuple[str, ...]
+    formula: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Let:
+    """``LET name(parameters) = body IN within``."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Written
+    within: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Single:
+    """``DISTINCT``: the paper's ε."""
+
+    formula: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A relation of a fixpoint: its name, its parameters and its body."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Written
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Least:
+    """Relations defined together, which may occur in their bodies and in ``within``; ``MU X. Q`` asks for X itself."""
+
+    rules: tuple[Rule, ...]
+    within: Written
+    at: int = field(default=0, compare=False)
+
+
+Written: TypeAlias = (
+    "Holds | Applied | Compared | Matched | Negated | Joined | Quantified | Once | Since | Aggregated | Let | Single"
+    " | Least"
+)

@@ -1,0 +1,152 @@
+"""Terms and comparisons of MonPoly's language."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from weft.formula import syntax
+from weft.formula.syntax import Written, WrittenTerm
+from weft.formula.tokens import Cursor, Token
+
+_FUNCTIONS: Final = ("f2i", "i2f")
+_NOT_TAKEN: Final = (
+    *("i2s", "s2i", "f2s", "s2f", "r2s", "s2r", "DAY_OF_MONTH", "MONTH", "YEAR", "FORMAT_DATE", "true", "false"),
+)
+
+TERM_WORDS: Final = (
+    *((word, word) for word in ("MOD", "SUBSTRING", "MATCHES", *_FUNCTIONS)),
+    *(("function", word) for word in _NOT_TAKEN),
+    *(("(", r"\("), (")", r"\)"), (",", ","), ("+", r"\+"), ("-", "-"), ("*", r"\*"), ("/", "/")),
+    *((sign, sign) for sign in ("=", "<", "<=", ">", ">=")),
+    ("?", r"\?"),
+    ("_", "_"),
+    ("int", r"[0-9]+"),
+    ("float", r"[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?"),
+    ("text", r'"(?:[^"\\]|\\.)*"'),
+    ("regex", r'r"(?:[^"\\]|\\.)*"'),
+    ("name", r"[A-Za-z0-9_]+"),
+)
+"""Kinds and expressions of the words of terms; a language puts its keywords before them."""
+EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), *TERM_WORDS)
+"""With Weft's own texts in single quotes, in which ``''`` is one, and expressions of RE2 written so."""
+_ADDED: Final = ("+", "-")
+_MULTIPLIED: Final = ("*", "/", "MOD")
+_ORDERS: Final[dict[str, tuple[Literal["=", "<", "<="], bool]]] = {
+    "=": ("=", False),
+    "<": ("<", False),
+    "<=": ("<=", False),
+    ">": ("<", True),
+    ">=": ("<=", True),
+}
+"""Comparisons: how they are told, and whether their sides change places."""
+_DEEPEST: Final = 150
+
+
+class TermParser(Cursor):
+    """Reads terms and comparisons."""
+
+    unnamed = 0
+    nested = 0
+
+    def __init__(self, text: str, found: list[Token], what: str) -> None:
+        super().__init__(text, found, what)
+
+    def variable(self, wanted: str) -> str:
+        """A variable's name; ``?x`` is x, ``_`` a name of its own each time."""
+        if self.taken("_"):
+            self.unnamed += 1
+            return f"_{self.unnamed}"
+        self.taken("?")
+        return self.expect("name", wanted).text
+
+    def compared(self) -> Written:
+        """A comparison of two terms, or a match of one with a regular expression."""
+        left = self.term()
+        token = self.ahead()
+        if token.kind == "SUBSTRING":
+            self.take()
+            return syntax.Compared("substring", left, self.term(), token.at)
+        if token.kind == "MATCHES":
+            self.take()
+            pattern = self.term()
+            return syntax.Matched(left, pattern, self._groups() if self.at("(") else (), token.at)
+        if token.kind not in _ORDERS:
+            raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is wanted after a term")
+        self.take()
+        operator, turned = _ORDERS[token.kind]
+        right = self.term()
+        sides = (right, left) if turned else (left, right)
+        return syntax.Compared(operator, *sides, token.at)
+
+    def _groups(self) -> tuple[WrittenTerm | None, ...]:
+        self.take()
+        groups: list[WrittenTerm | None] = []
+        while not self.at(")"):
+            groups.append(None if self.taken("_") else self.term())
+            if not self.taken(","):
+                break
+        self.expect(")", "',' or ')' after a group")
+        return tuple(groups)
+
+    def term(self) -> WrittenTerm:
+        """A sum of products."""
+        left = self._product()
+        while self.at(*_ADDED):
+            token = self.take()
+            left = syntax.Call(token.kind, (left, self._product()), token.at)
+        return left
+
+    def _product(self) -> WrittenTerm:
+        left = self._single()
+        while self.at(*_MULTIPLIED):
+            token = self.take()
+            left = syntax.Call(token.kind, (left, self._single()), token.at)
+        return left
+
+    def _single(self) -> WrittenTerm:
+        token = self.ahead()
+        match token.kind:
+            case "int":
+                return syntax.Value(int(self.take().text), at=token.at)
+            case "float":
+                return syntax.Value(float(self.take().text), at=token.at)
+            case "text":
+                return syntax.Value(self.take().text[1:-1], at=token.at)
+            case "regex":
+                return syntax.Value(self.take().text[2:-1], regular=True, at=token.at)
+            case "quoted":
+                return syntax.Value(self.take().text[1:-1].replace("''", "'"), at=token.at)
+            case "re2":
+                expression = self.take().text[3:-1].replace("''", "'")
+                return syntax.Value(expression, regular=True, translated=True, at=token.at)
+            case "name" | "_" | "?":
+                return syntax.Name(self.variable("a variable"), token.at)
+            case "-":
+                self.take()
+                return _negative(self._single(), token.at)
+            case "f2i" | "i2f":
+                self.take()
+                self.expect("(", f"'(' after {token.text}")
+                return syntax.Call(token.kind, (self._bracketed(),), token.at)
+            case "(":
+                self.take()
+                return self._bracketed()
+            case "function":
+                raise self.refused(f"{token.text} is not taken; terms have + - * / MOD, f2i and i2f")
+            case _:
+                raise self.refused("a formula or a term is wanted here")
+
+    def _bracketed(self) -> WrittenTerm:
+        self.nested += 1
+        if self.nested > _DEEPEST:
+            raise self.refused(f"terms are nested more than {_DEEPEST} deep")
+        inner = self.term()
+        self.expect(")", "')' after a term")
+        self.nested -= 1
+        return inner
+
+
+def _negative(term: WrittenTerm, at: int) -> WrittenTerm:
+    if isinstance(term, syntax.Value) and isinstance(term.value, (int, float)):
+        return syntax.Value(-term.value, at=at)
+    return syntax.Call("negate", (term,), at)

@@ -1,0 +1,113 @@
+"""The words of a text, with their places, and the refusal that shows a place.
+
+Each language names its symbols in a table of regular expressions; the longest match counts, of equal ones the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.errors import FormulaError
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of the text: what it is, itself, and its offset in the text."""
+
+    kind: str
+    text: str
+    at: int
+
+
+END = "end"
+"""The kind of the token after the last word."""
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The words of a language: kinds and their expressions, and the expressions of what is skipped."""
+
+    words: tuple[tuple[str, re.Pattern[str]], ...]
+    skipped: re.Pattern[str]
+
+    @classmethod
+    def of(cls, skipped: str, words: Iterable[tuple[str, str]]) -> Symbols:
+        """Compiles the expressions."""
+        return cls(tuple((kind, re.compile(expression)) for kind, expression in words), re.compile(skipped))
+
+
+def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
+    """Splits the text; raises FormulaError at the first sign that starts no word of the language."""
+    found: list[Token] = []
+    at = 0
+    while True:
+        skipped = symbols.skipped.match(text, at)
+        at = skipped.end() if skipped else at
+        if at >= len(text):
+            found.append(Token(END, "", len(text)))
+            return found
+        matches = [(match.end(), kind) for kind, word in symbols.words if (match := word.match(text, at))]
+        if not matches:
+            raise refused_at(text, at, f"{what} has {text[at]!r}, which starts no word of its language")
+        end = max(matches, key=lambda match: match[0])[0]
+        kind = next(kind for stop, kind in matches if stop == end)
+        found.append(Token(kind, text[at:end], at))
+        at = end
+
+
+def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
+    """The error that names the line and column of an offset and shows the line with a caret under it."""
+    at = min(at, len(text))
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    place = f"line {text.count(chr(10), 0, at) + 1}, column {at - start + 1}"
+    first = max(0, at - start - 60)
+    window = line[first : first + 120].replace("\t", " ")
+    shown = f"{message}\n    {window}\n    {' ' * (at - start - first)}^"
+    return FormulaError(shown, hint=hint, where=place)
+
+
+class Cursor:
+    """A place among the tokens of a text, from which a parser reads on."""
+
+    def __init__(self, text: str, found: list[Token], what: str) -> None:
+        self.text = text
+        self.tokens = found
+        self.what = what
+        self.place = 0
+
+    def ahead(self, steps: int = 0) -> Token:
+        """The next token, or one some steps behind it; the last one is of the kind END."""
+        return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
+
+    def at(self, *kinds: str) -> bool:
+        """Whether the next token is of one of the kinds."""
+        return self.ahead().kind in kinds
+
+    def take(self) -> Token:
+        """The next token, which is left behind."""
+        token = self.ahead()
+        self.place += 1
+        return token
+
+    def taken(self, kind: str) -> bool:
+        """Whether the next token was of the kind, and then it is left behind."""
+        if self.at(kind):
+            self.place += 1
+            return True
+        return False
+
+    def expect(self, kind: str, wanted: str) -> Token:
+        """The next token, which must be of the kind; raises FormulaError saying what was wanted there."""
+        if not self.at(kind):
+            raise self.refused(f"{wanted} is wanted here")
+        return self.take()
+
+    def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
+        """The error at a token, by default the next one; it says what was found there."""
+        token = token or self.ahead()
+        found = f"; found {token.text!r}" if token.kind != END else "; the text ends"
+        return refused_at(self.text, token.at, f"{self.what}: {message}{found}", hint)

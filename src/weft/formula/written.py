@@ -1,0 +1,122 @@
+"""A formula as text: MonPoly's syntax with Weft's extension, which reads back as the same formula.
+
+>>> from weft.algebra.formula import Atom, Interval, Once, Variable
+>>> from weft.algebra.schema import BIGINT
+>>> written(Once(Interval(0, 60_000_000), Atom("P", (Variable("x", BIGINT),))))
+'ONCE[0,60] P(x)'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Interval, Term
+
+_SECOND: Final = 1_000_000
+_COUNTING: Final = {"any": "", "first": "1", "second": "2"}
+
+
+def written(formula: Formula) -> str:
+    """The formula's text."""
+    match formula:
+        case algebra.And(left=left, right=right):
+            return f"{_bracketed(left)} AND {_bracketed(right)}"
+        case algebra.Or(left=left, right=right):
+            return f"{_bracketed(left)} OR {_bracketed(right)}"
+        case algebra.Since(interval=interval, left=left, right=right, counting=counting):
+            operator = f"SINCE{_COUNTING[counting]}{interval_text(interval)}"
+            return f"{_bracketed(left)} {operator} {_bracketed(right)}"
+        case algebra.Not(formula=inner):
+            return f"NOT {_bracketed(inner)}"
+        case algebra.Distinct(formula=inner):
+            return f"DISTINCT {_bracketed(inner)}"
+        case algebra.Previous(interval=interval, formula=inner):
+            return f"PREVIOUS{interval_text(interval)} {_bracketed(inner)}"
+        case algebra.Once(interval=interval, formula=inner, counting=counting):
+            return f"ONCE{_COUNTING[counting]}{interval_text(interval)} {_bracketed(inner)}"
+        case algebra.Exists(variables=variables, formula=inner):
+            return f"EXISTS {', '.join(variable.name for variable in variables)}. {_bracketed(inner)}"
+        case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
+            by = f"; {', '.join(group.name for group in groups)}" if groups else ""
+            return f"{output.name} <- {function} {term_text(item)}{by} {_bracketed(inner)}"
+        case _:
+            return _leaf(formula)
+
+
+def term_text(term: Term) -> str:
+    """A term's text; operations stand in brackets."""
+    match term:
+        case algebra.Variable(name=name):
+            return name
+        case algebra.Constant(value=str(value)):
+            plain = '"' not in value and "\\" not in value
+            return f'"{value}"' if plain else _quoted(value)
+        case algebra.Constant(value=float(value)):
+            text = repr(value)
+            return text if "." in text else text.replace("e", ".0e", 1)
+        case algebra.Constant(value=value):
+            return str(value)
+        case algebra.Computed(operation="negate", arguments=arguments):
+            return f"-({term_text(arguments[0])})"
+        case algebra.Computed(operation=("i2f" | "f2i") as function, arguments=arguments):
+            return f"{function}({term_text(arguments[0])})"
+        case algebra.Computed(operation=operation, arguments=arguments):
+            return f"({term_text(arguments[0])} {operation} {term_text(arguments[1])})"
+
+
+def interval_text(interval: Interval) -> str:
+    """An interval in seconds, an end beside a second as an open one, others in microseconds; nothing for all time."""
+    if interval.everything:
+        return ""
+    low, high = interval.low, interval.high
+    opened = low % _SECOND == 1
+    first = f"({low // _SECOND}" if opened else f"[{_length(low)}"
+    if high is None:
+        return f"{first},*)"
+    closed = high % _SECOND != _SECOND - 1 or high + 1 - _SECOND < low
+    return f"{first},{_length(high)}]" if closed else f"{first},{(high + 1) // _SECOND})"
+
+
+def _length(length: int) -> str:
+    return str(length // _SECOND) if length % _SECOND == 0 else f"{length}us"
+
+
+def _leaf(formula: Formula) -> str:
+    match formula:
+        case algebra.Truth(value=value):
+            return "TRUE" if value else "FALSE"
+        case algebra.Atom(predicate=name, terms=terms) | algebra.Defined(name=name, arguments=terms):
+            return _applied(name, terms)
+        case algebra.Comparison(operator="substring", left=left, right=right):
+            return f"{term_text(left)} SUBSTRING {term_text(right)}"
+        case algebra.Comparison(operator=operator, left=left, right=right):
+            return f"{term_text(left)} {operator} {term_text(right)}"
+        case algebra.Matches(text=text, pattern=pattern, groups=groups):
+            found = ", ".join("_" if group is None else term_text(group) for group in groups)
+            return f"{term_text(text)} MATCHES re{_quoted(pattern)}" + (f" ({found})" if groups else "")
+        case algebra.Fixpoint(definitions=definitions, name=name, arguments=arguments):
+            rules = ", ".join(
+                f"{_applied(definition.name, definition.parameters)} = {_bracketed(definition.body)}"
+                for definition in definitions
+            )
+            return f"MU {rules} IN {_applied(name, arguments)}"
+        case _:
+            raise AssertionError(formula)
+
+
+def _applied(name: str, terms: Iterable[Term]) -> str:
+    return f"{name}({','.join(map(term_text, terms))})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _bracketed(formula: Formula) -> str:
+    match formula:
+        case algebra.Truth() | algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Defined():
+            return written(formula)
+        case _:
+            return f"({written(formula)})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Variable, free_variables, variables_of
+from weft.algebra.formula import And, Formula, Variable, free_variables, variables_of
 from weft.errors import FormulaError
 from weft.formula.normal import negations_inwards
 from weft.formula.propagation import carried
@@ -59,11 +59,39 @@ def monitorable(formula: Formula, *, counts: bool = False) -> Formula:
     again = unbounded(inwards)
     if again is None:
         return inwards
-    rewritten = carried(inwards)
+    rewritten = algebra.rewritten(carried(inwards), _ordered)
     last = unbounded(rewritten)
     if last is None:
         return rewritten
     raise last.error()
+
+
+def _ordered(formula: Formula) -> Formula:
+    """A chain of ANDs with what bounds variables before what needs them; the formula itself where no order does."""
+    if not isinstance(formula, And) or unbounded(formula) is None:
+        return formula
+    waiting = conjuncts(formula)
+    chain: Formula | None = None
+    while waiting:
+        following = next((part for part in waiting if _may_follow(chain, part)), None)
+        if following is None:
+            return formula
+        waiting.remove(following)
+        chain = following if chain is None else And(chain, following)
+    return chain or formula
+
+
+def _may_follow(chain: Formula | None, part: Formula) -> bool:
+    if chain is None:
+        return unbounded(part) is None
+    return _conjunct(part, chain, part) is None
+
+
+def conjuncts(formula: Formula) -> list[Formula]:
+    """What a chain of ANDs joins, from the left."""
+    if isinstance(formula, And):
+        return [*conjuncts(formula.left), *conjuncts(formula.right)]
+    return [formula]
 
 
 def unbounded(formula: Formula) -> Unbounded | None:

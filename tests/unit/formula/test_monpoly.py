@@ -146,7 +146,7 @@ def test_what_has_infinitely_many_answers_is_refused_with_the_part_at_fault(text
         ("NOT (P(x) IMPLIES Q(x))", "P(x) AND (NOT Q(x))"),
         ("FORALL x. P(x) IMPLIES Q(x)", "NOT (EXISTS x. (P(x) AND (NOT Q(x))))"),
         ("P(x) AND (R(y, x) OR NOT Q(x)) AND R(x, y)", None),
-        ("P(x) AND EXISTS y. NOT Q(x) AND R(x, y)", "P(x) AND (EXISTS y. ((P(x) AND (NOT Q(x))) AND R(x,y)))"),
+        ("P(x) AND EXISTS y. NOT Q(x) AND R(x, y)", "P(x) AND (EXISTS y. (R(x,y) AND (NOT Q(x))))"),
         ("(NOT P(x) AND Q(y)) SINCE[1,2] R(x, y)", "(((ONCE[0,2] R(x,y)) AND (NOT P(x))) AND Q(y)) SINCE[1,2] R(x,y)"),
     ],
 )
@@ -209,7 +209,18 @@ def formulas(draw: st.DrawFn, depth: int = 4) -> algebra.Formula:
     low = draw(st.integers(0, 3_000_000))
     ends = st.one_of(st.none(), st.integers(0, 3_000_000).map(lambda length: low + length))
     interval = Interval(low, draw(ends))
-    counting = draw(st.sampled_from(["any", "first"]))
+    return draw(compound(inner, interval, draw(st.sampled_from(["any", "first"])), variables))
+
+
+@st.composite
+def compound(
+    draw: st.DrawFn,
+    inner: st.SearchStrategy[algebra.Formula],
+    interval: Interval,
+    counting: algebra.Counting,
+    variables: list[Variable],
+) -> algebra.Formula:
+    """A formula over others."""
     match draw(st.integers(0, 8)):
         case 0:
             return And(draw(inner), draw(inner))

@@ -172,10 +172,10 @@ class Drawing:
         same = [each for each in wanted if each.type == left.type]
         right: Term = self.chance.choice([*same, self.value(left.type)])
         if left.type == TEXT:
-            return Comparison(self.chance.choice(["=", "substring"]), left, right)
+            return Comparison(self.chance.choice(["=", "<>", "substring"]), left, right)
         if left.type == INTEGER and self.chance.random() < 0.4:
             right = self.computed(same)
-        operator = self.chance.choice(["=", "<", "<="])
+        operator = self.chance.choice(["=", "<>", "<", "<="])
         return Comparison(operator, *((left, right) if self.chance.random() < 0.5 else (right, left)))
 
     def computed(self, over: Sequence[Variable]) -> Term:

@@ -93,7 +93,7 @@ def test_sets_of_substitutions_say_what_each_valuation_says(semantics: str) -> N
         answers, met = values_met(formula, given, semantics)
         assert answers == by_figure_2(formula, given, semantics, met), f"{formula}\n{given}"
         with_answers += any(answers)
-    assert with_answers > CASES // 9
+    assert with_answers > CASES // 10
     assert {"Fixpoint", "AndNot", "Exists", "Or", "Distinct", "Matches"} <= found.keys()
 
 

@@ -28,8 +28,8 @@ class Sourcing:
         self,
         name: str,
         kind: SourceKind,
-        at: str,
-        key: Sequence[str],
+        at: str | os.PathLike[str],
+        key: str | Sequence[str],
         *,
         every: str | int = "10m",
         ts: Stamps | None = None,
@@ -40,8 +40,9 @@ class Sourcing:
     ) -> SourceRecord:
         """Tracks a source as the table ``name``; nothing is recorded before the first poll.
 
-        ``at`` is its path or URI, ``every`` how often ``run`` polls it, ``columns`` those that are taken, with their
-        types or None (to be inferred), ``table`` the one in the source, where it has several.
+        ``at`` is its path or URI, ``key`` the column, or the columns, that tell its rows apart, ``every`` how often
+        ``run`` polls it, ``columns`` those that are taken, with their types or None (to be inferred), ``table`` the one
+        in the source, where it has several.
         ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
         ``extraction.sources.adding``.
         """
@@ -52,8 +53,8 @@ class Sourcing:
             self.opened,
             name,
             kind,
-            at,
-            key,
+            os.fspath(at),
+            [key] if isinstance(key, str) else key,
             every_us=every_us,
             stamps=ts,
             chosen=columns,

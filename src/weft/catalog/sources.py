@@ -65,8 +65,9 @@ class Sources:
         stamps: Stamps,
         every_us: int,
         at: int,
+        open_rows: int = 0,
     ) -> None:
-        """Notes the source of a tracked table; raises Conflict where it has one."""
+        """Notes the source of a tracked table that has ``open_rows`` rows now; raises Conflict where it has one."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -81,7 +82,7 @@ class Sources:
                     stamps=stamps,
                     every_us=every_us,
                     added_at=at,
-                    open_rows=0,
+                    open_rows=open_rows,
                 )
             )
 

@@ -179,10 +179,16 @@ def _tell(name: str, outcome: Polled | WeftError) -> None:
     else:
         counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {counted(outcome.open_rows, 'row')} now"
         say(f"{name}: {counts}, at {instant(outcome.at)}")
-        if outcome.late:
-            transactions = counted(outcome.late, "transaction")
-            say(f"  Late: {transactions} got the earliest instant that was open, not their own time.")
-    if not isinstance(outcome, Exception) and outcome.quarantined:
+    if not isinstance(outcome, Exception):
+        _tell_asides(outcome)
+
+
+def _tell_asides(outcome: Polled) -> None:
+    """Prints what a poll did otherwise than the source had it."""
+    if outcome.late:
+        transactions = counted(outcome.late, "transaction")
+        say(f"  Late: {transactions} got the earliest instant that was open, not their own time.")
+    if outcome.quarantined:
         lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
         say(f"  {lines} in quarantine: no changes. `weft quarantine list` shows them.")
 
@@ -301,10 +307,11 @@ def _as_json(source: SourceRecord) -> dict[str, Any]:
 
 
 def tell_polled(weft: Weft, json: bool, outcome: Polled) -> None:
-    """Prints what a poll of ``weft run`` recorded, in a line; nothing where nothing has changed."""
+    """Prints what a poll of ``weft run`` recorded, with what came late; nothing where nothing has changed."""
     if outcome.at is None:
         return
     if json:
         say_json({"ticks": [], "delivered": [], "polled": _outcome(outcome.name, outcome)}, lines=True)
     else:
         say(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")
+        _tell_asides(outcome)

@@ -161,7 +161,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
         say_json({**_as_json(view), "columns": columns, **named, **counts})
         return
-    say(lines(view.sql))
+    say(lines(view.sql.strip()))
     say(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
     say(f"  {view.mode}, maintained at {instant(view.tau, 'no instant yet')}")
     say(f"  {_kept(shown)}")

@@ -57,10 +57,10 @@ def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
         case "ALL":
             return TRUE
         case "AS OF":
-            at = _instant(given, scope)
+            at = _instant(given, scope, version)
             return conjunction(_compared("<=", scan.start, at, version), _not_ended(scan, at, version))
         case "FROM" | "BETWEEN" as kind if isinstance(given, exp.Tuple) and len(given.expressions) == 2:
-            first, last = (_instant(each, scope) for each in given.expressions)
+            first, last = (_instant(each, scope, version) for each in given.expressions)
             operator = "<" if kind == "FROM" else "<="
             return conjunction(
                 _in_order(operator, first, last, version),
@@ -71,8 +71,10 @@ def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
             raise refuse(f"{_CONSTRUCT} {kind}", version, "it is not part of the language", _WRITE)
 
 
-def _instant(node: exp.Expr, scope: Scope) -> Scalar:
-    """One of its instants, a TIMESTAMP."""
+def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scalar:
+    """One of its instants, a TIMESTAMP; ``node`` is None where the text ends before it."""
+    if node is None:
+        raise refuse(f"{_CONSTRUCT} {version.args['kind']}", version, "it does not say at which instants", _WRITE)
     named = node.find(exp.Column, exp.Query)
     if named is not None:
         raise refuse(

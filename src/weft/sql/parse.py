@@ -108,4 +108,7 @@ def _not_sql(error: SqlglotError) -> SqlError:
     message = re.sub(r"<class '[\w.]*\.(\w+)'>", r"\1", first.get("description") or str(error).splitlines()[0])
     message = re.sub(r" but got <Token .*?>(?=,|$)", "", message)
     shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
-    return SqlError(shown, where=where, hint="Weft reads one SELECT in Spark's dialect.")
+    hint = "Weft reads one SELECT in Spark's dialect."
+    if near.upper() == "FOR":
+        hint = "FOR SYSTEM_TIME stands behind a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
+    return SqlError(shown, where=where, hint=hint)

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from unit.cli.conftest import Told
+from weft.api import Weft
 from weft.catalog.sources import SourceKind, Stamps
-from weft.cli.sources import KindOption, StampsOption
+from weft.cli.sources import KindOption, StampsOption, tell_polled
+from weft.extraction.sources.tracked import Polled
 
 
 def write(*lines: str) -> None:
@@ -46,7 +50,7 @@ def test_trouble_is_told_and_stops_no_other(weft: Callable[..., Told], home: Pat
     both = weft("source", "poll")
     assert both.code == 1
     assert "staff: the source of staff is empty" in both.out and "people: nothing has changed" in both.out
-    assert "is empty, and had 1 rows" in weft("sources").out
+    assert "is empty, and had 1 row " in weft("sources").out
     alone = weft("source", "poll", "staff")
     assert alone.code == 2 and "--allow-empty" in alone.err
     assert weft("source", "poll", "staff", "--allow-empty").code == 0
@@ -92,6 +96,13 @@ def test_what_has_no_history_is_refused(weft: Callable[..., Told], home: Path) -
     weft("ingest", "file", "staff.csv", "--table", "loaded")
     assert "is not a tracked table" in weft("history", "loaded").err
     assert "there is no table" in weft("history", "nothing").err
+
+
+def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Weft.open(home) as opened:
+        tell_polled(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
+    told = capsys.readouterr().out
+    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is in quarantine" in told
 
 
 def test_the_choices_are_those_of_the_catalog() -> None:

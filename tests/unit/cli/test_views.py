@@ -68,7 +68,9 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
 
 def test_a_view_that_is_read_stays(staff: Callable[..., Told]) -> None:
     staff("view", "add", "devs", "SELECT id, name FROM staff WHERE dept = 'Dev'")
-    staff("view", "add", "named", "SELECT name FROM devs WHERE PERIOD_END(devs) >= NOW()")
+    Path("named.sql").write_text("SELECT name FROM devs WHERE PERIOD_END(devs) >= NOW()\n")
+    staff("view", "add", "named", "-f", "named.sql")
+    assert "NOW()\n  reads devs" in staff("view", "show", "named").out
     refused = staff("view", "remove", "devs")
     assert refused.code == 2 and "devs is read by named" in refused.err
     assert "read by named" in staff("view", "show", "devs").out

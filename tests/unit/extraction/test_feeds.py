@@ -147,6 +147,7 @@ def test_what_is_no_change_stops_the_feed(weft: Weft, tmp_path: Path, line: str,
         weft.poll_source("staff", now=100)
     if "columns" not in why:
         assert f"after byte {read}" in refused.value.message
+        assert "--bad-lines quarantine" in str(refused.value.hint)
     assert weft.catalog.tables.named("staff").rows == 2
     assert weft.sources()[0].trouble is not None
 

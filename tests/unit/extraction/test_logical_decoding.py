@@ -262,6 +262,11 @@ def test_what_the_server_cannot_tell_is_refused(weft: Weft, shop: Shop, postgres
         follow(weft, postgresql, "b", slot="mine")
     with pytest.raises(Refused, match="only a feed of changes"):
         weft.add_source("b", "postgres", postgresql, ["id"], table="b", slot="mine")
+    shop.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN REPLICATION")
+    shop.execute("GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON b TO reader")
+    with pytest.raises(Refused, match="cannot be published by this user") as refused:
+        follow(weft, postgresql.replace("//postgres@", "//reader@"), "b")
+    assert "--publication" in str(refused.value.hint)
     assert (weft.sources(), slots(shop)) == ((), [])
 
 

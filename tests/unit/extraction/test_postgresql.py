@@ -61,10 +61,30 @@ def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> N
         with pytest.raises(Refused, match="has also stock"):
             weft.poll_source("item", now=300)
         assert weft.poll_source("item", now=300, evolve=True).at is None  # it is NULL everywhere
+        shop.execute("UPDATE shop.\"Item\" SET made = 'infinity'")
+        with pytest.raises(ExtractionError, match=r"^row 1 cannot be read"):
+            weft.poll_source("item", now=400)
         shop.execute('DROP TABLE shop."Item"')
         with pytest.raises(NotFound, match="no table"):
             weft.poll_source("item", now=400)
         assert weft.sources()[0].open_rows == 1
+
+
+def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(tmp_path / "home", clock="replay") as weft:
+        shop.execute("CREATE TABLE room (id int PRIMARY KEY, floor int); INSERT INTO room VALUES (1, 2)")
+        weft.add_source("room", "postgres", postgresql, "id", table="room")
+        weft.poll_source("room", now=100)
+        weft.remove_source("room")
+        shop.execute("ALTER TABLE room ALTER COLUMN floor TYPE text")
+        with pytest.raises(Refused, match="floor is STRING at the source, and INT in the history of room") as refused:
+            weft.add_source("room", "postgres", postgresql, "id", table="room")
+        assert '--columns "id INT, floor INT"' in str(refused.value.hint)
+        columns = [("id", None), ("floor", weft.catalog.tables.named("room").schema.column("floor").type)]
+        weft.add_source("room", "postgres", postgresql, "id", table="room", columns=columns)
+        assert weft.poll_source("room", now=200).at is None
 
 
 def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:

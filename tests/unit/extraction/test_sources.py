@@ -215,8 +215,9 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
     weft.add_source("b", "parquet", str(parquet), ["id"])
     weft.poll_source("b", now=300)
     parquet.write_bytes(parquet.read_bytes()[:-20])
-    with pytest.raises(ExtractionError):
+    with pytest.raises(ExtractionError) as damaged:
         weft.poll_source("b", now=400)
+    assert "half written" in str(damaged.value.hint)
     assert history(weft, "b") == {(("1", "1.5"), 300, None), (("2", "None"), 300, None)}
 
 
@@ -313,7 +314,8 @@ def test_a_source_may_be_removed_and_another_go_on(weft: Weft, file: Path, tmp_p
     assert weft.sources() == ()
     with pytest.raises(Refused, match="other columns or another key"):
         weft.add_source("staff", "csv", str(file), ["name"])
-    weft.add_source("staff", "csv", str(write(tmp_path / "moved.csv", HEAD, ANN)), ["id"])
+    weft.add_source("staff", "csv", write(tmp_path / "moved.csv", HEAD, ANN), "id")
+    assert weft.sources()[0].open_rows == 2
     assert weft.poll_source("staff", now=200).ended == 1
 
 

@@ -157,6 +157,8 @@ def test_append_only_tables_can_be_read_as_of_an_instant() -> None:
         (f"SELECT id FROM staff FOR SYSTEM_TIME FROM {at(3)} TO {at(3)}", "from an instant to itself"),
         ("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() TO NOW() - INTERVAL 1 DAY", "no instant is between"),
         (f"SELECT id FROM staff FOR SYSTEM_TIME CONTAINED IN ({at(3)}, {at(4)})", "not part of the language"),
+        ("SELECT id FROM staff FOR SYSTEM_TIME AS OF", "does not say at which instants"),
+        ("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() TO", "does not say at which instants"),
         ("WITH w AS (SELECT id FROM staff) SELECT id FROM w FOR SYSTEM_TIME AS OF '2020-01-01'", "name of WITH"),
     ],
 )
@@ -170,6 +172,12 @@ def test_an_interval_before_to_is_asked_for_in_parentheses() -> None:
     with pytest.raises(SqlError) as refused:
         plan("SELECT id FROM staff FOR SYSTEM_TIME FROM NOW() - INTERVAL 2 DAYS TO NOW()", TRACKED)
     assert "in parentheses before TO" in str(refused.value.hint)
+
+
+def test_an_alias_before_it_is_asked_for_behind_it() -> None:
+    with pytest.raises(SqlError) as refused:
+        plan("SELECT s.id FROM staff AS s FOR SYSTEM_TIME ALL", TRACKED)
+    assert "before its alias" in str(refused.value.hint)
 
 
 def test_nothing_that_stands_reads_another_instant() -> None:

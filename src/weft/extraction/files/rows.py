@@ -71,6 +71,7 @@ class Caster:
     """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
 
     With ``origins`` every row comes with its record; the rows of records at the positions ``aside`` are left out.
+    ``counted`` is what a record of text is called in its position.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class Caster:
         *,
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
+        counted: str = "line",
     ) -> None:
         self.aside = aside
+        self._counted = counted
         self.names = layout.names
         self._schema = arrow_schema(columns)
         self._source = source
@@ -102,7 +105,7 @@ class Caster:
         for record in records:
             size += len(record.raw)
             if record.problem is not None:
-                rejected.append(Rejected(self._source, f"line {record.line}", record.problem, record.raw))
+                rejected.append(Rejected(self._source, f"{self._counted} {record.line}", record.problem, record.raw))
             else:
                 held.append(record)
             if len(held) + len(rejected) >= MAX_ROWS or size >= MAX_BYTES:
@@ -198,7 +201,7 @@ class Caster:
     ) -> tuple[Rejected, ...]:
         """The records of those rows of a batch, as they would be rejected."""
         if records is not None:
-            lines = ((f"line {records[place].line}", records[place].raw) for place in places)
+            lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
         return tuple(
             Rejected(self._source, f"row {self._read + place + 1}", "", raw)

@@ -12,6 +12,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused, WeftError
 from weft.execution.home import Home
+from weft.execution.present import open_now
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
@@ -24,6 +25,7 @@ from weft.location import Location
 from weft.storage.change_data import is_delta
 
 SHORTEST_US: Final = 1_000_000
+_DECLARED: Final = ("parquet", "postgres")
 
 
 def add_source(
@@ -66,11 +68,12 @@ def add_source(
     with home.writing(f"add the source {name}") as writer:
         table = _left_alone(home, name)
         if table is not None:
-            _refuse_other(table, columns, keys)
+            _refuse_other(table, columns, keys, typed=server or kind in _DECLARED or "delta" in options)
+        there = 0 if table is None else open_now(writer, table).num_rows
         with _subscribed(writer, place, table_of, keys, options, name):
             if table is None:
                 table = writer.tables.create(name, columns, keys, tracked=True)
-            writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock())
+            writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock(), there)
     return home.catalog.sources.named(name)
 
 
@@ -156,12 +159,26 @@ def _left_alone(home: Home, name: str) -> TableRecord | None:
     return table if table.tracked and table.keys and table.table_id not in sources else None
 
 
-def _refuse_other(table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str]) -> None:
-    """Raises Refused where a table that goes on with another source would have other columns or another key."""
-    has = {column.name.lower() for column in source_schema(table).columns}
+def _refuse_other(
+    table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, typed: bool
+) -> None:
+    """Raises Refused where a table that goes on with another source would have other columns or another key.
+
+    So it does for columns of another type, where they are ``typed`` by the source itself.
+    """
+    types = {column.name.lower(): column.type for column in source_schema(table).columns}
+    has = set(types)
     wanted = {name.lower() for name, _ in columns}
     if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:
         raise Refused(
             f"{table.name} has a history with other columns or another key",
             hint=f"It has {', '.join(sorted(has))} and the key {', '.join(table.keys)}; else choose another name.",
         )
+    for name, type_ in columns:
+        own = types[name.lower()]
+        if typed and type_ != own:
+            all_ = ", ".join(f"{each} {types[each.lower()]}" for each, _ in columns)
+            raise Refused(
+                f"{name} is {type_} at the source, and {own} in the history of {table.name}",
+                hint=f'Choose another name; or have all values read as they were: --columns "{all_}".',
+            )

@@ -32,17 +32,19 @@ def added_columns(found: Sequence[tuple[str, DataType]], schema: TableSchema, ev
     return both.added
 
 
-def rows_of(records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None) -> pa.Table:
+def rows_of(
+    records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None, *, counted: str = "row"
+) -> pa.Table:
     """The records, whose cells are texts by name, as rows of those columns; BINARY is base64.
 
-    Raises ExtractionError where a value is not of its column's type.
+    Raises ExtractionError where a value is not of its column's type; ``counted`` is what it calls the record.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
     pieces, read = [empty], 0
     with connect() as connection:
         # As JSON has them: a cell that is missing is NULL, and an empty text is one.
-        caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where)
+        caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
         for batch in caster.text_batches(records, connection):
             refuse_rejected(batch, where)
             pieces.append(batch.rows.select(list(names)))

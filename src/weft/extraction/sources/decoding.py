@@ -129,7 +129,7 @@ class TableChanges:
         """All changes that were taken (``storage.changes``), of these columns; raises ExtractionError."""
         records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
         ops, owns, places = zip(*self._told, strict=True) if self._told else ((), (), ())
-        return changes_of(rows_of(records, columns, where, progress), ops, owns, places)
+        return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
         """Where the cells of changes are those of rows that were there: ``since`` keys, ``_order`` of the change,

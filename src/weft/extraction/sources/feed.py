@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _HEAD: Final = 1 << 16
+_ASIDE: Final = "Nothing was changed. `--bad-lines quarantine` sets such lines aside."
 _SIMPLE: Final = {"I": "U", "U": "U", "D": DELETE}
 _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
@@ -226,7 +227,7 @@ def read_feed(
     after = f" after byte {begin}" if begin else ""
     rejected = [replace(each, position=f"{each.position}{after}") for each in found_bad]
     if rejected and not accepting.bad_lines:
-        refuse_rejected(Batch(rows, tuple(rejected), 0), name)
+        refuse_rejected(Batch(rows, tuple(rejected), 0), name, _ASIDE)
     if chosen is None:
         refuse_others(reading.names, (*known, *added), schema.name, name)
     size = min(extent.mark[0] if end is None else end, _HEAD)

@@ -24,6 +24,7 @@ from weft.extraction.files.source import FileSource, digest, open_file
 from weft.storage.columns import arrow_type
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
+_DAMAGED: Final = "Nothing was changed. If it is half written, let its writer write another file and rename it."
 Chosen = Sequence[tuple[str, DataType | None]] | None
 
 
@@ -139,6 +140,8 @@ def _opened(path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, e
             where=error.where,
             hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
         ) from None
+    except ExtractionError as error:
+        raise ExtractionError(error.message, where=error.where, hint=_DAMAGED) from None
     refuse_lost(_absent(source), schema.name, source.name)
     return source
 
@@ -170,7 +173,10 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     return pa.concat_tables([empty, *pieces])
 
 
-def refuse_rejected(batch: Batch, where: str) -> None:
+_IN_PART: Final = "Nothing was changed: what is missing from a part of the source would count as gone."
+
+
+def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
     """Raises ExtractionError where a record of the batch cannot be read."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
@@ -178,7 +184,7 @@ def refuse_rejected(batch: Batch, where: str) -> None:
         raise ExtractionError(
             f"{first.position} cannot be read: {first.reason}{others}",
             where=where,
-            hint="Nothing was changed: what is missing from a part of the source would count as gone.",
+            hint=hint,
         )
 
 

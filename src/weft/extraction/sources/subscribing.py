@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.catalog.sources import SourceRecord
 from weft.errors import Refused, WeftError
@@ -15,6 +15,9 @@ from weft.extraction.sources.postgres import check_uri, connected, identified, t
 from weft.extraction.sources.publication import check_publication, publish, require_identity, unpublish
 from weft.extraction.sources.slot import check_slot, drop_slot, make_slot, require_logical
 from weft.extraction.sources.snapshot import Chosen
+
+if TYPE_CHECKING:
+    import psycopg
 
 SLOT: Final = "slot"
 PUBLICATION: Final = "publication"
@@ -51,12 +54,27 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
         oid, _, _ = told_columns(connection, table, uri)
         require_identity(connection, oid, keys, table)
         if PUBLICATION in options[MADE]:
-            publish(connection, options[PUBLICATION], identified(table), oid)
+            _publish(connection, options[PUBLICATION], table, oid, uri)
         check_publication(connection, options[PUBLICATION], oid)
         # After the publication, which has to be there wherever the slot begins.
         if SLOT in options[MADE]:
             make_slot(connection, options[SLOT])
         check_slot(connection, options[SLOT], name, uri)
+
+
+def _publish(connection: psycopg.Connection[Any], publication: str, table: str, oid: int, uri: str) -> None:
+    """Puts the table into the home's own publication; raises Refused for a user who may not."""
+    from psycopg import errors
+
+    try:
+        publish(connection, publication, identified(table), oid)
+    except errors.InsufficientPrivilege as error:
+        raise Refused(
+            f"the changes of {table} cannot be published by this user: {error.diag.message_primary}",
+            where=uri,
+            hint=f"Its owner may. Or have the owner CREATE PUBLICATION p FOR TABLE {table}, and add the source with "
+            "--publication p.",
+        ) from None
 
 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:

@@ -14,6 +14,7 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import Conflict, Refused
+from weft.execution.driver_reader import counted
 from weft.execution.home import Home, kept
 from weft.execution.tables import settle
 from weft.execution.tracking import Recorded
@@ -56,7 +57,7 @@ def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty:
     """Raises Refused where a source has no rows (of ``count``) though its open ones are ``there``, unless ``empty``."""
     if there.num_rows and not count and not empty:
         raise Refused(
-            f"the source of {name} is empty, and had {there.num_rows:,} rows",
+            f"the source of {name} is empty, and had {counted(there.num_rows)}",
             where=where,
             hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
         )

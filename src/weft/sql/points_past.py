@@ -17,8 +17,10 @@ from typing import Final
 from weft.algebra.formula import Interval
 from weft.sql.points import PERIOD, Dialect, Extent, Steps, added_up, agreeing, coalesced, columns_of, conjunction
 from weft.sql.points_join import containing, gaps
-from weft.sql.sweeping import listed
+from weft.sql.sweeping import listed, over
 
+PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
+FROM: Final = "from_tp"
 TIME_POINTS: Final = "time_points"
 """The batch's time points: ``tp``, ``instant``, and ``earlier``, the instant of the time point before (NULL: none)."""
 
@@ -76,6 +78,8 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
     """Those of a batch and those that are stored; ``after`` is the first time point at which Q1 has to hold."""
     parts = []
     count = ["a.n"] if window.counted else []
+    if right is not None and window.counted:
+        count = [f"CAST({right.count('a')} AS BIGINT) AS n"]
     if right is not None and window.each:
         met = "p.tp = a.from_tp" if right.points else "a.from_tp <= p.tp AND p.tp < a.to_tp"
         heads = listed(right.values("a"), count, "p.instant", "p.tp AS from_tp", "p.tp + 1 AS after")
@@ -86,6 +90,7 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
         timed = f" JOIN {TIME_POINTS} AS p ON p.tp = a.to_tp - 1" if window.timed else ""
         parts.append(f"SELECT {heads} FROM {right.source} AS a{timed}")
     if stored is not None:
+        count = ["a.n"] if window.counted else []
         instant = "a.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
         here = (f"CAST({extent.first} AS BIGINT) AS from_tp", f"CAST({extent.first} AS BIGINT) AS after")
         parts.append(f"SELECT {listed(stored.values('a'), count, instant, here)} FROM {stored.source} AS a")
@@ -176,3 +181,26 @@ def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
     heads = listed(keys, instant, count) or "TRUE AS there"
     tail = f" GROUP BY {group}" if group else " HAVING COUNT(*) > 0"
     return f"SELECT {heads} FROM {rows}{tail}"
+
+
+def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:
+    """How often Q1 has been an answer since Q2 was one for the last time (since2): a count a time point.
+
+    ``alive`` are the time points at which it has, with the counts of Q1; ``marks`` are those of Q2, and ``stored`` has
+    what had been counted before the batch.
+    """
+    keys = columns_of(len(alive.variables))
+    values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]
+    source, mark = f"{alive.source} AS a", "0"
+    if marks is not None:
+        source = containing(alive, marks, "a.from_tp", dialect, "LEFT")
+        mark = "CASE WHEN a.from_tp < b.to_tp THEN 1 ELSE 0 END"
+    heads = listed(values, f"{alive.count('a')} AS n", PERIOD_OF_A, f"{mark} AS mark")
+    marked = f"SELECT {heads} FROM {source}"
+    runs = f"SELECT {listed(keys, 'n', PERIOD, f'SUM(mark) {over(keys, FROM)} AS run')} FROM ({marked}) AS marked"
+    total, joint = f"SUM(a.n) {over([*columns_of(len(keys), 'a'), 'a.run'], 'a.from_tp')}", ""
+    if stored is not None:
+        joint = f" LEFT JOIN {stored.source} AS s ON {conjunction(agreeing(alive, stored, 'a', 's'))}"
+        total += " + CASE WHEN a.run = 0 THEN COALESCE(s.n, 0) ELSE 0 END"
+    heads = listed(columns_of(len(keys), "a"), f"CAST({total} AS BIGINT) AS n", PERIOD_OF_A)
+    return f"SELECT {heads} FROM ({runs}) AS a{joint}"

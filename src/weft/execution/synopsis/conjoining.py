@@ -103,7 +103,9 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         else:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
-        steps = replace(steps, source=f"({query})", variables=variables)
+        # A test counts 1, so that the smaller count of a conjunction with one is 1.
+        counted = steps.counted and relating.semantics != "minmax"
+        steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
     if steps is found:
         return found
     return relating.made(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from weft.errors import ExecutionError
 from weft.sql.points import DUCKDB, Dialect
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
@@ -28,11 +30,25 @@ class Local:
     def made(self, sql: str) -> str | None:
         """The name of a table that holds what a query gives; None where that is nothing."""
         name = f"step_{next(self.numbers)}"
-        return name if self.sql.table(name, sql) else None
+        with _told():
+            return name if self.sql.table(name, sql) else None
 
     def rows(self, sql: str) -> pa.Table:
         """What a query gives."""
-        return self.sql.rows(sql)
+        with _told():
+            return self.sql.rows(sql)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Says of a failure what it means here."""
+    try:
+        yield
+    except ExecutionError as error:
+        told = error.message.partition(": ")[2] or error.message
+        large = re.search("overflow|out of range", told, re.IGNORECASE)
+        hint = "A count or a sum is larger than a BIGINT: take it of DISTINCT answers." if large else error.hint
+        raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint) from error
 
 
 @contextmanager

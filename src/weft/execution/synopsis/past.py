@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from weft.algebra.formula import Once, Previous, Since, Variable, free_variables
+from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
 from weft.derivation.synopsis.construct import Stored, stored_of
-from weft.errors import Refused
 from weft.execution.synopsis.relating import Relating, Value
-from weft.sql.points import Steps
-from weft.sql.points_past import Window, anchors, at_the_end, kept, lasting, near_enough, reach, seen, shifted
+from weft.sql.points import Steps, columns_of, spread
+from weft.sql.points_past import (
+    TIME_POINTS,
+    Window,
+    anchors,
+    at_the_end,
+    kept,
+    lasting,
+    near_enough,
+    reach,
+    seen,
+    shifted,
+    since_the_last,
+)
+from weft.sql.sweeping import listed
 
 
 @dataclass
@@ -39,43 +51,81 @@ class Past:
         found = relating.made(query, variables, counted=relating.counts, points=points)
         if found is None or formula.interval.everything:
             return found
-        return relating.joined(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
+        return relating.where(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
 
     def once(self, formula: Once, right: Value) -> Value:
         """◇Q, ``right`` being the value of Q."""
-        if formula.counting != "any":
-            raise Refused("ONCE with counts is not evaluated yet")
         return self._looked_back(formula, None, right, negated=True)
 
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
         """Q1 since Q2; ``left`` is the value of Q1, or where ``negated`` of what Q1 is the negation of."""
         if formula.counting != "any":
-            raise Refused("SINCE with counts is not evaluated yet")
+            right = self._where(right, left, negated=negated)
         return self._looked_back(formula, left, right, negated=negated)
+
+    def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
+        """The answers that Q1 holds of, too, with their counts."""
+        relating = self.relating
+        left = relating.distinct(left)
+        if not negated:
+            return relating.where(value, left)
+        return value if left is None else relating.where(value, relating.without(relating.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
         """The anchors are found and outlive what they can; what they are seen by, and what is stored of them."""
-        relating = self.relating
-        stored, extent = stored_of(formula, relating.semantics), relating.extent
-        interval = formula.interval
-        window = Window(interval, each=interval.low > 0, counted=False)
-        variables = free_variables(formula)
-        right, left = relating.distinct(right), relating.distinct(left)
+        relating, extent, interval = self.relating, self.relating.extent, formula.interval
+        stored, variables = stored_of(formula, relating.semantics), free_variables(formula)
         before = self._stored(stored, variables)
         self.keeping[stored] = None
-        if right is None and before is None:
-            return None
-        query = anchors(relating.ordered(right, variables), before, window, extent)
-        at_first = relating.made(query, variables, counted=False, points=False)
-        if at_first is None:
-            return None
-        query = lasting(at_first, left, extent, relating.engine.dialect, negated=negated, window=window)
-        found = relating.made(query, variables, counted=False, points=False)
+        if formula.counting == "second":
+            return self._counted_since(stored, left, relating.distinct(right), before, negated=negated)
+        counted = formula.counting == "first"
+        window = Window(interval, each=interval.low > 0 or counted, counted=counted)
+        right = right if counted else relating.distinct(right)
+        found = self._lasting(
+            window, relating.distinct(left), relating.ordered(right, variables), before, negated=negated
+        )
         if found is None:
             return None
         self.keeping[stored] = kept(found, window, extent, relating.now)
         reached = relating.engine.made(reach(found.source, interval, extent)) if window.timed else None
-        return relating.made(seen(found, reached, window), variables, counted=False, points=False)
+        return relating.made(seen(found, reached, window), variables, counted=counted, points=False)
+
+    def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
+        """The anchors, with the time point at which Q1 has failed after each."""
+        relating = self.relating
+        one = right or before
+        if one is None:
+            return None
+        query = anchors(right, before, window, relating.extent)
+        found = relating.made(query, one.variables, counted=window.counted, points=False)
+        if found is None:
+            return None
+        dialect = relating.engine.dialect
+        query = lasting(found, left, relating.extent, dialect, negated=negated, window=window)
+        return relating.made(query, found.variables, counted=window.counted, points=False)
+
+    def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
+        """since2 and ◇2: the anchors hold of each time point that sees one, where the counts of Q1 are added up."""
+        relating, variables = self.relating, free_variables(stored.formula)
+        right = relating.ordered(right, variables)
+        window = Window(ALWAYS, each=False, counted=False)
+        found = self._lasting(window, relating.distinct(left), right, before, negated=negated)
+        alive = (
+            None if found is None else relating.made(seen(found, None, window), variables, counted=False, points=False)
+        )
+        if alive is None:
+            return None
+        each = f"SELECT {listed(columns_of(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
+        each += f"({spread(alive, TIME_POINTS)}) AS alive"
+        alive = relating.made(each, variables, counted=False, points=True)
+        held = alive if negated else relating.ordered(relating.joined(alive, left), variables)
+        if held is None:
+            return None
+        query = since_the_last(held, right, before, relating.engine.dialect)
+        found = relating.made(query, variables, counted=True, points=True)
+        self.keeping[stored] = None if found is None else at_the_end(found, relating.extent, counted=True)
+        return found
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
         """What was stored before the batch."""

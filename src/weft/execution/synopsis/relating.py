@@ -83,12 +83,16 @@ class Relating:
         query = rows if value.points else coalesced(rows, len(value.variables))
         return self.made(query, value.variables, counted=False, points=value.points)
 
-    def joined(self, left: Value, right: Value) -> Value:
-        """∧."""
+    def where(self, value: Value, when: Value) -> Value:
+        """A value where another one, which is not counted, is true, too; its counts stay."""
+        return self.joined(value, when, least=False)
+
+    def joined(self, left: Value, right: Value, *, least: bool | None = None) -> Value:
+        """∧; counts are multiplied, or the ``least`` is taken (None: as the semantics says)."""
         if left is None or right is None:
             return None
         variables = tuple(dict.fromkeys((*left.variables, *right.variables)))
-        least = self.semantics == "minmax"
+        least = self.semantics == "minmax" if least is None else least
         query = joined(left, right, variables, self.engine.dialect, "least" if least else "times")
         counted, points = left.counted or right.counted, left.points or right.points
         return self.made(query, variables, counted=counted, points=points)

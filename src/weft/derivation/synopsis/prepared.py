@@ -35,7 +35,7 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
         case Once(counting="first" | "second") if semantics != "bag":
             return replace(formula, counting="any")
         case Since(left=left, right=right, counting="first" | "second") if semantics != "bag":
-            return Since(formula.interval, left, _both(left, right), "any")
+            return Since(formula.interval, left, _both(left, right, semantics), "any")
         case Since(left=Truth(value=True), right=right, counting=counting):
             return Once(formula.interval, right, counting)
         case Not(formula=Not(formula=inner)) if semantics == "set":
@@ -44,9 +44,9 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
             return formula
 
 
-def _both(left: Formula, right: Formula) -> Formula:
-    """Q2 where Q1 holds."""
-    return And(right, left)
+def _both(left: Formula, right: Formula, semantics: Semantics) -> Formula:
+    """Q2 where Q1 holds; each once, so that ¬Q1 takes away what it excludes, and not one of several."""
+    return And(right if semantics == "set" else Distinct(right), left)
 
 
 def _within(interval: Interval) -> Interval:

@@ -1,14 +1,17 @@
 """Mutation tests: the derivation and the planning are changed a little, thousands of times; a test should notice each.
 
-    python tests/mutation.py FOLDER [PATTERN ...]
+    python tests/mutation.py [--sample N] FOLDER [PATTERN ...]
 
-``FOLDER`` takes a copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml says on what); it stays, so
-that a run can go on, and ``mutmut show NAME`` in it shows a mutant.  A pattern (``weft.planning*``) chooses among them.
+All mutants take a day, so ``--sample`` draws some, by a seed that it prints (WEFT_SEED repeats it).  ``FOLDER`` takes a
+copy of the tree, in which mutmut works ([tool.mutmut] in pyproject.toml says on what); it stays, so that a run can go
+on, and ``mutmut show NAME`` in it shows a mutant.  A pattern (``weft.planning*``) chooses among them.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -21,15 +24,20 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = Path(sys.executable).parent / "mutmut"
 LEAST: Final = 0.85
 """The share of a folder's mutants that the tests have to kill."""
-WHOLE: Final = frozenset({"derivation", "derivation/replay", "planning"})
+WHOLE: Final = frozenset({"derivation", "derivation/replay", "derivation/temporal", "planning"})
 """Folders of which a whole run has mutants."""
+FIRST: Final = "weft.derivation.size.*"
+"""A few mutants, tried first: by then mutmut has made all of them and knows which tests reach which."""
+AT_ONCE: Final = 200
+"""Names of mutants in one command."""
+LOG: Final = "mutmut.log"
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 KILLED: Final = frozenset({"killed", "timeout", "segfault"})
 UNTRIED: Final = frozenset({"not checked", "skipped"})
 _RESULT: Final = re.compile(r"\s*(?P<name>weft\.\S+): (?P<state>.+)")
 
 
-def run(folder: Path, *patterns: str) -> dict[str, int]:
+def run(folder: Path, *patterns: str, sample: int | None = None) -> dict[str, int]:
     """Makes the mutants in ``folder``, tries them and prints what came of it; folders that passed and failed."""
     for name in COPIED:
         source, target = ROOT / name, folder / name
@@ -37,16 +45,10 @@ def run(folder: Path, *patterns: str) -> dict[str, int]:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    children = str(os.cpu_count() or 1)
-    log = folder / "mutmut.log"
-    with log.open("wb") as out:
-        done = subprocess.run(
-            [MUTMUT, "run", "--max-children", children, *patterns],
-            cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False,
-        )  # fmt: skip
+    ended = _try(folder, *patterns) if sample is None else _try_some(folder, sample)
     states = results(folder)
-    if done.returncode != 0 or not states:
-        print(log.read_text(errors="replace")[-2_000:], f"mutmut ended with code {done.returncode}", sep="\n")
+    if ended != 0 or not states:
+        print((folder / LOG).read_text(errors="replace")[-2_000:], f"mutmut ended with code {ended}", sep="\n")
         return {"failed": 1}
     counts = report(states)
     if not patterns and not {_folder(name) for name in states} >= WHOLE:
@@ -55,18 +57,39 @@ def run(folder: Path, *patterns: str) -> dict[str, int]:
     return counts
 
 
+def _try(folder: Path, *patterns: str) -> int:
+    """Lets mutmut try the mutants of some names, or all; its exit code."""
+    with (folder / LOG).open("wb") as out:
+        return subprocess.run(
+            [MUTMUT, "run", "--max-children", str(os.cpu_count() or 1), *patterns],
+            cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False,
+        ).returncode  # fmt: skip
+
+
+def _try_some(folder: Path, sample: int) -> int:
+    """The same of mutants that are drawn."""
+    seed = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
+    ended = _try(folder, FIRST)
+    left = sorted(results(folder, untried=True))
+    drawn = random.Random(seed).sample(left, min(sample, len(left)))
+    print(f"{len(drawn)} of {len(left):,} mutants, drawn with WEFT_SEED={seed}", flush=True)
+    for at in range(0, len(drawn), AT_ONCE):
+        ended = ended or _try(folder, *drawn[at : at + AT_ONCE])
+    return ended
+
+
 def _environment() -> dict[str, str]:
     """Without PYTHONPATH: what is imported has to be the copy's code."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def results(folder: Path) -> dict[str, str]:
-    """What became of each mutant that was tried, by its name."""
+def results(folder: Path, *, untried: bool = False) -> dict[str, str]:
+    """What became of each mutant that was tried, by its name; or those that were not."""
     listed = subprocess.run(
         [MUTMUT, "results", "--all", "true"], cwd=folder, env=_environment(), capture_output=True, text=True, check=True
     )
     found = (match for line in listed.stdout.splitlines() if (match := _RESULT.fullmatch(line)))
-    return {match["name"]: match["state"] for match in found if match["state"] not in UNTRIED}
+    return {match["name"]: match["state"] for match in found if (match["state"] in UNTRIED) == untried}
 
 
 def report(states: dict[str, str]) -> dict[str, int]:
@@ -90,6 +113,10 @@ def _folder(name: str) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    sys.exit(1 if run(target, *sys.argv[2:])["failed"] else 0)
+    parser = argparse.ArgumentParser(description="Mutation tests.")
+    parser.add_argument("--sample", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("patterns", nargs="*")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    sys.exit(1 if run(given.folder, *given.patterns, sample=given.sample)["failed"] else 0)

@@ -35,6 +35,8 @@ STAGES = {
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
+MUTANTS = 400
+"""Of thousands: all of them would take a day."""
 NO_TESTS = 5
 """pytest's exit code where a selection is empty."""
 
@@ -83,7 +85,7 @@ def mutants() -> dict[str, int]:
     """Runs the mutation tests, away from the tree; how many folders kill enough of theirs, and how many do not."""
     print("== mutation", flush=True)
     with TemporaryDirectory() as folder:
-        return mutation.run(Path(folder))
+        return mutation.run(Path(folder), sample=MUTANTS)
 
 
 def stage_counts(stage: str, *, long: bool) -> dict[str, int]:

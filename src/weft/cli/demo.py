@@ -22,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
     bench.command("views", epilog=example("weft bench views --periods 1000000 --periods 10000000"))(views)
+    bench.command("synopses", epilog=example("weft bench synopses --events 1000000 --batch 100000"))(synopses)
     app.add_typer(bench, name="bench", epilog=example("weft bench tapestry"))
 
 
@@ -158,3 +159,17 @@ def views(
     from weft.bench.views import compare
 
     compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.say)
+
+
+def synopses(
+    events: Annotated[int, typer.Option(min=1_000, help="Events of the log.")] = 1_000_000,
+    batch: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Events in a batch; may be given several times (default: 1000, 10000, 100000)."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
+) -> None:
+    """Measure how many events a second synopses take in, beside answers from the whole history."""
+    from weft.bench.synopses import compare
+
+    compare(events, batch or [1_000, 10_000, 100_000], out, printing.say)

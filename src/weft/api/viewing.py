@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from weft.api.arguments import AnyInstant, micros
 from weft.catalog.naming import folded, words
 from weft.catalog.views import ViewRecord, readers
+from weft.errors import ClockError
 from weft.execution.home import Home
+from weft.instants import format_instant
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
@@ -91,14 +93,29 @@ class Viewing:
     ) -> tuple[Maintained, ...]:
         """Maintains views (none named: all) and what they read; now None: at the home's clock.
 
-        What failed is told in each outcome.  Raises NotFound, ClockError for a ``now`` that is past, LeaseBusy.
+        What failed is told in each outcome; a view that was maintained at ``now`` is left as it is.  Raises NotFound,
+        ClockError for a ``now`` that is past or on a home with the wall's clock, LeaseBusy.
         """
         from weft.execution.temporal.maintaining import maintain_views
 
         named = [names] if isinstance(names, str) else names
         known = self.opened.catalog.views
         wanted = [known.named(name) for name in named] if named else known.known()
-        return maintain_views(self.opened, [view.table_id for view in wanted], now=None if now is None else micros(now))
+        at = None if now is None else micros(now)
+        if at is not None:
+            self._check_instant(at, wanted)
+        return maintain_views(self.opened, [view.table_id for view in wanted], now=at)
+
+    def _check_instant(self, at: int, views: Sequence[ViewRecord]) -> None:
+        """Raises ClockError where the home's clock is not told, or a view was maintained later than ``at``."""
+        if self.opened.catalog.home().clock == "wall":
+            raise ClockError("this home's clock is the wall's: views are maintained as of now", hint="Leave --now out.")
+        for view in views:
+            if view.tau is not None and view.tau > at:
+                raise ClockError(
+                    f"{view.name} was maintained at {format_instant(view.tau)}, and {format_instant(at)} is before it",
+                    hint="A clock never goes back. What held then is read by FOR SYSTEM_TIME AS OF.",
+                )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Maintained, ...]:
         """Maintains the eager views that are behind what they read, as after every poll; raises as ``refresh_views``.

@@ -119,8 +119,9 @@ def unit_length(name: str, node: exp.Expr) -> int:
         raise refuse(
             f"INTERVAL … {folded}",
             node,
-            "months and years have no fixed length; calendar units come in a later release",
-            "Write days, for example INTERVAL 30 DAYS; temporal views have calendar units.",
+            "months and years have no fixed length",
+            "Write days, for example INTERVAL 30 DAYS; temporal views also take months and years from an instant: "
+            "NOW() - INTERVAL 1 MONTH.",
         )
     if folded not in UNITS:
         raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"Units: {', '.join(UNITS)}.")

@@ -145,7 +145,12 @@ def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
     if distinct is not None:
         only(distinct)
     if select.args.get("from_") is None:
-        raise refuse("SELECT without FROM", select, "it names no table whose rows could make it true")
+        raise refuse(
+            "SELECT without FROM",
+            select,
+            "it names no table whose rows could make it true",
+            "Constants are written so: SELECT * FROM (VALUES (1, 'a')) AS v(id, name).",
+        )
     relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
     if where is not None:

@@ -109,6 +109,8 @@ def _not_sql(error: SqlglotError) -> SqlError:
     message = re.sub(r" but got <Token .*?>(?=,|$)", "", message)
     shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
     hint = "Weft reads one SELECT in Spark's dialect."
-    if near.upper() == "FOR":
+    if re.search(r"\bWINDOW\s+INTERVAL\s*$", first.get("start_context") or "", re.IGNORECASE):
+        hint = "A moving window of a view stands among the items of GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."
+    elif near.upper() == "FOR":
         hint = "FOR SYSTEM_TIME stands behind a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
     return SqlError(shown, where=where, hint=hint)

@@ -36,6 +36,8 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     write("id,name,dept", "1,Ann,Ops", "2,Ben,Ops")
     polled = staff("source", "poll", "--now", "1997-02-01").out
     assert "devs: 1 period new or with another end, at 1997-02-01" in polled and "sizes" not in polled
+    past = staff("view", "refresh", "devs", "--now", "1990-01-01")
+    assert past.code == 2 and "devs was maintained at 1997-02-01" in past.err and "FOR SYSTEM_TIME AS OF" in past.err
     assert "sizes: 3 periods" in staff("view", "refresh", "sizes", "--now", "1997-03-01").out
     devs, sizes = staff("views", "--json").json
     assert (devs["maintained_at"], sizes["maintained_at"]) == ("1997-02-01T00:00:00Z", "1997-03-01T00:00:00Z")
@@ -87,6 +89,11 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
     assert "views have no SQRT()" in refused
     refused = staff("view", "add", "v", "SELECT CAST(id / 2 AS STRING) AS c FROM staff").err
     assert "views have no conversion of DOUBLE to STRING" in refused
+    refused = staff("view", "add", "v", "SELECT COUNT(*) AS n FROM staff GROUP BY dept WINDOW INTERVAL 7 DAYS").err
+    assert "MOVING_WINDOW(INTERVAL 7 DAYS)" in refused
+    assert "(VALUES (1, 'a'))" in staff("view", "add", "v", "SELECT id FROM staff UNION SELECT 9 AS id").err
+    assert staff("view", "add", "v", "SELECT id FROM staff UNION SELECT * FROM (VALUES (9)) AS v(id)").code == 0
+    assert staff("view", "remove", "v").code == 0
     assert "Did you mean devs?" not in staff("view", "refresh", "dev").err
     assert staff("view", "add", "v", "SELECT id AS valid_from FROM staff").code == 2
     assert staff("views", "--json").json == []

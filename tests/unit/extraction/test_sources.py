@@ -97,7 +97,7 @@ def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
         ([HEAD, ANN, "1,Ben,"], r"several rows with one key \(id\): 1: 2 rows"),
         (["id,name", "1,Ann"], "no column dept any more"),
         ([HEAD + ",pay", ANN + ",7"], "it has also pay"),
-        ([], "no line of names"),
+        ([], "is empty, and had 2 rows"),
     ],
 )
 def test_what_cannot_be_right_changes_nothing(weft: Weft, file: Path, lines: list[str], why: str) -> None:
@@ -184,6 +184,24 @@ def test_json_lines_without_a_line_have_no_row(weft: Weft, tmp_path: Path) -> No
     weft.poll_source("a", now=100)
     write(lines)
     assert weft.poll_source("a", now=200, allow_empty=True).ended == 1
+
+
+def test_a_file_without_a_byte_has_no_row(weft: Weft, file: Path) -> None:
+    weft.add_source("staff", "csv", file, "id")
+    weft.poll_source("staff", now=100)
+    file.write_bytes(b"")
+    with pytest.raises(Refused, match="is empty, and had 2 rows"):
+        weft.poll_source("staff", now=200)
+    assert weft.poll_source("staff", now=200, allow_empty=True).ended == 2
+
+
+def test_a_column_ts_can_be_left_out(weft: Weft, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "id,ts", "1,2026-01-01")
+    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+        weft.add_source("a", "csv", file, "id")
+    assert "--columns" in str(refused.value.hint)
+    weft.add_source("a", "csv", file, "id", columns=[("id", None)])
+    assert weft.poll_source("a", now=100).began == 1
 
 
 def test_columns_and_types_can_be_chosen(weft: Weft, file: Path) -> None:

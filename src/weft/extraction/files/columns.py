@@ -98,7 +98,8 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
         if has_ts is not None:
             raise Refused(
                 "the column ts is Weft's: the instant at which a row came to be known",
-                hint="Load it with --ts-from ts where it is that instant; rename it otherwise.",
+                hint="A load takes it with --ts-from ts where it is that instant; of a source it is left out by naming "
+                "the others with --columns. Else rename it.",
                 where=where,
             )
         return None

@@ -16,7 +16,7 @@ from weft.extraction.sources.databases import Columns, added_columns
 from weft.extraction.sources.fed import FedTable
 from weft.extraction.sources.slot import AGAIN
 from weft.extraction.sources.snapshot import Chosen, refuse_rejected
-from weft.extraction.sources.tracked import refuse_emptied
+from weft.extraction.sources.tracked import Accepting, refuse_emptied
 from weft.location import Location
 from weft.storage.change_data import (
     CHANGE,
@@ -44,9 +44,7 @@ def read_delta(
     keys: Sequence[str],
     chosen: Chosen,
     seen: Mapping[str, Any],
-    *,
-    evolve: bool = False,
-    empty: bool = False,
+    accepting: Accepting,
 ) -> FedTable:
     """What has changed since ``seen``, or all rows where nothing was; as the types of ``schema``.
 
@@ -60,10 +58,10 @@ def read_delta(
             where=where,
             hint=AGAIN.format(name=name),
         )
-    added = added_columns(_columns(state, chosen, where), schema, evolve, where)
+    added = added_columns(_columns(state, chosen, where), schema, accepting.evolve, where)
     columns = (*((column.name, column.type) for column in schema.columns), *added)
     if not seen:
-        return _begun(path, state, columns, keys, name, empty)
+        return _begun(path, state, columns, keys, name, accepting)
     changes, own = _changes(path, seen, state.version, columns, name)
     reached = {"id": state.table_id, "version": state.version, "own": own}
     return FedTable(lambda _: changes, added, reached, once=True)
@@ -87,7 +85,7 @@ def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
 
 
 def _begun(
-    path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, empty: bool
+    path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
 ) -> FedTable:
     """All rows of the last version, before which all that were there go."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
@@ -95,7 +93,7 @@ def _begun(
     all_rows = all_anew(rows, own, state.version * 2)
 
     def changes(there: pa.Table) -> pa.Table:
-        refuse_emptied(there, rows.num_rows, name, str(path), empty=empty)
+        refuse_emptied(there, rows.num_rows, name, str(path), empty=accepting.empty)
         return without_truncations(all_rows, there, keys)
 
     return FedTable(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)

@@ -122,5 +122,4 @@ def _read_topic(
 
 def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> FedTable:
     schema, chosen = source_schema(table), chosen_columns(source.options)
-    how = {"evolve": accepting.evolve, "empty": accepting.empty}
-    return read_delta(path, schema, table.keys, chosen, source.seen, **how)
+    return read_delta(path, schema, table.keys, chosen, source.seen, accepting)

@@ -97,7 +97,7 @@ def read_file(
     """
     before = Mark.of(path)
     sha256 = digest(path)
-    if kind == "jsonl" and _is_blank(path):  # it has no line that would name a column
+    if kind in ("csv", "jsonl") and _is_blank(path):  # it has no line that would name a column
         columns = tuple((column.name, column.type) for column in schema.columns)
         nothing = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns]).empty_table()
         return Snapshot(nothing, columns, (), before.modified_ns // 1_000, {"sha256": sha256, "ends_line": False})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from weft.algebra.formula import (
@@ -36,15 +36,28 @@ def canonical(formula: Formula) -> Formula:
     """
     free = free_variables(formula)
     scope = {variable: Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
-    return _Renaming().of(formula, scope)
+    return _Renaming("y").of(formula, scope, {})
+
+
+def substituted(formula: Formula, names: Scope) -> Formula:
+    """The formula with other free variables; bound ones are renamed so that none is taken for one of them."""
+    every = {*names.values(), *free_variables(formula)}
+    prefix = "y"
+    while any(variable.name.startswith(prefix) for variable in every):
+        prefix += "_"
+    scope = {variable: names.get(variable, variable) for variable in free_variables(formula)}
+    return _Renaming(prefix).of(formula, scope, {})
 
 
 @dataclass
 class _Renaming:
-    relations: dict[str, str] = field(default_factory=dict)
-    count: int = 0
+    """``prefix`` is that of bound variables; relations of fixpoints are named X1, X2 … as they are met."""
 
-    def of(self, formula: Formula, scope: Scope) -> Formula:
+    prefix: str
+    count: int = 0
+    relations: int = 0
+
+    def of(self, formula: Formula, scope: Scope, named: Mapping[str, str]) -> Formula:
         match formula:
             case Atom(terms=terms):
                 return replace(formula, terms=_terms(terms, scope))
@@ -54,10 +67,17 @@ class _Renaming:
                 found = tuple(None if group is None else _term(group, scope) for group in groups)
                 return replace(formula, text=_term(text, scope), groups=found)
             case Defined(name=name, arguments=arguments):
-                return Defined(self.relations.get(name, name), _terms(arguments, scope))
+                return Defined(named.get(name, name), _terms(arguments, scope))
+            case Exists() | Aggregate() | Fixpoint():
+                return self._binding(formula, scope, named)
+            case _:
+                return with_parts(formula, tuple(self.of(part, scope, named) for part in parts(formula)))
+
+    def _binding(self, formula: Exists | Aggregate | Fixpoint, scope: Scope, named: Mapping[str, str]) -> Formula:
+        match formula:
             case Exists(variables=bound, formula=inner):
                 within = {**scope, **self._fresh(bound)}
-                return Exists(tuple(within[each] for each in bound), self.of(inner, within))
+                return Exists(tuple(within[each] for each in bound), self.of(inner, within, named))
             case Aggregate(groups=groups, formula=inner):
                 local = tuple(each for each in free_variables(inner) if each not in groups)
                 within = {**scope, **self._fresh(local)}
@@ -66,28 +86,29 @@ class _Renaming:
                     output=scope[formula.output],
                     item=_term(formula.item, within),
                     groups=tuple(scope[each] for each in groups),
-                    formula=self.of(inner, within),
+                    formula=self.of(inner, within, named),
                 )
             case Fixpoint():
-                return self._fixpoint(formula, scope)
-            case _:
-                return with_parts(formula, tuple(self.of(part, scope) for part in parts(formula)))
+                return self._fixpoint(formula, scope, named)
 
-    def _fixpoint(self, formula: Fixpoint, scope: Scope) -> Formula:
+    def _fixpoint(self, formula: Fixpoint, scope: Scope, named: Mapping[str, str]) -> Formula:
+        inside = dict(named)
         for definition in formula.definitions:
-            self.relations[definition.name] = f"X{len(self.relations) + 1}"
+            self.relations += 1
+            inside[definition.name] = f"X{self.relations}"
         definitions = []
         for definition in formula.definitions:
             local = self._fresh(definition.parameters)
             parameters = tuple(local[each] for each in definition.parameters)
-            definitions.append(Definition(self.relations[definition.name], parameters, self.of(definition.body, local)))
-        return Fixpoint(tuple(definitions), self.relations[formula.name], _terms(formula.arguments, scope))
+            body = self.of(definition.body, local, inside)
+            definitions.append(Definition(inside[definition.name], parameters, body))
+        return Fixpoint(tuple(definitions), inside[formula.name], _terms(formula.arguments, scope))
 
     def _fresh(self, variables: tuple[Variable, ...]) -> dict[Variable, Variable]:
         found = {}
         for variable in variables:
             self.count += 1
-            found[variable] = Variable(f"y{self.count}", variable.type)
+            found[variable] = Variable(f"{self.prefix}{self.count}", variable.type)
         return found
 
 

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from weft.algebra.formula import (
     Atom,
-    Fixpoint,
     Formula,
     Once,
     Previous,
@@ -23,13 +22,14 @@ from weft.algebra.formula import (
     free_variables,
     subformulas,
 )
-from weft.algebra.schema import BIGINT, BOOLEAN, DataType, hashed_once
+from weft.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, hashed_once
 from weft.derivation.synopsis.answerable import check
 from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import Refused
 
-Temporal: TypeAlias = "Previous | Once | Since | Fixpoint"
+Temporal: TypeAlias = "Previous | Once | Since"
 INSTANT = "instant"
 COUNT = "n"
 THERE = "there"
@@ -83,10 +83,16 @@ class Stored:
                 return self.semantics != "set"
 
     @property
+    def stepped(self) -> bool:
+        """Whether it is kept state by state; its counts, which have no bound then, are stored as text."""
+        return stepped(self.formula)
+
+    @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
         """Names and types; of no variables and nothing else, one column that is always TRUE."""
         found = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
-        found += [(INSTANT, BIGINT)] * self.timed + [(COUNT, BIGINT)] * self.counted
+        found += [(INSTANT, BIGINT)] * self.timed
+        found += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
         return tuple(found) or ((THERE, BOOLEAN),)
 
 
@@ -118,19 +124,21 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
     for formula in formulas:
         check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
-    stored = dict.fromkeys(stored_of(part, semantics) for each in ready for part in subformulas(each) if temporal(part))
+    stored = dict.fromkeys(
+        stored_of(closure, semantics) for each in ready for part, closure in closures(each) if temporal(part)
+    )
     return Synopsis(ready, tuple(map(free_variables, formulas)), semantics, tuple(stored))
 
 
 def temporal(formula: Formula) -> bool:
     """Whether a relation is stored for it."""
-    return isinstance(formula, (Previous, Once, Since, Fixpoint))
+    return isinstance(formula, (Previous, Once, Since))
 
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:
     """The stored relation of a temporal formula."""
     found = canonical(formula)
-    if not isinstance(found, (Previous, Once, Since, Fixpoint)):
+    if not isinstance(found, (Previous, Once, Since)):
         raise Refused(f"nothing is stored for {type(found).__name__}")
     return Stored(found, semantics)
 

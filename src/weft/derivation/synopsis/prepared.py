@@ -6,7 +6,20 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
-from weft.algebra.formula import And, Distinct, Formula, Interval, Not, Once, Previous, Since, Truth, rewritten
+from weft.algebra.formula import (
+    And,
+    Distinct,
+    Fixpoint,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Previous,
+    Since,
+    Truth,
+    rewritten,
+)
+from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
 """How answers count: once each; by figure 2 of the paper; by the smaller (∧) and the greater (∨, ∃) of the counts
@@ -38,6 +51,9 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
             return Since(formula.interval, left, _both(left, right, semantics), "any")
         case Since(left=Truth(value=True), right=right, counting=counting):
             return Once(formula.interval, right, counting)
+        case Fixpoint():
+            found = recognised(formula, sets=semantics == "set")
+            return formula if found is None else _prepared(found, semantics)
         case Not(formula=Not(formula=inner)) if semantics == "set":
             return inner
         case _:

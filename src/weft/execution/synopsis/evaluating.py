@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weft.derivation.synopsis.construct import Stored, Synopsis
+from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
 from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.local import local_engine
 from weft.execution.synopsis.past import Past
 from weft.execution.synopsis.relating import Relating
 from weft.execution.synopsis.valuing import Values
+from weft.execution.synopsis.walking import Walk
 from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
 from weft.sql.sweeping import listed
@@ -24,7 +26,8 @@ def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa
     """The state after a batch, and the answers of the synopsis's one formula at each of its time points.
 
     The answers are ``tp, c1 … ck [, n]``, ordered by all of them; columns are the formula's free variables in their
-    order.  Raises ExecutionError for a batch that does not follow the state, and for a count that grows beyond BIGINT.
+    order; counts are BIGINT, or decimal digits where the formula has a fixpoint.  Raises ExecutionError for a batch
+    that does not follow the state, and for a count that grows beyond BIGINT.
     """
     after, (answers,) = evaluated_together(synopsis, state, batch)
     return after, answers
@@ -33,10 +36,10 @@ def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa
 def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
     """The same for the formulas of a shared synopsis, on the DuckDB of this process."""
     with local_engine() as engine:
-        return stepped(synopsis, state, batch, engine)
+        return evaluated_on(synopsis, state, batch, engine)
 
 
-def stepped(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
+def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
     """The same on an engine."""
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -63,9 +66,16 @@ class _Step:
         now = ats[-1].as_py()
         relating = Relating(self.engine, self.synopsis.semantics, extent, now)
         values = Values(relating, Past(relating, self.state.relations), self.batch.events)
-        answers = tuple(self._answers(values, number) for number in range(len(self.synopsis.formulas)))
-        relations = {stored: self._kept(values, stored) for stored in self.synopsis.stored}
-        there = {stored: rows for stored, rows in relations.items() if rows is not None and rows.num_rows}
+        walk = Walk(self.synopsis, self.state, self.batch.points, values)
+        answers = tuple(
+            walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)
+            for number, formula in enumerate(self.synopsis.formulas)
+        )
+        kept = {
+            stored: walk.kept(stored) if stored.stepped else self._kept(values, stored)
+            for stored in self.synopsis.stored
+        }
+        there = {stored: rows for stored, rows in kept.items() if rows is not None and rows.num_rows}
         return State(extent.last, now, there), answers
 
     def _answers(self, values: Values, number: int) -> pa.Table:
@@ -87,11 +97,10 @@ class _Step:
 
     def _schema(self, number: int) -> pa.Schema:
         variables = enumerate(self.synopsis.answers[number], 1)
-        fields = [
-            pa.field("tp", pa.int64()),
-            *(pa.field(f"c{place}", arrow_type(each.type)) for place, each in variables),
-        ]
-        return pa.schema([*fields, *([pa.field("n", pa.int64())] if self.synopsis.semantics != "set" else [])])
+        columns = [pa.field(f"c{place}", arrow_type(each.type)) for place, each in variables]
+        of_any_size = stepped(self.synopsis.formulas[number])
+        count = [pa.field("n", pa.string() if of_any_size else pa.int64())] if self.synopsis.semantics != "set" else []
+        return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
     def _kept(self, values: Values, stored: Stored) -> pa.Table | None:
         """What is stored of a relation after the batch; None: no rows."""

@@ -29,7 +29,7 @@ from weft.algebra.formula import (
 )
 from weft.derivation.synopsis.canonical import canonical
 from weft.derivation.synopsis.construct import Stored
-from weft.errors import Refused
+from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined
 from weft.execution.synopsis.past import Past
 from weft.execution.synopsis.relating import Relating, Value
@@ -97,7 +97,7 @@ class Values:
             case Since(left=left, right=right):
                 return self.past.since(formula, self.value(left), self.value(right), negated=False)
             case _:
-                raise Refused("fixpoints that are no since or once are not evaluated yet")
+                raise DerivationError(f"{type(formula).__name__} is stepped state by state, not computed over a batch")
 
     def _complement(self, value: Value) -> Value:
         held = self.relating.distinct(value)

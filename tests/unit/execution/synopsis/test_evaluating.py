@@ -15,11 +15,16 @@ from weft.algebra.formula import (
     Comparison,
     Computed,
     Constant,
+    Defined,
+    Definition,
+    Distinct,
     Exists,
+    Fixpoint,
     Formula,
     Interval,
     Not,
     Once,
+    Or,
     Previous,
     Since,
     Variable,
@@ -149,3 +154,55 @@ def test_batches_that_do_not_follow_one_another_are_refused() -> None:
         evaluated(plan, state, batch(EVENTS[3:], 3))
     with pytest.raises(ExecutionError, match="before that of the one before"):
         evaluated(plan, state, batch([(5, {})], 2))
+
+
+S = Atom("s", ())
+DOUBLED = Or(Previous(ALWAYS, Defined("X", ())), Previous(ALWAYS, Defined("X", ())))
+TWICE = Fixpoint((Definition("X", (), Or(Distinct(S), DOUBLED)),), "X", ())
+"""µX.εs ∨ ▽X ∨ ▽X, the 2·X query of section 3.2."""
+
+
+def counts(formula: Formula, states: States, *sizes: int) -> list[tuple[int, int]]:
+    """The counts of a formula without variables, by time point, in batches of these sizes."""
+    plan, state, first, found = synopsis(formula, "bag"), EMPTY, 0, []
+    for size in sizes:
+        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        found += [(row["tp"], int(row["n"])) for row in answers.to_pylist()]
+        first += size
+    return found
+
+
+BITS: States = [(at, {"s": [()]} if bit == "1" else {}) for at, bit in enumerate("100111")]
+
+
+@pytest.mark.parametrize("sizes", [(6,), (1, 2, 3), (1,) * 6])
+def test_a_fixpoint_that_doubles_writes_the_history_into_its_count(sizes: tuple[int, ...]) -> None:
+    assert counts(TWICE, BITS, *sizes) == [(0, 1), (1, 2), (2, 4), (3, 9), (4, 19), (5, 39)]
+
+
+def test_counts_of_fixpoints_have_no_bound() -> None:
+    states: States = [(at, {"s": [()]}) for at in range(200)]
+    assert counts(TWICE, states, 100, 100)[-1] == (199, 2**200 - 1)
+
+
+@pytest.mark.parametrize("sizes", [(6,), (1, 2, 3), (1,) * 6])
+def test_once_counts_how_often_or_how_long_ago(sizes: tuple[int, ...]) -> None:
+    assert counts(Once(ALWAYS, S, "first"), BITS, *sizes) == [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 4)]
+    assert counts(Once(ALWAYS, S, "second"), BITS, *sizes) == [(0, 1), (1, 2), (2, 3), (3, 1), (4, 1), (5, 1)]
+
+
+def test_a_fixpoint_that_is_a_since_is_computed_as_one() -> None:
+    before = Previous(ALWAYS, Defined("X", (X,)))
+    plan = synopsis(Fixpoint((Definition("X", (X,), And(Distinct(P), Or(Q, before))),), "X", (Y,)), "bag")
+    p, q = Atom("p", (Y,)), Atom("q", (Y,))
+    assert plan.formulas == (Since(ALWAYS, p, q, "first"),)
+
+
+def test_a_count_beyond_bigint_is_refused_and_never_wraps() -> None:
+    states: States = [(0, {"p": [(1,)] * 1_000})]
+    formula: Formula = P
+    for _ in range(6):
+        formula = And(formula, P)
+    with pytest.raises(ExecutionError, match="cannot be evaluated") as caught:
+        counts(Exists((X,), formula), states, 1)
+    assert caught.value.hint is not None and "DISTINCT" in caught.value.hint

@@ -1,0 +1,267 @@
+"""Formulas with fixpoints, state by state in this process: what no operator over a whole batch is known for.
+
+A value is a dictionary from rows, the values of the formula's free variables in their order, to counts, which have no
+bound here.  Parts in which no fixpoint has a say come from the evaluation set at a time, a dictionary a time point.
+The relations of a fixpoint speak of time points before only, so that each state is computed from the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from weft.algebra.formula import (
+    Aggregate,
+    And,
+    Comparison,
+    Defined,
+    Definition,
+    Distinct,
+    Exists,
+    Fixpoint,
+    Formula,
+    Matches,
+    Not,
+    Or,
+    Since,
+    Term,
+    Truth,
+    Variable,
+    free_variables,
+    parts,
+    subformulas,
+)
+from weft.derivation.synopsis.answerable import binding, conjuncts, is_test
+from weft.derivation.synopsis.construct import Stored, stored_of, temporal
+from weft.derivation.synopsis.fixpoints import closures, stepped
+from weft.derivation.synopsis.prepared import Semantics
+from weft.errors import DerivationError
+from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
+from weft.execution.synopsis.stepping_terms import measured, satisfied, value
+
+Leaf: TypeAlias = Callable[[Formula], Mapping[int, Rows]]
+
+
+@dataclass
+class Stepping:
+    """One formula along time points.  ``leaf`` gives the rows, by time point, of a part without fixpoints."""
+
+    formula: Formula
+    semantics: Semantics
+    leaf: Leaf
+    before: dict[Stored, Anchors]
+    keys: dict[Formula, Stored] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    leaves: dict[Formula, Mapping[int, Rows]] = field(default_factory=dict)
+    known: dict[Formula, Rows] = field(default_factory=dict)
+    now: State = field(default_factory=lambda: State(0, 0, None))
+
+    def __post_init__(self) -> None:
+        for part, closure in closures(self.formula):
+            if temporal(part) and stepped(part):
+                self.keys[part] = stored_of(closure, self.semantics)
+        for part in subformulas(self.formula):
+            if isinstance(part, Fixpoint):
+                self.definitions |= {definition.name: definition for definition in part.definitions}
+        for part in _maximal(self.formula):
+            self.leaves[part] = self.leaf(part)
+
+    def at(self, now: State) -> Rows:
+        """The answers at a time point, the one after that of the last call; what is stored is stepped on."""
+        self.now, self.known = now, {}
+        found = self.of(self.formula)
+        self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
+        return found
+
+    def of(self, formula: Formula) -> Rows:
+        """The value of a part at the time point."""
+        if formula in self.leaves:
+            return self.leaves[formula].get(self.now.tp, {})
+        if formula not in self.known:
+            self.known[formula] = self._computed(formula)
+        return self.known[formula]
+
+    def _after(self, part: Formula, stored: Stored) -> Anchors:
+        before = self.before.get(stored, {})
+        return after(part, self.of, before, self.now, sums=self._sum)
+
+    def _computed(self, formula: Formula) -> Rows:
+        match formula:
+            case And():
+                return self._conjunction(formula)
+            case Or(left=left, right=right):
+                return self._merged([left, right], free_variables(formula))
+            case Exists(formula=inner):
+                return self._merged([inner], free_variables(formula))
+            case Distinct(formula=inner):
+                return dict.fromkeys(self.of(inner), 1)
+            case Not(formula=inner):
+                return {} if self.of(inner) else {(): 1}
+            case Aggregate():
+                return self._aggregated(formula)
+            case Fixpoint(name=name, arguments=arguments) | Defined(name=name, arguments=arguments):
+                return self._fitting(self.definitions[name], arguments, formula)
+            case _:
+                stored = self.keys[formula]
+                return looked_back(formula, self.of, self.before.get(stored, {}), self.now, sums=self._sum)
+
+    @property
+    def _sum(self) -> Callable[[int, int], int]:
+        if self.semantics == "bag":
+            return lambda one, other: one + other
+        return max
+
+    def _times(self, one: int, other: int) -> int:
+        return one * other if self.semantics == "bag" else min(one, other)
+
+    def _merged(self, parts: list[Formula], variables: tuple[Variable, ...]) -> Rows:
+        found: Rows = {}
+        for part in parts:
+            places = _places(free_variables(part), variables)
+            for row, count in self.of(part).items():
+                brought = tuple(row[place] for place in places)
+                found[brought] = self._sum(found.get(brought, 0), count)
+        return found
+
+    def _fitting(self, definition: Definition, arguments: tuple[Term, ...], formula: Formula) -> Rows:
+        """The rows of a definition that the arguments are, as rows of the formula."""
+        places = _places(free_variables(definition.body), definition.parameters)
+        variables = free_variables(formula)
+        found: Rows = {}
+        for row, count in self.of(definition.body).items():
+            values = tuple(row[place] for place in places)
+            given: dict[Variable, Any] = {}
+            for term, each in zip(arguments, values, strict=True):
+                if isinstance(term, Variable):
+                    given.setdefault(term, each)
+            if all(value(term, given) == each for term, each in zip(arguments, values, strict=True)):
+                brought = tuple(given[variable] for variable in variables)
+                found[brought] = self._sum(found.get(brought, 0), count)
+        return found
+
+    def _aggregated(self, formula: Aggregate) -> Rows:
+        variables = free_variables(formula.formula)
+        groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
+        for row in self.of(formula.formula):
+            given = dict(zip(variables, row, strict=True))
+            item = value(formula.item, given)
+            if item is not None:
+                groups.setdefault(tuple(given[each] for each in formula.groups), []).append(item)
+        return {(measured(formula, items), *group): 1 for group, items in groups.items()}
+
+    def _conjunction(self, formula: And) -> Rows:
+        """As ``conjoining`` has it over a whole batch."""
+        right = formula.right
+        if isinstance(right, Not) and (self.semantics != "set" or not is_test(right.formula)):
+            return self._without(_Table(free_variables(formula.left), self.of(formula.left)), right.formula).rows
+        every = list(conjuncts(formula))
+        tests = [part for part in every if is_test(part.formula if isinstance(part, Not) else part)]
+        taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
+        table = _Table((), {(): 1})
+        for part in every:
+            if part not in tests and not (isinstance(part, Not) and part.formula in taken):
+                table = table.joined(_Table(free_variables(part), self.of(part)), self._times)
+        table = self._tested(table, tests)
+        for part in taken:
+            table = self._without(table, part)
+        return table.ordered(free_variables(formula)).rows
+
+    def _without(self, table: _Table, taken: Formula) -> _Table:
+        """Q1 ∧ ¬Q2"""
+        found: Rows = {}
+        variables = free_variables(taken)
+        others = {} if is_test(taken) else self.of(taken)
+        for row, count in table.rows.items():
+            given = dict(zip(table.variables, row, strict=True))
+            if isinstance(taken, (Comparison, Matches)):
+                gone = int(bool(satisfied(taken, given)))
+            else:
+                gone = others.get(tuple(given[each] for each in variables), 0)
+            if count > gone and not (gone and self.semantics == "set"):
+                found[row] = count - gone
+        return _Table(table.variables, found)
+
+    def _tested(self, table: _Table, tests: list[Formula]) -> _Table:
+        left = list(tests)
+        while left:
+            known = set(table.variables)
+            test = next((each for each in left if set(free_variables(each)) <= known or binding(each, known)), None)
+            if test is None:
+                raise DerivationError(f"nothing binds the variables of {left}")
+            left.remove(test)
+            table = table.tested(test, self._times)
+        return table
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Rows with the variables that they are of."""
+
+    variables: tuple[Variable, ...]
+    rows: Rows
+
+    def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
+        """∧, found by what both speak of."""
+        shared = [each for each in self.variables if each in other.variables]
+        added = [each for each in other.variables if each not in self.variables]
+        mine, its = _places(self.variables, shared), _places(other.variables, shared)
+        more = _places(other.variables, added)
+        by: dict[Row, list[tuple[Row, int]]] = {}
+        for row, count in other.rows.items():
+            by.setdefault(tuple(row[each] for each in its), []).append((tuple(row[each] for each in more), count))
+        found: Rows = {}
+        for row, count in self.rows.items():
+            for rest, number in by.get(tuple(row[each] for each in mine), ()):
+                whole = (*row, *rest)
+                found[whole] = times(count, number)
+        return _Table((*self.variables, *added), found)
+
+    def tested(self, test: Formula, times: Callable[[int, int], int]) -> _Table:
+        """The rows that a test leaves, or that it gives one more value."""
+        bound = binding(test, self.variables)
+        found: Rows = {}
+        for row, count in self.rows.items():
+            given = dict(zip(self.variables, row, strict=True))
+            if bound is not None:
+                each = value(bound.right, given)
+                more = (*row, each)
+                if each is not None:
+                    found[more] = times(count, 1)
+            elif _holds(test, given):
+                found[row] = times(count, 1)
+        new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
+        return _Table((*self.variables, *new), found)
+
+    def ordered(self, variables: tuple[Variable, ...]) -> _Table:
+        """The same rows with their values in another order."""
+        places = _places(self.variables, variables)
+        return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
+
+
+def _holds(test: Formula, given: Mapping[Variable, Any]) -> bool:
+    if isinstance(test, Not):
+        assert isinstance(test.formula, (Comparison, Matches))
+        return satisfied(test.formula, given) is False
+    assert isinstance(test, (Comparison, Matches))
+    return satisfied(test, given) is True
+
+
+def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
+    return [variables.index(each) for each in wanted]
+
+
+def _maximal(formula: Formula) -> list[Formula]:
+    """The largest parts without fixpoints that give rows."""
+    if not stepped(formula):
+        return [formula]
+    if isinstance(formula, And):
+        every = [part.formula if isinstance(part, Not) else part for part in conjuncts(formula)]
+        if len(every) == 1:
+            right = formula.right
+            every = [formula.left, right.formula if isinstance(right, Not) else right]
+        return [each for part in every if not is_test(part) for each in _maximal(part)]
+    below = parts(formula)
+    if isinstance(formula, Since) and isinstance(formula.left, Not):
+        below = (formula.left.formula, formula.right)
+    return [each for part in below if not isinstance(part, Truth) or part.value for each in _maximal(part)]

@@ -1,0 +1,142 @@
+"""▽, ◇ and since for one time point: what is seen of the anchors before it, and what is kept of them after it.
+
+What is kept is what ``points_past.kept`` keeps of a whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from weft.algebra.formula import Formula, Interval, Not, Once, Previous, Since, Variable, free_variables
+from weft.errors import DerivationError
+
+Row: TypeAlias = "tuple[Any, ...]"
+Rows: TypeAlias = "dict[Row, int]"
+Anchors: TypeAlias = "dict[tuple[Row, int | None], int]"
+"""Counts by row and instant; None where instants are not kept."""
+Of: TypeAlias = Callable[[Formula], Rows]
+Sums: TypeAlias = Callable[[int, int], int]
+
+
+@dataclass(frozen=True)
+class State:
+    """A time point, its instant, and that of the one before (None: there was none)."""
+
+    tp: int
+    at: int
+    earlier: int | None
+
+
+def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Rows:
+    """The value of a temporal formula at a time point; ``of`` gives that of its parts."""
+    if isinstance(formula, Previous):
+        if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
+            return {}
+        return {row: count for (row, _), count in before.items()}
+    assert isinstance(formula, (Once, Since))
+    if formula.counting == "second":
+        return _counted_since(formula, of, before)
+    found: Rows = {}
+    for (row, at), count in _anchors(formula, of, before, now, sums).items():
+        if at is None or _within(formula.interval, now.at - at):
+            found[row] = count if formula.counting == "any" else sums(found.get(row, 0), count)
+    return found
+
+
+def after(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Anchors:
+    """What is stored of a temporal formula after a time point."""
+    if isinstance(formula, Previous):
+        return {(row, None): count for row, count in of(formula.formula).items()}
+    assert isinstance(formula, (Once, Since))
+    if formula.counting == "second":
+        return {(row, None): count for row, count in _counted_since(formula, of, before).items()}
+    return _kept(_anchors(formula, of, before, now, sums), formula, now, sums)
+
+
+def _within(interval: Interval, distance: int) -> bool:
+    return interval.low <= distance and (interval.high is None or distance <= interval.high)
+
+
+def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
+    """Whether Q1 holds of a row."""
+    if isinstance(formula, Once):
+        return lambda row: True
+    negated = isinstance(formula.left, Not)
+    left = formula.left.formula if isinstance(formula.left, Not) else formula.left
+    places = _places(formula, free_variables(left))
+    rows = of(left)
+    return lambda row: (tuple(row[place] for place in places) in rows) is not negated
+
+
+def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
+    variables = free_variables(formula)
+    return [variables.index(each) for each in wanted]
+
+
+def _new(formula: Once | Since, of: Of) -> Rows:
+    """The answers of Q2 as rows of the whole formula."""
+    right = formula.formula if isinstance(formula, Once) else formula.right
+    variables = free_variables(right)
+    places = [variables.index(each) for each in free_variables(formula)]
+    return {tuple(row[place] for place in places): count for row, count in of(right).items()}
+
+
+def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: Sums) -> Anchors:
+    """Those that outlived the time point, and those that it brings."""
+    holds = _holding(formula, of)
+    found = {key: count for key, count in before.items() if holds(key[0])}
+    at = None if formula.interval.everything else now.at
+    for row, count in _new(formula, of).items():
+        if formula.counting == "any":
+            found[row, at] = 1
+        elif holds(row):
+            found[row, at] = sums(found.get((row, at), 0), count)
+    return found
+
+
+def _kept(anchors: Anchors, formula: Once | Since, now: State, sums: Sums) -> Anchors:
+    low, high = formula.interval.low, formula.interval.high
+    if formula.interval.everything:
+        return anchors
+    there = {(row, at): n for (row, at), n in anchors.items() if high is None or (at or 0) >= now.at - high}
+    if formula.counting == "any":
+        if low > 0 and high is not None:
+            return there
+        best = min if high is None else max
+        found: dict[Row, int] = {}
+        for row, at in there:
+            found[row] = best(found.get(row, at or 0), at or 0)
+        return dict.fromkeys(found.items(), 1)
+    return there if high is not None else _old_ones_together(there, now.at - low, sums)
+
+
+def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
+    """Anchors that every later time point sees are one for each row, at the last of their instants."""
+    found: Anchors = {}
+    old: dict[Row, tuple[int, int]] = {}
+    for (row, at), count in anchors.items():
+        if at is None:
+            raise DerivationError("an anchor without an instant")
+        if at > since:
+            found[row, at] = count
+        else:
+            instant, number = old.get(row, (at, 0))
+            old[row] = max(instant, at), sums(number, count)
+    return {**found, **{(row, at): count for row, (at, count) in old.items()}}
+
+
+def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
+    """since2 and ◇2: how often Q1 has been an answer since Q2 was one for the last time."""
+    marks = _new(formula, of)
+    found: Rows = {}
+    left = Not(formula) if isinstance(formula, Once) else formula.left
+    counts = {} if isinstance(left, Not) else of(left)
+    places = _places(formula, () if isinstance(left, Not) else free_variables(left))
+    holds = _holding(formula, of)
+    for row in {row for row, _ in before} | set(marks):
+        if holds(row):
+            once = 1 if isinstance(left, Not) else counts[tuple(row[place] for place in places)]
+            found[row] = once + (0 if row in marks else before.get((row, None), 0))
+    return found

@@ -1,0 +1,127 @@
+"""Terms and tests of one row, in this process, as the SQL of ``points_terms`` has them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.algebra.formula import Aggregate, Comparison, Computed, Constant, Matches, Term, Variable
+from weft.algebra.schema import DOUBLE, INTEGRAL
+from weft.errors import ExecutionError
+
+Given = Mapping[Variable, Any]
+_LARGEST = 2**63
+
+
+def value(term: Term, given: Given) -> Any:
+    """A term's value; None where a quotient by 0 leaves it without one.  Raises ExecutionError beyond BIGINT."""
+    match term:
+        case Variable():
+            return given[term]
+        case Constant(value=constant):
+            return constant
+        case Computed(operation=operation, arguments=arguments, type=type):
+            found = [value(argument, given) for argument in arguments]
+            if any(each is None for each in found):
+                return None
+            return _in_range(_computed(operation, found, exact=type != DOUBLE))
+
+
+def _in_range(number: Any) -> Any:
+    if isinstance(number, int) and not -_LARGEST <= number < _LARGEST:
+        raise ExecutionError(f"a batch of states cannot be evaluated: {number} is larger than a BIGINT")
+    return number
+
+
+def _computed(operation: str, found: Sequence[Any], *, exact: bool) -> Any:
+    match operation:
+        case "negate":
+            return -found[0]
+        case "i2f":
+            return float(found[0])
+        case "f2i":
+            return int(found[0]) if abs(found[0]) < 9.2e18 else 0
+        case "+":
+            return found[0] + found[1]
+        case "-":
+            return found[0] - found[1]
+        case "*":
+            return found[0] * found[1]
+        case _:
+            return _divided(operation, found[0], found[1]) if exact else _quotient(found[0], found[1])
+
+
+def _divided(operation: str, a: int, b: int) -> int | None:
+    """Truncated; the remainder has the sign of what is divided."""
+    if b == 0:
+        return None
+    whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return whole if operation == "/" else a - b * whole
+
+
+def _quotient(a: float, b: float) -> float:
+    if b == 0:
+        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def satisfied(test: Comparison | Matches, given: Given) -> bool | None:
+    """Whether a test holds of a row; None where a quotient in it has no value."""
+    if isinstance(test, Matches):
+        return re.search(test.pattern, value(test.text, given)) is not None
+    one, other = value(test.left, given), value(test.right, given)
+    if one is None or other is None:
+        return None
+    match test.operator:
+        case "substring":
+            return one in other
+        case "=":
+            return _same(one, other)
+        case "<>":
+            return not _same(one, other)
+        case "<":
+            return _less(one, other)
+        case "<=":
+            return _less(one, other) or _same(one, other)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """NaN is NaN, as in SQL."""
+    return bool(one == other or (one != one and other != other))
+
+
+def _less(one: Any, other: Any) -> bool:
+    """NaN is greater than any number."""
+    return bool(one < other or (one == one and other != other))
+
+
+def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
+    """An aggregate of a group's items, as SQL computes it; of none, as MonPoly has it."""
+    function, type = formula.function, formula.output.type
+    if not items:
+        infinite = math.inf if function == "MIN" else -math.inf
+        of_doubles = infinite if function in ("MIN", "MAX") else 0.0
+        return of_doubles if type == DOUBLE else 0 if type.name in INTEGRAL else ""
+    match function:
+        case "CNT":
+            found: Any = len(items)
+        case "SUM":
+            found = sum(sorted(items))
+        case "AVG":
+            found = float(sum(sorted(items))) / len(items)
+        case "MIN":
+            found = min(items)
+        case "MAX":
+            found = max(items)
+        case "MED":
+            found = _median(sorted(items))
+    return _in_range(int(found) if type.name in INTEGRAL else found)
+
+
+def _median(items: Sequence[Any]) -> float:
+    middle = len(items) // 2
+    if len(items) % 2:
+        return float(items[middle])
+    return float(items[middle - 1]) + (float(items[middle]) - float(items[middle - 1])) / 2

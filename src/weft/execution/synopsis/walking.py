@@ -1,0 +1,89 @@
+"""The stepped formulas of a synopsis taken along the time points of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from weft.algebra.formula import Formula, free_variables
+from weft.derivation.synopsis.construct import COUNT, INSTANT, Stored, Synopsis
+from weft.execution.synopsis.batch import State, stored_schema
+from weft.execution.synopsis.stepping import Stepping
+from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
+from weft.execution.synopsis.stepping_past import State as Now
+from weft.execution.synopsis.valuing import Values
+from weft.sql.points import spread
+from weft.sql.points_past import TIME_POINTS
+from weft.sql.sweeping import listed
+
+
+@dataclass
+class Walk:
+    """``values`` are those of the parts without fixpoints; ``points`` the batch's time points."""
+
+    synopsis: Synopsis
+    state: State
+    points: pa.Table
+    values: Values
+    stored: dict[Stored, Anchors] = field(default_factory=dict)
+
+    def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
+        """The answers of one formula at each time point, ordered by what ``schema`` has."""
+        before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
+        stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
+        places = self._places(formula)
+        found: list[tuple[object, ...]] = []
+        earlier = self.state.at
+        for tp, at in zip(*(self.points.column(name).to_pylist() for name in ("tp", "at")), strict=True):
+            rows = stepping.at(Now(tp, at, earlier))
+            count = "n" in schema.names
+            found += sorted(
+                (tp, *(row[place] for place in places), *([str(number)] if count else []))
+                for row, number in rows.items()
+            )
+            earlier = at
+        self.stored |= stepping.before
+        columns = list(zip(*found, strict=True)) or [()] * len(schema)
+        arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _places(self, formula: Formula) -> list[int]:
+        """Where the answers' variables are in a row."""
+        number = self.synopsis.formulas.index(formula)
+        variables = free_variables(formula)
+        return [variables.index(each) for each in self.synopsis.answers[number]]
+
+    def kept(self, stored: Stored) -> pa.Table:
+        """What is stored of a stepped relation after the batch."""
+        schema = stored_schema(stored)
+        rows = []
+        for (row, at), count in self.stored[stored].items():
+            found = [*row, *([at] if stored.timed else []), *([str(count)] if stored.counted else [])]
+            rows.append(found or [True])
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _leaf(self, formula: Formula) -> Mapping[int, Rows]:
+        """The rows of a part without fixpoints, by time point."""
+        value, variables = self.values.value(formula), free_variables(formula)
+        found: dict[int, Rows] = {}
+        if value is None:
+            return found
+        heads = [f"{value.column(each)} AS c{number}" for number, each in enumerate(variables, 1)]
+        query = f"SELECT {listed('tp', heads, f'{value.count()} AS n')} FROM ({spread(value, TIME_POINTS)}) AS rows_of"
+        rows = self.values.relating.engine.rows(query)
+        for tp, *row, count in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            found.setdefault(tp, {})[tuple(row)] = count
+        return found
+
+
+def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
+    found: Anchors = {}
+    width = len(stored.variables)
+    for row in rows.to_pylist():
+        values: Row = tuple(row[f"v{number}"] for number in range(1, width + 1))
+        found[values, row[INSTANT] if stored.timed else None] = int(row[COUNT]) if stored.counted else 1
+    return found

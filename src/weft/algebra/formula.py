@@ -118,7 +118,8 @@ class Matches:
 class And:
     """Q1 ∧ Q2: counts are multiplied.  With a Not on the right it is Q1 ∧ ¬Q2: counts are subtracted, not below 0.
 
-    A Comparison or Matches stands on the right only, where it filters the rows of Q1 (so does its Not).  An equality of
+    A Comparison or Matches stands on the right only, where it filters the rows of Q1; its Not
+    takes one from the count of those that agree with it, and filters, too, under set semantics.  An equality of
     a variable that Q1 does not have with a term over those it has extends each row by the term's value, and a Matches
     by what its groups found.
     """

@@ -77,7 +77,7 @@ class Applied:
 class Compared:
     """Two terms compared."""
 
-    operator: Literal["=", "<", "<=", "substring"]
+    operator: Literal["=", "<>", "<", "<=", "substring"]
     left: WrittenTerm
     right: WrittenTerm
     at: int = field(default=0, compare=False)

@@ -27,16 +27,17 @@ TERM_WORDS: Final = (
     ("name", r"[A-Za-z0-9_]+"),
 )
 """Kinds and expressions of the words of terms; a language puts its keywords before them."""
-EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), *TERM_WORDS)
-"""With Weft's own texts in single quotes, in which ``''`` is one, and expressions of RE2 written so."""
+EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
+"""With ``<>``, Weft's own texts in single quotes, in which ``''`` is one, and expressions of RE2 written so."""
 _ADDED: Final = ("+", "-")
 _MULTIPLIED: Final = ("*", "/", "MOD")
-_ORDERS: Final[dict[str, tuple[Literal["=", "<", "<="], bool]]] = {
+_ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     "=": ("=", False),
     "<": ("<", False),
     "<=": ("<=", False),
     ">": ("<", True),
     ">=": ("<=", True),
+    "<>": ("<>", False),
 }
 """Comparisons: how they are told, and whether their sides change places."""
 _DEEPEST: Final = 150

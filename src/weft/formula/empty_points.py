@@ -1,0 +1,97 @@
+"""Which time points MonPoly leaves out: those without an event that matters, where they could change no answer.
+
+A formula may pass over them where it is false at a state without events and its answers elsewhere are the same with or
+without such states; their numbers stay theirs.  The answers are the same either way: it matters for what is printed
+where every time point is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Constant, Formula
+from weft.formula.states import Row, TimePoint
+
+
+def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
+    """Whether a time point is one that MonPoly answers at."""
+    if not _may_skip(formula):
+        return lambda point: True
+    atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
+    names = {atom.predicate for atom in atoms}
+    wanted = {name: _constants([atom for atom in atoms if atom.predicate == name]) for name in names}
+
+    def matters(point: TimePoint) -> bool:
+        return any(_matches(point.rows.get(name, ()), columns) for name, columns in wanted.items())
+
+    return matters
+
+
+def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
+    """The columns of a predicate that only ever hold constants, and which."""
+    found: dict[int, set[object]] = {}
+    free: set[int] = set()
+    for atom in atoms:
+        for column, term in enumerate(atom.terms):
+            if isinstance(term, Constant):
+                found.setdefault(column, set()).add(term.value)
+            else:
+                free.add(column)
+    return {column: values for column, values in found.items() if column not in free}
+
+
+def _matches(rows: Iterable[Row], columns: dict[int, set[object]]) -> bool:
+    return any(all(row[column] in values for column, values in columns.items()) for row in rows)
+
+
+def _may_skip(formula: Formula) -> bool:
+    if any(isinstance(part, algebra.Previous) for part in algebra.subformulas(formula)):
+        return False
+    return _false_when_empty(formula) and _indifferent(formula)
+
+
+def _false_when_empty(formula: Formula) -> bool:
+    match formula:
+        case algebra.Atom():
+            return True
+        case algebra.Not(formula=inner):
+            return _true_when_empty(inner)
+        case algebra.And(left=left, right=right):
+            return _false_when_empty(left) or _false_when_empty(right)
+        case algebra.Or(left=left, right=right):
+            return _false_when_empty(left) and _false_when_empty(right)
+        case algebra.Exists(formula=inner):
+            return _false_when_empty(inner)
+        case _:
+            return False
+
+
+def _true_when_empty(formula: Formula) -> bool:
+    match formula:
+        case algebra.Not(formula=inner):
+            return _false_when_empty(inner)
+        case algebra.And(left=left, right=right):
+            return _true_when_empty(left) and _true_when_empty(right)
+        case algebra.Or(left=left, right=right):
+            return _true_when_empty(left) or _true_when_empty(right)
+        case algebra.Exists(formula=inner):
+            return _true_when_empty(inner)
+        case _:
+            return False
+
+
+def _indifferent(formula: Formula) -> bool:
+    """Whether states without events change nothing at the others."""
+    match formula:
+        case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
+            return True
+        case algebra.Not() | algebra.Exists() | algebra.And() | algebra.Or():
+            return all(map(_indifferent, algebra.parts(formula)))
+        case algebra.Once(formula=inner):
+            return _indifferent(inner) and _false_when_empty(inner)
+        case algebra.Since(left=left, right=right):
+            conditions = _true_when_empty(left) and _false_when_empty(right)
+            return conditions and _indifferent(left) and _indifferent(right)
+        case _:
+            return False

@@ -1,0 +1,207 @@
+"""Logs in MonPoly's format, read as streams.
+
+``@TIME`` begins a time point, predicates with their rows follow: ``@10 P (1) (2) Q("a b", c)``; a ``;`` may end it,
+comments are ``# …``, texts may be quoted.  TIME is seconds.  Times never go down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Final, NoReturn, TextIO
+
+from weft.algebra.schema import BIGINT, DOUBLE, DataType
+from weft.errors import FormulaError
+from weft.formula.signature import Signature
+from weft.formula.states import Row, TimePoint, Value
+
+_SKIPPED: Final = re.compile(r"\s*(?:#[^\n]*\s*)*")
+_WORD: Final = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9_\[\]/:.!-]+)"
+    r"|(?P<row>\([A-Za-z0-9_\[\]/:.!,\s-]*\))"
+    r'|(?P<quoted>r?"(?:[^"\\]|\\.)*")'
+    r"|(?P<sign>[@();,<>]))\s*",
+    re.DOTALL,
+)
+_SECOND: Final = 1_000_000
+_CHUNK: Final = 1 << 18
+_BLANK: Final = " \t\r\n\f\v#"
+_LARGEST: Final = 2**63
+_SKIPPED_COMMANDS: Final = ("print", "get_pos")
+_LAST_COMMANDS: Final = ("terminate", "print_and_exit")
+
+
+def time_points(stream: TextIO, known: Signature, name: str = "the log") -> Iterator[TimePoint]:
+    """The time points of a log, in order; raises FormulaError with the line of what it does not take."""
+    return _Log(stream, known, name).points()
+
+
+class _Log:
+    """A log on its way through."""
+
+    def __init__(self, stream: TextIO, known: Signature, name: str) -> None:
+        self.stream = stream
+        self.known = known
+        self.name = name
+        self.words = self._words()
+        self.kind, self.text = "", ""
+        self.buffer, self.at, self.passed = "", 0, 0
+        self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
+
+    def _words(self) -> Iterator[tuple[str, str]]:
+        """The words of the log with their kinds, and ``("end", "")`` for ever after."""
+        ended = False
+        while not ended:
+            chunk = self.stream.read(_CHUNK)
+            ended = not chunk
+            self.passed += self.buffer.count("\n", 0, self.at)
+            self.buffer, self.at = self.buffer[self.at :] + chunk, 0
+            yield from self._words_here(ended)
+        while True:
+            yield "end", ""
+
+    def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
+        """The words of the buffer; one that reaches its end may go on, unless the log has ended."""
+        buffer, size = self.buffer, len(self.buffer)
+        at = self.at
+        while True:
+            if at < size and buffer[at] in _BLANK and (skipped := _SKIPPED.match(buffer, at)):
+                if not ended and skipped.end() == size:
+                    return
+                self.at = at = skipped.end()
+            if at >= size:
+                return
+            word = _WORD.match(buffer, at)
+            if not ended and (word is None or word.end() == size):
+                return
+            if word is None:
+                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no word of a log")
+            kind = word.lastgroup or ""
+            yield kind, word[kind]
+            self.at = at = word.end()
+
+    def refuse(self, message: str, hint: str | None = None) -> NoReturn:
+        """Raises the error at the line that is being read."""
+        line = 1 + self.passed + self.buffer.count("\n", 0, self.at)
+        raise FormulaError(f"{self.name}: {message}", hint=hint, where=f"line {line}")
+
+    def take(self) -> None:
+        """Goes on to the next word."""
+        self.kind, self.text = next(self.words)
+
+    def points(self) -> Iterator[TimePoint]:
+        """The time points, one after the other."""
+        number, latest = 0, None
+        self.take()
+        while self.kind != "end":
+            if self.text == ">":
+                if self._command():
+                    return
+                continue
+            if self.text == ";":
+                self.take()
+                continue
+            at = self._time()
+            if latest is not None and at < latest:
+                self.refuse(
+                    f"time point {number} is at {at // _SECOND}, before the one ahead of it at {latest // _SECOND}",
+                    "sort the log by time",
+                )
+            yield TimePoint(number, at, self._rows())
+            number, latest = number + 1, at
+
+    def _command(self) -> bool:
+        """Leaves a command ``> name … <`` behind; whether the log ends with it."""
+        self.take()
+        command = self.text
+        if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
+            self.refuse(
+                f"the command {command!r} is not taken",
+                "Weft keeps its state in its tables; take commands out of the log",
+            )
+        while self.text != "<":
+            if self.kind == "end":
+                self.refuse(f"the command {command!r} has no end, '<'")
+            self.take()
+        self.take()
+        return command in _LAST_COMMANDS
+
+    def _time(self) -> int:
+        """A time point's time in microseconds."""
+        if self.text != "@":
+            self.refuse(f"'@' and a time are wanted, and here is {self.text!r}")
+        self.take()
+        try:
+            micros = Decimal(self.text) * _SECOND
+        except InvalidOperation:
+            self.refuse(f"{self.text!r} is no time; it is a number of seconds")
+        if not micros.is_finite() or micros != int(micros) or not -_LARGEST <= micros < _LARGEST:
+            self.refuse(f"{self.text!r} is no time that Weft has: microseconds of 64 bits")
+        self.take()
+        return int(micros)
+
+    def _rows(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        while self.kind in ("name", "quoted"):
+            name = self.text
+            predicate = self.known.get(name)
+            if predicate is None:
+                self.refuse(f"{name} is no predicate of the signature", f"it has {', '.join(sorted(self.known))}")
+            rows = found.setdefault(name, [])
+            self.take()
+            if self.kind != "row" and self.text != "(":
+                rows.append(self._row(name, [], predicate.types))
+            while self.kind == "row" or self.text == "(":
+                rows.append(self._row(name, self._fields(), predicate.types))
+        if self.text not in ("@", ";", ">", ""):
+            self.refuse(f"a predicate, '@', ';' or '>' is wanted, and here is {self.text!r}")
+        return found
+
+    def _fields(self) -> list[str]:
+        if self.kind == "row":
+            inner = self.text[1:-1].strip()
+            self.take()
+            if not inner:
+                return []
+            fields = inner.split(",")
+            if " " in inner or "\n" in inner or "\t" in inner or not all(fields):
+                fields = [field.strip() for field in fields]
+                if not all(fields) or any(character.isspace() for field in fields for character in field):
+                    self.refuse(f"({inner}) is no row: values are parted by ','")
+            return fields
+        fields = []
+        self.take()
+        while True:
+            if self.kind not in ("name", "quoted"):
+                self.refuse(f"a value is wanted, and here is {self.text!r}")
+            fields.append(self.text if self.kind == "name" else self.text[self.text.index('"') + 1 : -1])
+            self.take()
+            if self.text == ")":
+                self.take()
+                return fields
+            if self.text != ",":
+                self.refuse(f"',' or ')' is wanted after a value, and here is {self.text!r}")
+            self.take()
+
+    def _row(self, name: str, fields: list[str], types: tuple[DataType, ...]) -> Row:
+        if len(fields) != len(types):
+            self.refuse(f"{name} has {len(types)} columns, and here are {len(fields)} values: ({', '.join(fields)})")
+        try:
+            row = tuple([read(field) for read, field in zip(self.readers[name], fields, strict=True)])
+        except ValueError:
+            wanted = ", ".join(found.name for found in types)
+            self.refuse(f"({', '.join(fields)}) is no row of {name}, whose columns are {wanted}")
+        return row
+
+
+def _reader(found: DataType) -> Callable[[str], Value]:
+    """What reads a value of a type, or raises ValueError."""
+    return _integer if found == BIGINT else float if found == DOUBLE else str
+
+
+def _integer(text: str) -> int:
+    value = int(text)
+    if not -_LARGEST <= value < _LARGEST:
+        raise ValueError
+    return value

@@ -1,0 +1,27 @@
+"""The states of a log: time points one after the other, in batches that bound what is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+Value: TypeAlias = "int | float | str"
+Row: TypeAlias = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class TimePoint:
+    """A state: its number from 0, its time in microseconds, and the rows of each predicate that has any."""
+
+    number: int
+    at: int
+    rows: Mapping[str, list[Row]] = field(default_factory=dict)
+
+
+def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
+    """The time points in lists of at most ``size``."""
+    remaining = iter(points)
+    while batch := list(islice(remaining, size)):
+        yield batch

@@ -116,12 +116,13 @@ class Joined:
 
 @dataclass(frozen=True)
 class Quantified:
-    """``EXISTS`` or ``FORALL``."""
+    """``EXISTS`` or ``FORALL``; ``seen``: over the values that the variable has had in an event, by now."""
 
     quantifier: Literal["EXISTS", "FORALL"]
     names: tuple[str, ...]
     formula: Written
     at: int = field(default=0, compare=False)
+    seen: bool = False
 
 
 @dataclass(frozen=True)

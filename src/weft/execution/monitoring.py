@@ -1,0 +1,81 @@
+"""A formula answered along a log, batch by batch, with no more in memory than a batch and the synopsis's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from weft.algebra.formula import Atom, Formula, Variable, free_variables, subformulas
+from weft.algebra.schema import DataType
+from weft.derivation.synopsis.construct import synopsis
+from weft.execution.synopsis.batch import EMPTY, Batch, arrow_type
+from weft.execution.synopsis.evaluating import evaluated_together
+from weft.formula.states import Row, TimePoint, batches
+
+BATCH = 50_000
+"""How many time points are taken at once."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answers at a time point, their values in the order of the columns asked for."""
+
+    point: TimePoint
+    rows: Sequence[Row]
+
+
+def monitored(
+    formula: Formula, columns: Sequence[Variable], points: Iterable[TimePoint], size: int = BATCH
+) -> Iterator[Answered]:
+    """The answers of a formula at each time point of a log, as they come; also where there are none."""
+    kept = synopsis(formula, "set")
+    order = [free_variables(formula).index(column) for column in columns]
+    types = predicate_types(formula)
+    state = EMPTY
+    for batch in batches(points, size):
+        state, (answers,) = evaluated_together(kept, state, _batch(batch, types))
+        yield from _answered(batch, answers, order)
+
+
+def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
+    """The predicates of a formula with the types of their columns."""
+    atoms = (part for part in subformulas(formula) if isinstance(part, Atom))
+    return {atom.predicate: tuple(term.type for term in atom.terms) for atom in atoms}
+
+
+def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
+    """Time points as Arrow has them, of the predicates that are asked for."""
+    times = pa.table(
+        {
+            "tp": pa.array([point.number for point in points], pa.int64()),
+            "at": pa.array([point.at for point in points], pa.int64()),
+        }
+    )
+    return Batch(times, {name: _events(points, name, columns) for name, columns in types.items()})
+
+
+def _events(points: Sequence[TimePoint], name: str, types: tuple[DataType, ...]) -> pa.Table:
+    numbers: list[int] = []
+    rows: list[Row] = []
+    for point in points:
+        found = point.rows.get(name)
+        if found:
+            numbers += [point.number] * len(found)
+            rows += found
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    columns = {"tp": pa.array(numbers, pa.int64())}
+    for place, (column, found_type) in enumerate(zip(values, types, strict=True), 1):
+        columns[f"c{place}"] = pa.array(column, arrow_type(found_type))
+    return pa.table(columns)
+
+
+def _answered(points: Sequence[TimePoint], answers: pa.Table, order: Sequence[int]) -> Iterator[Answered]:
+    by_point: dict[int, list[Row]] = {}
+    columns = [answers.column(f"c{place + 1}").to_pylist() for place in order]
+    rows = zip(*columns, strict=True) if columns else iter([()] * answers.num_rows)
+    for number, row in zip(answers.column("tp").to_pylist(), rows, strict=True):
+        by_point.setdefault(number, []).append(row)
+    for point in points:
+        yield Answered(point, by_point.get(point.number, ()))

@@ -131,7 +131,7 @@ class _Parser(Cursor):
         return tuple(names)
 
     def formula(self, level: int) -> Written:
-        """A formula whose connectives are those of the level and the ones that bind more; equal ones go left to right."""
+        """A formula whose connectives are those of the level and the ones that bind more; left to right."""
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
@@ -181,7 +181,9 @@ class _Parser(Cursor):
             case "P" | "H":
                 self.take()
                 operator = "ONCE" if token.kind == "P" else "PAST_ALWAYS"
-                return syntax.Once("ONCE" if operator == "ONCE" else "PAST_ALWAYS", self._bounds(), self._single(), at=token.at)
+                return syntax.Once(
+                    "ONCE" if operator == "ONCE" else "PAST_ALWAYS", self._bounds(), self._single(), at=token.at
+                )
             case "[" | "(":
                 return self._enclosed()
             case "Exists" | "Forall" | "exists" | "forall":

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Term, Variable
+from weft.algebra.schema import STRING, DataType
 from weft.formula.renaming import with_terms
 from weft.formula.types import Unknowns
 
 
 def settled(formula: Formula, types: Unknowns) -> Formula:
-    """The formula with stored types only."""
+    """The formula with stored types only; raises ValueError for a constant that is none of its type."""
     done: dict[Formula, Formula] = {}
 
     def of(part: Formula) -> Formula:
@@ -23,13 +24,22 @@ def settled(formula: Formula, types: Unknowns) -> Formula:
     return of(formula)
 
 
+def _constant(given: algebra.Constant, found: DataType) -> algebra.Constant:
+    """A constant of the type that it turned out to have; raises ValueError where it is none of it."""
+    if found == STRING:
+        return algebra.Constant(str(given.value), found)
+    if isinstance(given.value, str):
+        raise ValueError(f"{given.value!r} is compared as a number, and is none")
+    return algebra.Constant(given.value, found)
+
+
 def _settled(formula: Formula, types: Unknowns) -> Formula:
     def term(given: Term) -> Term:
         match given:
             case algebra.Computed(arguments=arguments):
                 return replace(given, arguments=tuple(map(term, arguments)), type=types.settled(given.type))
             case algebra.Constant():
-                return given
+                return _constant(given, types.settled(given.type))
             case Variable():
                 return variable(given)
 

@@ -29,7 +29,7 @@ Signature: TypeAlias = Mapping[str, Predicate]
 _TYPES: Final = {"int": BIGINT, "float": DOUBLE, "string": STRING}
 _SYMBOLS: Final = Symbols.of(
     r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*",
-    (("(", r"\("), (")", r"\)"), (",", ","), (":", ":"), ("{", r"\{"), ("name", r"[A-Za-z0-9_]+")),
+    (("(", r"\("), (")", r"\)"), (",", ","), (":", ":"), ("{", r"\{"), ("}", r"\}"), ("name", r"[A-Za-z0-9_]+")),
 )
 
 

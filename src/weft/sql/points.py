@@ -34,16 +34,18 @@ class Extent:
 class Dialect:
     """Where the two engines differ: DuckDB finds the latest row of a key in one pass through sorted rows.
 
-    ``quotient`` is the operator that divides integers and truncates, ``matches`` the function that finds a pattern.
+    ``quotient`` is the operator that divides integers and truncates, ``matches`` the function that finds a pattern,
+    ``groups`` whether what a group of it found is told from its having taken no part.
     """
 
     latest: bool
     quotient: str
     matches: str
+    groups: bool
 
 
-DUCKDB: Final = Dialect(latest=True, quotient="//", matches="REGEXP_MATCHES")
-SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE")
+DUCKDB: Final = Dialect(latest=True, quotient="//", matches="REGEXP_MATCHES", groups=True)
+SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE", groups=False)
 
 
 @dataclass(frozen=True)

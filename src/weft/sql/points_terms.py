@@ -11,6 +11,7 @@ from typing import Final
 from weft.algebra.formula import Atom, Comparison, Computed, Constant, Matches, Term, Variable, free_variables
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import DOUBLE, STRING
+from weft.errors import ExecutionError
 from weft.sql.points import PERIOD, Dialect, Steps, columns_of, conjunction
 from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
@@ -56,8 +57,23 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
             return f"CONTAINS({term(right, column, dialect)}, {term(left, column, dialect)})"
         case Comparison(operator=operator, left=left, right=right):
             return f"{term(left, column, dialect)} {operator} {term(right, column, dialect)}"
-        case Matches(text=text, pattern=pattern):
-            return f"{dialect.matches}({term(text, column, dialect)}, {_text(pattern)})"
+        case Matches(text=text, pattern=pattern, groups=groups):
+            conditions = [f"{dialect.matches}({term(text, column, dialect)}, {_text(pattern)})"]
+            for number, group in enumerate(groups, 1):
+                if group is not None:
+                    found = _group(test, number, column, dialect)
+                    conditions.append(f"{found} IS NOT DISTINCT FROM {term(group, column, dialect)}")
+            return conjunction(conditions)
+
+
+def _group(test: Matches, number: int, column: Callable[[Variable], str], dialect: Dialect) -> str:
+    """What a group found in the first match; NULL where it took no part in it."""
+    if not dialect.groups:
+        raise ExecutionError(
+            "Spark cannot tell a group that found nothing from one that took no part in a match",
+            hint="Leave the groups of MATCHES out, or ask the formula with `weft monitor`.",
+        )
+    return f"REGEXP_EXTRACT_ALL({term(test.text, column, dialect)}, {_text(test.pattern)}, {number})[1]"
 
 
 def _text(value: str) -> str:
@@ -82,11 +98,20 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
     """The rows with more variables, each bound by a term; ``variables`` are all that the result has, in order."""
+    column = steps.column
+    return _extended(steps, {each: term(value, column, dialect) for each, value in added.items()}, variables)
 
+
+def grouped(steps: Steps, test: Matches, added: Mapping[Variable, int], dialect: Dialect) -> str:
+    """The rows with more variables behind theirs, each bound by what a group of a match found, by its number."""
+    column = steps.column
+    found = {each: _group(test, number, column, dialect) for each, number in added.items()}
+    return _extended(steps, found, (*steps.variables, *added))
+
+
+def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Variable, ...]) -> str:
     def source(variable: Variable) -> str:
-        if variable in steps.variables:
-            return steps.column(variable)
-        return term(added[variable], lambda each: steps.column(each), dialect)
+        return steps.column(variable) if variable in steps.variables else added[variable]
 
     names = columns_of(len(variables))
     heads = [f"{source(variable)} AS {name}" for variable, name in zip(variables, names, strict=True)]

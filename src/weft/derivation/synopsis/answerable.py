@@ -123,6 +123,18 @@ def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
     return None
 
 
+def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, int]:
+    """The variables that are not known and groups of a match give, with the numbers of the groups."""
+    there = set(known)
+    if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
+        return {}
+    found: dict[Variable, int] = {}
+    for number, group in enumerate(test.groups, 1):
+        if isinstance(group, Variable) and group not in there:
+            found.setdefault(group, number)
+    return found
+
+
 def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
     """What is known after the tests; raises Refused where nothing binds a variable of one."""
     left, known = list(tests), set(known)

@@ -17,11 +17,11 @@ from weft.algebra.formula import (
     Variable,
     free_variables,
 )
-from weft.derivation.synopsis.answerable import binding, is_test
+from weft.derivation.synopsis.answerable import binding, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.relating import Relating, Value
 from weft.sql.points import Steps
-from weft.sql.points_terms import extended, lessened, selected
+from weft.sql.points_terms import extended, grouped, lessened, selected
 from weft.sql.sweeping import listed
 
 
@@ -94,9 +94,13 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         return None
     dialect, steps = relating.engine.dialect, found
     while (test := _applicable(tests, steps)) is not None:
-        tests.remove(test)
         inner = _negated(test)
         assert isinstance(inner, (Comparison, Matches))
+        if isinstance(inner, Matches) and (groups := group_variables(inner, steps.variables)):
+            query = grouped(steps, inner, groups, dialect)
+            steps = replace(steps, source=f"({query})", variables=(*steps.variables, *groups))
+            continue
+        tests.remove(test)
         bound = binding(test, steps.variables)
         if bound is None or not isinstance(bound.left, Variable):
             query, variables = selected(steps, inner, dialect, negated=isinstance(test, Not)), steps.variables
@@ -119,4 +123,7 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
     """The first test whose variables are bound, or that binds one."""
     known = set(steps.variables)
-    return next((each for each in tests if set(free_variables(each)) <= known or binding(each, known)), None)
+    for each in tests:
+        if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):
+            return each
+    return None

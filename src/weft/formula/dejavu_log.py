@@ -1,0 +1,67 @@
+"""Logs of DejaVu, read as streams: CSV, an event a line, ``name,value,…``, in a timed log with the time behind.
+
+Every event is a time point.  Times are whole numbers, seconds for Weft; without them every event is at 0.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+
+from weft.algebra.schema import BIGINT, DataType
+from weft.errors import FormulaError
+from weft.formula.states import Row, TimePoint
+
+_SECOND = 1_000_000
+_LARGEST = 2**63
+
+
+def events(
+    lines: Iterable[str], known: Mapping[str, tuple[DataType, ...]], *, timed: bool, name: str = "the log"
+) -> Iterator[TimePoint]:
+    """The events of a log as time points; one that the specification does not know has no rows.
+
+    Raises FormulaError with the line of an event whose values are not its columns, or whose time goes back.
+    """
+    reader = csv.reader(lines)
+    latest = 0
+    number = 0
+    for fields in reader:
+        if not fields:
+            continue
+        place = f"line {reader.line_num}"
+        if timed:
+            latest = _time(fields.pop(), latest, name, place)
+        yield TimePoint(number, latest, _rows(fields, known, name, place))
+        number += 1
+
+
+def _time(text: str, latest: int, name: str, place: str) -> int:
+    try:
+        at = int(text) * _SECOND
+    except ValueError:
+        raise FormulaError(f"{name}: {text!r} is no time; the last value of a timed log is one", where=place) from None
+    if not latest <= at < _LARGEST:
+        raise FormulaError(
+            f"{name}: the time {text} is before the one ahead of it, {latest // _SECOND}, or too large", where=place
+        )
+    return at
+
+
+def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: str, place: str) -> dict[str, list[Row]]:
+    event, values = fields[0], fields[1:]
+    types = known.get(event)
+    if types is None:
+        return {}
+    if len(types) != len(values):
+        raise FormulaError(
+            f"{name}: {event} has {len(types)} columns in the specification, and here are {len(values)} values",
+            where=place,
+        )
+    try:
+        row = tuple(int(value) if found == BIGINT else value for value, found in zip(values, types, strict=True))
+    except ValueError:
+        raise FormulaError(
+            f"{name}: {event}({', '.join(values)}) is compared by order, and has a value that is no number", where=place
+        ) from None
+    return {event: [row]}

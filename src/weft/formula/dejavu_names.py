@@ -1,0 +1,112 @@
+"""Macros of a specification written out, and each variable under a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from weft.errors import FormulaError
+from weft.formula import syntax
+from weft.formula.dejavu_syntax import Macro, Specification, WrittenProperty
+from weft.formula.scoping import below, over
+from weft.formula.syntax import Written, WrittenTerm
+from weft.formula.tokens import refused_at
+
+
+@dataclass(frozen=True)
+class Named:
+    """A property without macros, no two of whose variables have the same name."""
+
+    name: str
+    formula: Written
+    rules: tuple[syntax.Rule, ...]
+    at: int
+
+
+def named(spec: Specification, text: str) -> tuple[Named, ...]:
+    """The properties of a specification; raises FormulaError for a variable that nothing binds or a wrong use."""
+    macros = {macro.name: macro for macro in spec.macros}
+    return tuple(_Naming(spec, macros, each, text).named(each) for each in spec.properties)
+
+
+class _Naming:
+    """One property on its way."""
+
+    def __init__(self, spec: Specification, macros: Mapping[str, Macro], written: WrittenProperty, text: str) -> None:
+        self.events = spec.events
+        self.macros = macros
+        self.rules = {rule.name: rule for rule in written.rules}
+        self.text = text
+        self.names: set[str] = set()
+        self.open: list[str] = []
+
+    def named(self, written: WrittenProperty) -> Named:
+        """The property."""
+        formula = self._formula(written.formula, {})
+        rules = []
+        for rule in written.rules:
+            own = {name: syntax.Name(self._own(name), rule.at) for name in rule.parameters}
+            parameters = tuple(name.name for name in own.values())
+            rules.append(syntax.Rule(rule.name, parameters, self._formula(rule.body, own), rule.at))
+        return Named(written.name, formula, tuple(rules), written.at)
+
+    def _own(self, name: str) -> str:
+        own, number = name, 0
+        while own in self.names:
+            number += 1
+            own = f"{name}_{number}"
+        self.names.add(own)
+        return own
+
+    def refused(self, at: int, message: str) -> FormulaError:
+        """The error at an offset."""
+        return refused_at(self.text, at, message)
+
+    def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
+        match formula:
+            case syntax.Quantified(names=names, formula=inner, at=at):
+                own = {name: syntax.Name(self._own(name), at) for name in names}
+                renewed = self._formula(inner, {**terms, **own})
+                return replace(formula, names=tuple(name.name for name in own.values()), formula=renewed)
+            case syntax.Applied():
+                return self._applied(formula, terms)
+            case syntax.Compared(left=left, right=right):
+                return replace(formula, left=self._term(left, terms), right=self._term(right, terms))
+            case _:
+                return over(formula, tuple(self._formula(part, terms) for part in below(formula)))
+
+    def _applied(self, formula: syntax.Applied, terms: Mapping[str, WrittenTerm]) -> Written:
+        given = tuple(self._term(term, terms) for term in formula.terms)
+        macro = self.macros.get(formula.name)
+        expected = self._columns(formula)
+        if expected is not None and expected != len(given):
+            raise self.refused(formula.at, f"{formula.name} has {expected} columns, and {len(given)} are given")
+        if macro is None:
+            return replace(formula, terms=given)
+        if macro.name in self.open:
+            raise self.refused(formula.at, f"{macro.name} is used in its own definition; that takes a rule (where)")
+        self.open.append(macro.name)
+        found = self._formula(macro.body, dict(zip(macro.parameters, given, strict=True)))
+        self.open.pop()
+        return found
+
+    def _columns(self, formula: syntax.Applied) -> int | None:
+        """How many columns what is used has; None for an event that no definition names."""
+        if formula.name in self.macros:
+            return len(self.macros[formula.name].parameters)
+        if formula.name in self.rules:
+            return len(self.rules[formula.name].parameters)
+        if not self.events:
+            return None
+        if formula.name not in self.events:
+            known = ", ".join(sorted(self.events))
+            raise self.refused(formula.at, f"{formula.name} is none of the events that are named: {known}")
+        return self.events[formula.name]
+
+    def _term(self, term: WrittenTerm, terms: Mapping[str, WrittenTerm]) -> WrittenTerm:
+        if not isinstance(term, syntax.Name):
+            return term
+        found = terms.get(term.name)
+        if found is None:
+            raise self.refused(term.at, f"nothing binds the variable {term.name}")
+        return found

@@ -1,0 +1,338 @@
+"""A formula over all values of an infinite domain as one whose parts have finitely many answers each.
+
+DejaVu quantifies over all values, seen or not.  A part is *finite* where it has finitely many answers at each time
+point, as an event has; NOT of a finite one is everything but these.  What is told here for each connective is how to
+say it with finite parts alone, so that the answers over the infinite domain are the same:
+
+- ¬ is pushed inwards; in a conjunction what is finite comes first, and the rest filters it;
+- ∃x of what is not finite in x is true where all of it is NOT of something finite: some value was in none of them;
+- a since whose left side has a variable more holds where its right side held and no break came after that;
+- what is left is split by x (``fresh``): x is a value that was seen, or like all those that were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import ALWAYS, And, Exists, Formula, Interval, Not, Once, Or, Previous, Since, Truth, Variable
+from weft.algebra.formula import free_variables as free
+from weft.formula.fresh import Occurrences, split
+from weft.formula.monitorable import compares, conjuncts
+
+FALSE = Truth(False)
+TRUE = Truth(True)
+FIRST = Not(Previous(ALWAYS, TRUE))
+"""The first time point."""
+
+
+class Safe:
+    """Says formulas with finite parts alone; ``occurrences`` are where each variable gets its values from."""
+
+    def __init__(self, occurrences: Occurrences) -> None:
+        self.occurrences = occurrences
+        self._known: dict[Formula, Formula | None] = {}
+
+    def finite(self, formula: Formula) -> Formula | None:
+        """The formula, finite in all of its free variables, said with finite parts; None where it is not, or no way."""
+        if formula not in self._known:
+            self._known[formula] = None
+            self._known[formula] = _simple(self._finite(formula))
+        return self._known[formula]
+
+    def _finite(self, formula: Formula) -> Formula | None:
+        match formula:
+            case Truth() | algebra.Atom() | algebra.Defined():
+                return formula
+            case algebra.Comparison():
+                return self._compared(formula)
+            case Not(formula=inner):
+                return self._negated(inner)
+            case And():
+                return self._conjunction(conjuncts(formula))
+            case Or(left=left, right=right):
+                return _either(self.finite(left), self.finite(right))
+            case Exists(variables=variables, formula=inner):
+                return self._exists(variables, inner)
+            case Previous(interval=interval, formula=inner):
+                found = self.finite(inner)
+                return Previous(interval, found) if found is not None else None
+            case Once(interval=interval, formula=inner):
+                return self._once(interval, inner)
+            case Since():
+                return self._since(formula)
+            case _:
+                return None
+
+    def _compared(self, formula: algebra.Comparison) -> Formula | None:
+        """A comparison holds of values that were seen."""
+        chain: Formula | None = None
+        for variable in free(formula):
+            seen = self.occurrences.seen(variable)
+            chain = seen if chain is None else And(chain, seen)
+        return And(chain, formula) if chain is not None else formula
+
+    def _negated(self, inner: Formula) -> Formula | None:
+        if not free(inner) and (closed := self.finite(inner)) is not None:
+            return Not(closed)
+        onward = self.inwards(inner)
+        return self.finite(onward) if onward is not None else None
+
+    def inwards(self, inner: Formula) -> Formula | None:
+        """¬ of a formula with the negation further inside; None where it can go no further."""
+        match inner:
+            case Truth(value=value):
+                return Truth(not value)
+            case Not(formula=formula):
+                return formula
+            case And(left=left, right=right):
+                return Or(Not(left), Not(right))
+            case Or(left=left, right=right):
+                return And(Not(left), Not(right))
+            case Previous(formula=formula) if inner.interval.everything and formula != TRUE:
+                return Or(FIRST, Previous(ALWAYS, Not(formula)))
+            case Once(interval=interval, formula=formula) if interval.everything:
+                return self._always(formula)
+            case Since(interval=interval, left=left, right=right) if interval.everything:
+                return self._never_since(left, right)
+            case _:
+                return None
+
+    def _always(self, formula: Formula) -> Formula | None:
+        """¬ONCE Q where ¬Q is finite: ¬Q since the first time point."""
+        other = self.finite(Not(formula))
+        return Since(ALWAYS, other, And(other, FIRST)) if other is not None else None
+
+    def _never_since(self, left: Formula, right: Formula) -> Formula | None:
+        """¬(Q1 SINCE Q2) where ¬Q2 is finite: ¬Q2 since the first time point, or since one without Q1."""
+        other = self.finite(Not(right))
+        if other is None:
+            return None
+        return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
+
+    def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
+        """What is finite first, the rest as filters; an OR that is neither is taken apart."""
+        waiting = [part for one in parts for part in self._flat(one)]
+        if any(Not(part) in waiting or part == FALSE for part in waiting):
+            return FALSE
+        chain: Formula | None = None
+        while waiting:
+            following = self._following(chain, waiting)
+            if following is None:
+                return self._apart(waiting, chain)
+            part, chain = following
+            waiting.remove(part)
+        return chain if chain is not None else TRUE
+
+    def _flat(self, formula: Formula) -> list[Formula]:
+        match formula:
+            case And(left=left, right=right):
+                return [*self._flat(left), *self._flat(right)]
+            case Not(formula=Not(formula=inner)):
+                return self._flat(inner)
+            case Not(formula=Or(left=left, right=right)):
+                return [*self._flat(Not(left)), *self._flat(Not(right))]
+            case Not(formula=And(left=left, right=right)):
+                return [Or(Not(left), Not(right))]
+            case Not(formula=Previous(formula=Not(formula=inner)) as previous) if previous.interval.everything:
+                return [Or(FIRST, Previous(ALWAYS, inner))]
+            case Truth(value=True):
+                return []
+            case _:
+                return [formula]
+
+    def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
+        """The next conjunct and the chain with it: one that filters what is there, else one that is finite."""
+        if chain is not None:
+            for part in waiting:
+                if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
+                    return part, longer
+        finite = [(part, found) for part in waiting if (found := self.finite(part)) is not None]
+        if not finite:
+            return None
+        there = set(free(chain) if chain is not None else ())
+        part, found = max(finite, key=lambda each: (not self._is_seen(each[0]), len(set(free(each[0])) & there)))
+        return part, found if chain is None else And(chain, found)
+
+    def _is_seen(self, part: Formula) -> bool:
+        """Whether it asks no more than that a variable's value was seen: every value of a finite part was."""
+        return any(part == self.occurrences.seen(variable) for variable in free(part))
+
+    def _apart(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
+        """The conjunction with one of its ORs taken apart, so that each side can bound what is left."""
+        for part in waiting:
+            if isinstance(part, Or):
+                rest = [other for other in waiting if other is not part]
+                given = [] if chain is None else [chain]
+                sides = [self._conjunction([*given, side, *rest]) for side in (part.left, part.right)]
+                if sides[0] is not None and sides[1] is not None:
+                    return _either(_simple(sides[0]), _simple(sides[1]))
+        return None
+
+    def filtered(self, chain: Formula, part: Formula) -> Formula | None:
+        """The rows of a finite formula that agree with a part whose variables are among its own."""
+        match part:
+            case algebra.Comparison() | Not(formula=algebra.Comparison()):
+                return And(chain, part)
+            case Once() if self._is_seen(part):
+                return chain
+            case And(left=left, right=right):
+                first = self.filtered(chain, left)
+                return self.filtered(first, right) if first is not None else None
+            case Or(left=left, right=right) if compares(left) or compares(right):
+                return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
+            case _:
+                return self._filtered(chain, part)
+
+    def _filtered(self, chain: Formula, part: Formula) -> Formula | None:
+        found = self.finite(part)
+        if found is not None:
+            return _conjoined(chain, found)
+        other = self.finite(Not(part))
+        if other is not None:
+            return chain if other == FALSE else And(chain, Not(other))
+        return self._filtered_otherwise(chain, part)
+
+    def _filtered_otherwise(self, chain: Formula, part: Formula) -> Formula | None:
+        match part:
+            case Or(left=left, right=right):
+                return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
+            case Not(formula=Exists(variables=variables, formula=inner)):
+                found = self.finite(Exists(variables, And(chain, inner)))
+                return And(chain, Not(found)) if found is not None else None
+            case Exists(variables=variables, formula=inner):
+                return self.finite(Exists(variables, And(chain, inner)))
+            case Previous(interval=interval, formula=inner):
+                other = self.finite(Not(inner))
+                there = And(chain, Previous(interval, TRUE))
+                return And(there, Not(Previous(interval, other))) if other is not None else None
+            case Since() if (broken := self._broken(part)) is not None:
+                return self.filtered(chain, broken)
+            case Not(formula=Since() as since) if (broken := self._broken(since)) is not None:
+                return self.filtered(chain, Not(broken))
+            case Not(formula=inner) if (onward := self.inwards(inner)) is not None:
+                return self.filtered(chain, onward)
+            case _:
+                return None
+
+    def _broken(self, formula: Since) -> Formula | None:
+        """A since whose left side has more variables: its right side held, and no break of the left came after it."""
+        right = self.finite(formula.right)
+        if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
+            return None
+        held = And(Once(ALWAYS, right), Not(right))
+        broken = self.finite(And(held, Not(formula.left)))
+        if broken is None:
+            return None
+        return And(Once(formula.interval, right), Not(Since(ALWAYS, Not(right), broken)))
+
+    def _once(self, interval: Interval, inner: Formula) -> Formula | None:
+        found = self.finite(inner)
+        if found is not None:
+            return Once(interval, found)
+        if isinstance(inner, Or):
+            return self.finite(Or(Once(interval, inner.left), Once(interval, inner.right)))
+        return None
+
+    def _since(self, formula: Since) -> Formula | None:
+        right = self.finite(formula.right)
+        left = formula.left
+        if right is None or not set(free(left)) <= set(free(right)):
+            return None
+        found = self.finite(left)
+        if found is not None:
+            return Since(formula.interval, found, right)
+        other = self.finite(Not(left))
+        if other is not None:
+            return Since(formula.interval, Not(other), right)
+        given = Once(Interval(0, formula.interval.high), right)
+        bounded = self.filtered(given, left)
+        return Since(formula.interval, bounded, right) if bounded is not None else None
+
+    def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
+        """One variable after the other, the innermost first."""
+        if not variables:
+            return self.finite(inner)
+        if len(variables) > 1:
+            return self._exists(variables[:1], Exists(tuple(variables[1:]), inner))
+        variable = variables[0]
+        if variable not in free(inner):
+            return self.finite(inner)
+        if (found := self.finite(inner)) is not None:
+            return Exists((variable,), found) if variable in free(found) else found
+        match inner:
+            case Or(left=left, right=right):
+                return self.finite(Or(Exists((variable,), left), Exists((variable,), right)))
+            case Not(formula=And(left=left, right=right)):
+                return self.finite(Or(Exists((variable,), Not(left)), Exists((variable,), Not(right))))
+            case _:
+                return self._exists_among(variable, inner)
+
+    def _exists_among(self, variable: Variable, inner: Formula) -> Formula | None:
+        parts = [part for one in conjuncts(inner) for part in self._flat(one)]
+        within = [part for part in parts if variable in free(part)]
+        if all(self.finite(Not(part)) is not None for part in within):
+            return self._conjunction([part for part in parts if part not in within])
+        return self._split(variable, inner)
+
+    def _split(self, variable: Variable, inner: Formula) -> Formula | None:
+        """∃x for the values that were seen, and for one that was not."""
+        halves = split(inner, variable, self.occurrences)
+        if halves is None:
+            return None
+        among = self.finite(And(self.occurrences.seen(variable), halves.seen))
+        other = self.finite(_simple(halves.fresh) or FALSE)
+        if among is None or other is None:
+            return None
+        return _either(_simple(Exists((variable,), among)), other)
+
+
+def _both(joining: type[Or], left: Formula | None, right: Formula | None) -> Formula | None:
+    return None if left is None or right is None else joining(left, right)
+
+
+def _conjoined(chain: Formula, found: Formula) -> Formula:
+    return chain if found == TRUE else FALSE if found == FALSE else And(chain, found)
+
+
+def _either(left: Formula | None, right: Formula | None) -> Formula | None:
+    """An OR of finite formulas, which have the same free variables."""
+    if left is None or right is None:
+        return None
+    if left == FALSE or right == TRUE:
+        return right
+    if right == FALSE or left == TRUE:
+        return left
+    return Or(left, right) if set(free(left)) == set(free(right)) else None
+
+
+def _simple(formula: Formula | None) -> Formula | None:
+    """The formula without what is always or never true."""
+    return None if formula is None else algebra.rewritten(formula, _simpler)
+
+
+def _simpler(formula: Formula) -> Formula:
+    match formula:
+        case Not(formula=Truth(value=value)):
+            return Truth(not value)
+        case Not(formula=Not(formula=inner)):
+            return inner
+        case And(left=Truth(value=True), right=other) if not isinstance(other, (algebra.Comparison, Not)):
+            return other
+        case And(left=other, right=Truth(value=True)) | Or(left=other, right=Truth(value=False)):
+            return other
+        case Or(left=Truth(value=False), right=other):
+            return other
+        case And(left=Truth(value=False)) | And(right=Truth(value=False)):
+            return FALSE
+        case Or(left=Truth(value=True)) | Or(right=Truth(value=True)):
+            return TRUE
+        case Exists(formula=Truth() as inner) | Once(formula=Truth(value=False) as inner):
+            return inner
+        case Previous(formula=Truth(value=False) as inner) | Since(right=Truth(value=False) as inner):
+            return inner
+        case Exists(variables=variables, formula=inner):
+            used = tuple(variable for variable in variables if variable in free(inner))
+            return Exists(used, inner) if used else inner
+        case _:
+            return formula

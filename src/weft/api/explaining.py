@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,12 @@ from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.glance import table_schemas
 from weft.catalog.naming import queries_mentioned
+from weft.errors import Refused
 from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.plan import plan, standing_plan
+from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
+from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
+from weft.planning.warnings import Note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +68,33 @@ def asked(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
     return found.text, asked_once(found)
 
 
+def synopsis_of(sql: str, known: Known, language: Language = "sql") -> SynopsisExplanation:
+    """Explains a query that is kept as a synopsis; raises SqlError, FormulaError, SynopsisError."""
+    return explain_synopsis(synopsis_plan(sql, known.schemas, language))
+
+
+def synopsis_plan(text: str, tables: Mapping[str, TableSchema], language: Language) -> SynopsisPlan:
+    """The plan of a query that is kept as a synopsis; raises as ``synopsis_of``."""
+    if language == "sql":
+        return sql_synopsis(text, tables)
+    from weft.planning.formula_plan import formula_synopsis
+
+    return formula_synopsis(text, language, tables)
+
+
 def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
-    return explain(standing_plan(sql, known.schemas, from_now=from_now))
+    found = explain(standing_plan(sql, known.schemas, from_now=from_now))
+    return replace(found, notes=(*found.notes, *_offers(sql, known, from_now=from_now)))
+
+
+def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
+    """That it may be kept as a synopsis, where it joins what came before with what comes."""
+    try:
+        stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
+    except Refused:
+        return []
+    if not stored:
+        return []
+    told = f"with --keep synopsis its ticks would need neither Spark nor the history, but {len(stored)} relations"
+    return [Note("note", f"{told} that they store: see explain --keep synopsis")]

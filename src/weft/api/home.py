@@ -15,7 +15,7 @@ from weft.api import standing
 from weft.api.arguments import AnyInstant, length, micros, timing
 from weft.api.explaining import Known, explained
 from weft.api.sourcing import Sourcing
-from weft.api.standing import NewQuery, Shown
+from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
@@ -25,6 +25,7 @@ from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.explain import Explanation
 from weft.planning.plan import plan
+from weft.planning.synopsis_plan import Language
 from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:
@@ -234,13 +235,18 @@ class Weft(Sourcing, Viewing):
         every: str | int | None = None,
         start: FromMode = "start",
         to: Sequence[str] = (),
+        keep: Keep = "history",
+        language: Language = "sql",
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
+
+        ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
+        raises SynopsisError where that cannot be.  A formula, in another ``language``, is always kept so.
 
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to)))
+        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to), keep, language))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.

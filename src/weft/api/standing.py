@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
+from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
-from weft.errors import Conflict, PlanMismatch, WeftError
+from weft.errors import Conflict, PlanMismatch, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
+from weft.planning.synopsis_plan import Language, SynopsisPlan, is_synopsis
+from weft.planning.synopsis_words import Relation
 
 Made = TypeVar("Made")
 
+Keep = Literal["history", "synopsis"]
+"""What a query's answers are found from: its tables' history, or the least of it that it will ever need."""
 _AT_ONCE: Final = 1_000
 """Queries that are installed in one transaction, while nobody else writes."""
 
@@ -27,6 +32,7 @@ class Shown:
     """A query with its plan (and how many queries share it), where its answers go, what its last ticks did.
 
     ``reads`` and ``read_by`` are the names of the queries whose results it reads, and of those that read its.
+    ``stored`` are the relations that are stored of one that is kept as a synopsis, each with its number of rows.
     """
 
     query: QueryRecord
@@ -36,6 +42,7 @@ class Shown:
     ticks: tuple[TickQuery, ...]
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
+    stored: tuple[tuple[Relation, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,12 +55,23 @@ class NewQuery:
     every: str | int | None = None
     start: FromMode = "start"
     to: tuple[str, ...] = ()
+    keep: Keep = "history"
+    language: Language = "sql"
+
+    @property
+    def is_synopsis(self) -> bool:
+        """Whether it is kept as one, as a formula always is."""
+        return self.keep == "synopsis" or self.language != "sql"
 
 
 def install(home: Home, query: NewQuery) -> QueryRecord:
     """See ``Weft.install``."""
     query = _canonical(home, query)
     with home.writing(f"install {query.name}") as writer:
+        if query.is_synopsis:
+            from weft.execution.synopsis.unneeded import drop_unneeded
+
+            drop_unneeded(writer)  # what was left of one that was removed
         return writer.queries.install(_definition(home, query, home.schemas(query.sql)), home.clock())
 
 
@@ -87,26 +105,41 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
 
 
 def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """What the catalog keeps of a query in its canonical form; raises SqlError."""
+    """What the catalog keeps of a query in its canonical form; raises SqlError, SynopsisError."""
+    definition = partial(
+        QueryDefinition,
+        name=query.name,
+        user=query.user or _user(),
+        sql=query.sql.strip(),
+        every_us=None if query.every is None else int(query.every),
+        channels=query.to,
+    )
+    if query.is_synopsis:
+        kept = _synopsis(query, schemas)
+        return definition(signature=kept.signature, plan_body=kept.body, parameters=(), columns=kept.columns)
     from weft.planning.form import stored_form
 
     # Refusals name places in the text as it was given.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
-    return QueryDefinition(
-        name=query.name,
-        user=query.user or _user(),
-        sql=query.sql.strip(),
+    return definition(
         signature=form.signature,
         plan_body=form.body,
         parameters=form.parameters,
         names=form.names,
         columns=columns_of(compiled.query),
-        every_us=None if query.every is None else int(query.every),
         from_instant=home.open_instant() if query.start == "now" else None,
-        channels=query.to,
         reads=compiled.reads,
     )
+
+
+def _synopsis(query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
+    if query.start == "now":
+        raise SynopsisError(
+            "a synopsis begins with the history that is there: what was an answer before cannot be left out",
+            hint="Leave --from now out; or, for SQL, leave --keep synopsis out, and the tables' history is asked.",
+        )
+    return synopsis_plan(query.sql, schemas, query.language)
 
 
 def show(home: Home, name: str, ticks: int) -> Shown:
@@ -121,7 +154,25 @@ def show(home: Home, name: str, ticks: int) -> Shown:
         catalog.ticks.of_query(query.query_id, ticks),
         tuple(lower.name for lower in catalog.queries.by_ids(query.reads)),
         tuple(reader.name for reader in catalog.queries.readers(query.query_id)),
+        _stored(home, query),
     )
+
+
+def _stored(home: Home, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
+    """What is stored of a synopsis; nothing of one that fits its tables no more."""
+    record = home.catalog.queries.plan(query.plan_id)
+    if not is_synopsis(record.body):
+        return ()
+    from weft.execution.groups import synopsis_of
+    from weft.execution.synopsis.standing import rows_stored
+    from weft.planning.synopsis_words import explain_synopsis
+
+    try:
+        plan = synopsis_of(record, home.schemas())
+    except PlanMismatch:
+        return ()
+    rows = rows_stored(home.catalog.data, plan, query.tau)
+    return tuple((each, rows[each.name]) for each in explain_synopsis(plan).relations)
 
 
 def pause(home: Home, name: str) -> QueryRecord:
@@ -143,6 +194,11 @@ def resume(home: Home, name: str, *, skip: bool) -> QueryRecord:
         failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
         if query.state == "active" and not failing:
             raise Conflict(f"{query.name} is active already", hint=f"See `weft show {query.name}`.")
+        if skip and is_synopsis(writer.queries.plan(query.plan_id).body):
+            raise SynopsisError(
+                f"{query.name} is kept as a synopsis: what came meanwhile cannot be left out, later answers need it",
+                hint=f"Let it go on where it stopped: weft resume {query.name}",
+            )
         if skip and query.state != "active":
             # As one installed now with --from now: what is an answer already, or was one meanwhile, is no news.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
@@ -158,12 +214,16 @@ def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
     with home.writing(f"remove {name}") as writer:
         query = writer.queries.remove(name, home.clock(), purge=purge)
         finish_purges(writer, home.clock())
+        if is_synopsis(writer.queries.plan(query.plan_id).body):
+            from weft.execution.synopsis.unneeded import drop_unneeded
+
+            drop_unneeded(writer)
         return query
 
 
 def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:
     """See ``Weft.time_driven``."""
-    from weft.execution.groups import compiled
+    from weft.execution.groups import shape_of
     from weft.execution.relations import relations
 
     known = {query.query_id: query for query in queries}
@@ -174,7 +234,7 @@ def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | 
     own: dict[int, bool | None] = {}
     for record in home.catalog.queries.plans({query.plan_id for query in known.values()}):
         try:
-            own[record.plan_id] = compiled(record, schemas).time_driven
+            own[record.plan_id] = shape_of(record, schemas).time_driven
         except PlanMismatch:
             own[record.plan_id] = None
     found: dict[int, bool | None] = {}

@@ -164,6 +164,20 @@ class Queries:
             each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in asked)
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
+    def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
+        """The live queries whose stored plans begin with a text, each with its plan, in the order of their ids."""
+        plan, kept = ddl.plans.c, ddl.queries.c
+        wanted = (
+            select(*QUERY, plan.signature, plan.body)
+            .join_from(ddl.queries, ddl.plans)
+            .where(kept.state != "removed", plan.body.startswith(beginning, autoescape=True))
+            .order_by(kept.query_id)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted).all()
+        found = ((query_record(row), row) for row in rows)
+        return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in found)
+
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
         with self._database.changing_under_lease() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -83,6 +83,12 @@ class Tables:
         with self._database.reading() as connection:
             rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
+
+    def forget_versions(self, paths: Iterable[str]) -> None:
+        """Forgets Delta tables that are about to be deleted."""
+        with self._database.changing_under_lease() as connection:
+            for path in paths:
+                connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
         """Records (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""

@@ -12,7 +12,8 @@ from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, opened, query_text
 from weft.cli.printing import instant, iso, say, say_json, table
 from weft.cli.printing import lines as safe_lines
-from weft.cli.queries import StartName
+from weft.cli.queries import KeepName, KeepOption, LanguageName, LanguageOption, StartName
+from weft.cli.synopses import tell_synopsis
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def explain(
     tick: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show what the next tick of an installed query would read.")
     ] = None,
+    keep: KeepOption = KeepName.history,
+    language: LanguageOption = LanguageName.sql,
     once: Annotated[
         bool, typer.Option("--once", help="Explain it as `weft try` asks it, at one instant (:t).")
     ] = False,
@@ -57,9 +60,9 @@ def explain(
     from weft.api.explaining import asked, explained, known_tables
     from weft.schedule.clock import now_us
 
+    synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
+    _require_one_way(tick is not None, sql is not None or file is not None, synopsis, once or start is StartName.now)
     if tick is not None:
-        if sql is not None or file is not None:
-            raise Refused("--tick names an installed query, and another is given", hint="Leave one of them out.")
         _explain_tick(tick, home, json)
         return
     text = query_text(sql, file)
@@ -67,17 +70,33 @@ def explain(
     try:
         if once:
             _tell_asked(*asked(text, known), json)
-            return
-        found = explained(text, known, from_now=start is StartName.now)
+        elif synopsis:
+            tell_synopsis(text, known, language.value, json=json)
+        else:
+            _tell(explained(text, known, from_now=start is StartName.now), known.assumed, json)
     except Exception:
         if known.assumed and not json:
             typer.echo(f"({known.assumed})", terminal.err())
         raise
+
+
+def _require_one_way(tick: bool, given: bool, synopsis: bool, other: bool) -> None:
+    """Raises Refused where a command asks for two explanations."""
+    if tick and given:
+        raise Refused("--tick names an installed query, and another is given", hint="Leave one of them out.")
+    if synopsis and (tick or other):
+        raise Refused(
+            "a synopsis begins with the history that is there, and is explained as it stands",
+            hint="Leave --tick, --once and --from now out.",
+        )
+
+
+def _tell(found: Explanation, assumed: str | None, json: bool) -> None:
     if json:
-        say_json({**as_json(found), "assumed": known.assumed})
+        say_json({**as_json(found), "assumed": assumed})
         return
-    if known.assumed:
-        typer.echo(f"({known.assumed})\n", terminal.out())
+    if assumed:
+        typer.echo(f"({assumed})\n", terminal.out())
     typer.echo(safe_lines("\n".join(as_text(found))), terminal.out())
 
 

@@ -12,8 +12,11 @@ from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, exam
 from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, shown, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.api.standing import Shown
     from weft.catalog.records import QueryRecord
+    from weft.planning.warnings import Note
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
 
@@ -25,11 +28,35 @@ class StartName(str, Enum):
     now = "now"
 
 
+class KeepName(str, Enum):
+    """What answers are found from."""
+
+    history = "history"
+    synopsis = "synopsis"
+
+
+class LanguageName(str, Enum):
+    """In which language a query is written."""
+
+    sql = "sql"
+    monpoly = "monpoly"
+
+
+KeepOption = Annotated[
+    KeepName,
+    typer.Option("--keep", help="history: answers from all rows; synopsis: from the least of the past, kept by ticks."),
+]
+LanguageOption = Annotated[
+    LanguageName, typer.Option("--language", help="sql, or monpoly: a formula over tables, kept as a synopsis.")
+]
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(
         epilog=example(
             "weft install unanswered -f unanswered.sql --every 1h --to file:unanswered.jsonl",
+            'weft install back "SELECT b.id FROM sent s, back b WHERE s.id = b.id AND s.ts < b.ts" --keep synopsis',
             "weft install databases \"SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'\" --from now",
         )
     )(install)
@@ -57,20 +84,37 @@ def install(
         list[str] | None,
         typer.Option(metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."),
     ] = None,
+    keep: KeepOption = KeepName.history,
+    language: LanguageOption = LanguageName.sql,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        query = weft.install(name, text, user=user or terminal.user(), every=every, start=start.value, to=to or ())
-        found = weft.explain(text, start=start.value)
+        query = weft.install(
+            *(name, text),
+            user=user or terminal.user(),
+            every=every,
+            start=start.value,
+            to=to or (),
+            keep=keep.value,
+            language=language.value,
+        )
+        synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
+        notes = () if synopsis else weft.explain(text, start=start.value).notes
         sharing = weft.show(name).sharing
     if json:
         say_json(_as_json(query))
-        return
+    else:
+        _say_installed(query, sharing, notes, synopsis)
+
+
+def _say_installed(query: QueryRecord, sharing: int, notes: Sequence[Note], synopsis: bool) -> None:
     say(f"{query.name} stands, for {query.user}{_shared(sharing)}.")
-    for note in found.notes:
+    if synopsis:
+        say("It is kept as a synopsis: its ticks start no Spark, and look at what is new and what they have stored.")
+    for note in notes:
         if note.level == "warning":
             say(f"WARNING: {note.text}", style="yellow")
     if query.from_instant is not None:
@@ -149,6 +193,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         say(f"reads      the results of {', '.join(found.reads)}")
     if found.read_by:
         say(f"read by    {', '.join(found.read_by)}")
+    for relation, count in found.stored:
+        say(f"stored     {relation.formula}: {count:,} rows, {relation.bound}")
     for one in found.subscriptions:
         trouble = f"; {one.state}: {plain(one.last_error)}" if one.last_error else ""
         say(f"channel    {one.channel}: {one.delivered:,} delivered{trouble}")
@@ -173,6 +219,10 @@ def _shown_json(found: Shown) -> dict[str, Any]:
         "queries_of_the_plan": found.sharing,
         "reads": list(found.reads),
         "read_by": list(found.read_by),
+        "stored": [
+            {"name": each.name, "formula": each.formula, "rows": rows, "bound": each.bound}
+            for each, rows in found.stored
+        ],
         "channels": [
             {"channel": s.channel, "delivered": s.delivered, "state": s.state, "error": s.last_error}
             for s in found.subscriptions

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
+    from weft.execution.counting import QueryOutcome, TickReport
     from weft.execution.maintenance import Step
-    from weft.execution.tick import QueryOutcome, TickReport
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 

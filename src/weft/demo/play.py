@@ -15,8 +15,8 @@ from weft.api.home import Weft
 from weft.catalog import layout
 from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
+from weft.execution.counting import QueryOutcome
 from weft.execution.due import NEVER
-from weft.execution.tick import QueryOutcome
 from weft.instants import format_instant
 
 WEEKS: Final = 6

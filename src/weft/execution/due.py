@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import DuePlan
-from weft.execution.groups import Group, Member
+from weft.execution.groups import Group, Member, Shape
 from weft.execution.new_answers import new_answers
 from weft.execution.relations import Relation
 from weft.execution.views import NotSmall
@@ -20,7 +20,7 @@ NEVER: Final = 253_402_300_799_000_000
 """The end of the calendar, in microseconds: time alone never adds a row."""
 
 
-def arrived(member: Member, shape: Plan, tables: Mapping[str, Relation]) -> bool:
+def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
     """Whether one of the query's tables has rows with a ts in its window, or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
@@ -29,7 +29,7 @@ def arrived(member: Member, shape: Plan, tables: Mapping[str, Relation]) -> bool
     return False
 
 
-def is_quiet(member: Member, shape: Plan, tables: Mapping[str, Relation], t0: int | None) -> bool:
+def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
     """Whether its window can have nothing new for the query, so that it need not be run at all.
 
     ``t0`` is the instant at which time begins (None: not known yet): what is constant is new then.  ``next_due`` was
@@ -63,7 +63,7 @@ def quiet(
     return found
 
 
-def are_quiet(due: DuePlan, shape: Plan, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
+def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
     """``is_quiet`` of all the queries of a plan that are due, at once."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
@@ -113,7 +113,7 @@ def earliest(dues: Iterable[int | None]) -> int | None:
     return least
 
 
-def reason(member: Member, shape: Plan | None, tables: Mapping[str, Relation]) -> str | None:
+def reason(member: Member, shape: Shape | None, tables: Mapping[str, Relation]) -> str | None:
     """Why there was no new row, in words."""
     if shape is None:
         return None

@@ -12,6 +12,7 @@ from typing import Literal
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import QueryRecord
+from weft.errors import Refused
 from weft.execution import driver_reader, due
 from weft.execution.answers import columns_by_table
 from weft.execution.choice import readings
@@ -25,6 +26,7 @@ from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT
 from weft.planning.plan import Branch, Plan
+from weft.planning.synopsis_plan import is_synopsis
 from weft.planning.words import length
 from weft.storage.delta_log import DeltaSnapshot
 
@@ -67,11 +69,18 @@ class Forecast:
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     """The next tick of the query ``name`` at the wall's instant ``at``.
 
-    Raises NotFound, ClockError, PlanMismatch where the plan fits the tables no more, StorageError.
+    Raises NotFound, ClockError, PlanMismatch where the plan fits the tables no more, StorageError; Refused for a query
+    that is kept as a synopsis.
     """
     query = catalog.queries.named(name)
     tables = relations(catalog, query.reads)
-    shape = compiled(catalog.queries.plan(query.plan_id), {key: table.schema for key, table in tables.items()})
+    record = catalog.queries.plan(query.plan_id)
+    if is_synopsis(record.body):
+        raise Refused(
+            f"{query.name} is kept as a synopsis: its tick reads the rows that arrived, and what is stored",
+            hint=f"See what that is: weft show {query.name}",
+        )
+    shape = compiled(record, {key: table.schema for key, table in tables.items()})
     t = tick_instant(catalog, _asked(catalog), at)
     member = Member(query, tau_of(query, query.tau), t)
     look_ups = LookUps(layout.arrangements_folder(catalog.path), catching_up=False)

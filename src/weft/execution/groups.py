@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from weft.algebra.event import Event
 from weft.algebra.scalar import Literal, Scalar, shifted
@@ -15,11 +16,15 @@ from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.traverse import mentioned, params
 from weft.catalog.records import PlanRecord, QueryRecord
 from weft.derivation.lift import bind_params
+from weft.errors import PlanMismatch
 from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
+from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
 
-_compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Plan] = {}
+Shape: TypeAlias = "Plan | SynopsisPlan"
+"""What is asked of queries that are run by Spark and of those that are kept as synopses alike."""
+_compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
@@ -28,11 +33,31 @@ def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Stor
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """The plan of a record over the tables as they are now; raises PlanMismatch where it is not what was installed."""
+    """The plan of a record over the tables as they are now; raises PlanMismatch where it is not what was installed.
+
+    It is that of a query which is run by Spark.
+    """
+    found = shape_of(record, tables)
+    if not isinstance(found, Plan):
+        raise PlanMismatch(f"the plan {record.signature} is that of a synopsis")
+    return found
+
+
+def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
+    """The same of a query that is kept as a synopsis."""
+    found = shape_of(record, tables)
+    if not isinstance(found, SynopsisPlan):
+        raise PlanMismatch(f"the plan {record.signature} is that of a query which is run by Spark")
+    return found
+
+
+def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
+    """The same of any query."""
     # Of the results only those that the plan reads are there, and these never change.
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     if key not in _compiled:
-        _compiled[key] = restored_plan(record.body, record.signature, tables.values())
+        restore = restored_synopsis if is_synopsis(record.body) else restored_plan
+        _compiled[key] = restore(record.body, record.signature, tables.values())
     return _compiled[key]
 
 

@@ -22,12 +22,12 @@ from weft.catalog import CatalogParts, layout
 from weft.errors import PlanMismatch, Refused
 from weft.execution.compacting import KEPT_US, Cleaned, Compacted, Stored, clean, compact, groups, stored, to_compact
 from weft.execution.driver_reader import BOUNDS, rows_of
-from weft.execution.groups import compiled, instant
+from weft.execution.groups import instant, shape_of
 from weft.execution.home import Home
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.instants import format_interval
-from weft.planning.plan import columns_read, for_many, parameter_table
+from weft.planning.plan import Plan, columns_read, for_many, parameter_table
 from weft.storage.cleaning import LONGEST_KEPT_US
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import delta_snapshot, has_commits
@@ -128,9 +128,11 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
     found: LookedUp = {}
     for record in records:
         try:
-            shape = compiled(record, schemas)
+            shape = shape_of(record, schemas)
         except PlanMismatch:
             continue  # the next tick says so, and sets it aside
+        if not isinstance(shape, Plan):
+            continue  # a synopsis looks nothing up
         for event in shape.branches:
             branch = for_many(event, parameter_table(record.plan_id, shape), window, whole=False)
             read = columns_read(branch)

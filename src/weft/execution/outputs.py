@@ -5,7 +5,7 @@ tick's id as ``txnVersion``: one that is repeated or fenced is refused (design s
 before it is written and once it is; a tick that died is gone through output by output: what is in Delta already is
 taken from there, the rest is computed again.
 
-Today's outputs are the answers, one for each stratum.  Another part of a tick becomes one by making an ``Output``.
+Outputs are the answers, one for each stratum, those of synopses and what these store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.catalog import Writer, layout
 from weft.execution.phases import COMMITTING, phase
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.commit import append_files, append_rows
+from weft.storage.commit import append_files, append_rows, replace_rows
 from weft.storage.delta_log import added_files, delta_snapshot
 from weft.storage.fence import find_version, make_durable, spend
 from weft.storage.ledger import require_ledger
@@ -34,12 +34,14 @@ class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and the same each time the tick is run.  ``rows`` are Spark's, or,
-    where they are few, Arrow's (the ledger's columns in any order): those are committed without a job of Spark's.
+    where they are few, Arrow's (the table's columns in any order): those are committed without a job of Spark's.
+    ``anew`` (µs UTC, the wall's instant): the table has these rows of Arrow's from then on, and no others.
     """
 
     name: str
     path: str
     rows: DataFrame | pa.Table
+    anew: int | None = None
 
 
 @dataclass
@@ -84,6 +86,8 @@ class Outputs:
 
     def _commit(self, output: Output, table: Location) -> int:
         app = application(output.name)
+        if isinstance(output.rows, pa.Table) and output.anew is not None:
+            return replace_rows(table, output.rows, app, self.tick_id, output.anew)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
         # Spark writes files, and this process commits them: Delta's own way through Spark takes several jobs, and drops

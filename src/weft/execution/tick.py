@@ -10,92 +10,37 @@ the lease held.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import Choice, Count, QueryRecord, TickRecord
+from weft.catalog.records import Choice, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, JvmEnded, LimitExceeded, PlanMismatch, WeftError
 from weft.execution import due
 from weft.execution.attempts import Attempts, failures, limits, too_many
 from weft.execution.collector import collecting_seldom
-from weft.execution.groups import Member, compiled, grouped
+from weft.execution.counting import Run, TickReport, committed
+from weft.execution.groups import Member, compiled, grouped, synopsis_of
 from weft.execution.isolate import failing_queries, reason
 from weft.execution.look_ups import LookUps
 from weft.execution.looking_back import LookingBack
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output, Outputs, answers_name
-from weft.execution.phases import COUNTING, PLANNING, phase
-from weft.execution.relations import Relation, Results, relations
+from weft.execution.phases import COMPUTING, PLANNING, phase
+from weft.execution.relations import Results, relations
 from weft.execution.strata import member, strata
+from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
-from weft.planning.plan import Plan
+from weft.planning.synopsis_plan import is_synopsis
 from weft.runtime.session import root_cause, spark_errors
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True)
-class QueryOutcome:
-    """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
-
-    ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
-    instant at which time alone can add a row (None: none, or not looked for).
-    """
-
-    query: QueryRecord
-    tau: int | None
-    t: int
-    rows: int
-    reason: str | None
-    next_due: int | None
-
-
-@dataclass(frozen=True)
-class TickReport:
-    """A tick and its outcomes, by query in the order of their ids."""
-
-    tick_id: int
-    t: int
-    outcomes: tuple[QueryOutcome, ...]
-
-
-@dataclass
-class _Run:
-    """What one tick works with, and what it has found so far, by query id.
-
-    ``attempts`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
-    ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
-    """
-
-    writer: Writer
-    attempts: Attempts | None
-    at: int
-    tick: TickRecord
-    outputs: Outputs
-    tables: dict[str, Relation]
-    lower: Mapping[int, QueryRecord]
-    reached: dict[int, int | None]
-    plans: dict[int, Plan] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
-    done: list[Member] = field(default_factory=list)
-    added: dict[int, Added] = field(default_factory=dict)
-    nexts: dict[int, int | None] = field(default_factory=dict)
-
-    @cached_property
-    def t0(self) -> int | None:
-        return self.writer.home().t0
-
-    @cached_property
-    def ticked(self) -> frozenset[int]:
-        """The queries that it has gone through; asked when it has gone through all."""
-        return frozenset(each.query.query_id for each in self.done)
 
 
 def prepare(writer: Writer) -> None:
@@ -147,6 +92,8 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
         return None
     outputs = Outputs(writer, died.tick_id, again=True)
     for output in writer.ticks.outputs(died.tick_id):
+        if written_after(output.name):
+            continue
         if outputs.found(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
             outputs.found(output.name, output.path)  # its commit may have come just before
@@ -194,28 +141,36 @@ def _run(
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     attempts = Attempts(session, writer.data, look_ups=look_ups) if session is not None else None
-    run = _Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
+    run = Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     since = LookingBack(writer, run.plans, run.lower, taus).since
     try:
-        # Where nothing is computed no plan is needed, and none is found unfit.
-        for number, found in strata(_compile(run, queries) if attempts is not None else queries):
-            _run_stratum(run, number, [member(q, since(q), tick.t, run.lower, run.reached) for q in found])
+        for number, found in strata(_compile(run, queries)):
+            going = [member(q, since(q), tick.t, run.lower, run.reached) for q in found]
+            _run_synopses(run, [each for each in going if each.query.plan_id in run.synopses])
+            _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
     finally:
         if attempts is not None:
             attempts.release()
-    return _commit(run)
+    return committed(run)
 
 
-def _compile(run: _Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """The queries whose plans still fit the tables; the others are set aside as failed, with the reason."""
+def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
+    """The queries whose plans still fit the tables; the others are set aside as failed, with the reason.
+
+    Where nothing is computed by Spark, no plan of its queries is needed, and none is found unfit.
+    """
     schemas = {name: table.schema for name, table in run.tables.items()}
     fit = []
     failed: dict[int, WeftError] = {}
     records = {record.plan_id: record for record in run.writer.queries.plans({query.plan_id for query in queries})}
     for query in queries:
+        record = records[query.plan_id]
         try:
-            if query.plan_id not in run.plans:
-                run.plans[query.plan_id] = compiled(records[query.plan_id], schemas)
+            if is_synopsis(record.body):
+                if query.plan_id not in run.synopses:
+                    run.synopses[query.plan_id] = synopsis_of(record, schemas)
+            elif run.attempts is not None and query.plan_id not in run.plans:
+                run.plans[query.plan_id] = compiled(record, schemas)
             fit.append(query)
         except PlanMismatch as error:
             failed[query.query_id] = error
@@ -224,7 +179,7 @@ def _compile(run: _Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
     return fit
 
 
-def _set_aside(run: _Run, failed: Mapping[int, WeftError]) -> None:
+def _set_aside(run: Run, failed: Mapping[int, WeftError]) -> None:
     """Takes queries out of the tick before their answers are committed: a tick that is recovered from its commit in the
     ledger must not take them for queries without an answer."""
     names = {query.query_id: query.name for query in run.writer.queries.by_ids(failed)}
@@ -234,7 +189,7 @@ def _set_aside(run: _Run, failed: Mapping[int, WeftError]) -> None:
     run.lower = {key: replace(q, state="failed") if key in failed else q for key, q in run.lower.items()}
 
 
-def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
+def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
     """Writes a stratum's answers, or finds them written, and lets the next stratum read them."""
     name = answers_name(number)
     version = run.outputs.found(name, layout.LEDGER)
@@ -245,6 +200,25 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
         members = [each for each in members if each.query.query_id not in run.failed]
     else:
         return
+    _note(run, members, added)
+
+
+def _run_synopses(run: Run, members: Sequence[Member]) -> None:
+    """Takes in what the queries that are kept as synopses have to, without Spark."""
+    if not members:
+        return
+    tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
+    going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, partial(_set_aside, run))
+    if run.attempts is None and not going.begun:
+        return
+    with phase(COMPUTING):
+        added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
+    run.nexts |= {each.query.query_id: due.NEVER for each in members}
+    _note(run, [each for each in members if each.query.query_id not in run.failed], added)
+
+
+def _note(run: Run, members: Sequence[Member], added: Mapping[int, Added]) -> None:
+    """Has the next stratum read what the queries were taken to."""
     run.done += members
     run.added.update(added)
     for each in members:
@@ -257,7 +231,7 @@ def _run_stratum(run: _Run, number: int, members: Sequence[Member]) -> None:
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
 
 
-def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member]) -> Mapping[int, Added]:
+def _extend(run: Run, attempts: Attempts, number: int, members: Sequence[Member]) -> Mapping[int, Added]:
     """Computes and commits a stratum's answers: what was added, by query."""
     quiet = due.quiet(members, run.plans, run.tables, run.t0)
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
@@ -278,7 +252,7 @@ def _extend(run: _Run, attempts: Attempts, number: int, members: Sequence[Member
     return added
 
 
-def _answers(run: _Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
+def _answers(run: Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
     """The new rows, held in memory.
 
     All queries are run together.  Where that fails, those at fault are found one by one and set aside; the others, each
@@ -312,7 +286,7 @@ def _failed(error: Exception) -> ExecutionError:
     )
 
 
-def _together(run: _Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
+def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
     """The new rows of the queries, less those of queries that would add too many, which are set aside."""
     windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
     found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
@@ -323,7 +297,7 @@ def _together(run: _Run, attempts: Attempts, members: Sequence[Member], seconds:
     return found.without(many)
 
 
-def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
+def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
     """Notes when time alone will next add a row to queries that got none.
 
     Where rows keep arriving, the next tick looks at them anyway: then it is worth only what it costs on the driver.
@@ -345,56 +319,3 @@ def _foresee(run: _Run, attempts: Attempts, members: Sequence[Member]) -> None:
                 _set_aside(run, {key: error})
     except spark_errors():
         return
-
-
-def _commit(run: _Run) -> TickReport:
-    with phase(COUNTING):
-        told: dict[tuple[int, int | None, int], str | None] = {}
-        outcomes = {each.query.query_id: _outcome(run, each, told) for each in run.done}
-        counts = {key: _count(run, each) for key, each in outcomes.items()}
-    failpoint("tick.counting")
-    with phase(COUNTING):
-        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), run.at)
-    failpoint("tick.committed")
-    for query in run.writer.queries.by_ids(run.failed):
-        why = f"failed, and set aside: {run.failed[query.query_id]}"
-        outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, 0, why, None)
-    return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
-
-
-def _reason(run: _Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Why a query got nothing; ``told`` has the reasons so far by plan and window, on which alone they depend."""
-    like = (member.query.plan_id, member.tau, member.t)
-    if like not in told:
-        told[like] = due.reason(member, run.plans.get(member.query.plan_id), run.tables)
-    return told[like]
-
-
-def _outcome(run: _Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
-    query = member.query
-    rows = run.added[query.query_id].rows if query.query_id in run.added else 0
-    reason = member.waits or (None if rows else _reason(run, member, told))
-    next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
-    return QueryOutcome(query, member.tau, member.t, rows, reason, next_due)
-
-
-def _next_due(run: _Run, query: QueryRecord) -> int | None:
-    """The next instant at which time alone adds a row to the query, or to one that it reads."""
-    shape = run.plans.get(query.plan_id)
-    own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
-    # One that is not in this tick stands still.
-    below = [run.lower[key] for key in query.reads if key in run.ticked]
-    return due.earliest([own, *(_next_due(run, each) for each in below)])
-
-
-def _count(run: _Run, outcome: QueryOutcome) -> Count:
-    gained = run.added.get(outcome.query.query_id)
-    forward = outcome.t > MIN_INSTANT if outcome.tau is None else outcome.t >= outcome.tau
-    until = outcome.t if forward else None
-    return Count(outcome.rows, outcome.reason, outcome.next_due, until, gained.last_first_at if gained else None)
-
-
-def _versions(run: _Run) -> list[tuple[str, int, int]]:
-    """What was read and written, for the catalog to hold against Delta at the next start."""
-    read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
-    return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -8,12 +8,13 @@ from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
 from weft.errors import PlanMismatch
+from weft.execution.counting import TickReport
 from weft.execution.due import are_quiet, is_quiet
-from weft.execution.groups import Member, compiled, tau_of
+from weft.execution.groups import Member, shape_of, tau_of
 from weft.execution.home import Home, kept
 from weft.execution.relations import relations
 from weft.execution.temporal.following import maintain_queried
-from weft.execution.tick import TickReport, run_tick
+from weft.execution.tick import run_tick
 from weft.runtime.session import plain_errors
 
 
@@ -60,7 +61,7 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     plans = {record.plan_id: record for record in catalog.queries.plans(wanted)}
     t0 = catalog.home().t0
     try:
-        shapes = {key: compiled(record, schemas) for key, record in plans.items()}
+        shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
     except PlanMismatch:
         return False  # the tick says so, and sets it aside
     # What a query reads is run along with it.

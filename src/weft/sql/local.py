@@ -103,7 +103,7 @@ def not_local(relation: Temporal) -> Scalar | None:
     It is the smallest such one: what it is made of is computed alike.
     """
     every = (scalar for part in each(relation) for scalar in _scalars(part))
-    return next((found for scalar in every if (found := _unlike(scalar)) is not None), None)
+    return next((found for scalar in every if (found := unlike(scalar)) is not None), None)
 
 
 def _scalars(relation: Temporal) -> Iterator[Scalar]:
@@ -125,9 +125,9 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
             return
 
 
-def _unlike(scalar: Scalar) -> Scalar | None:
-    """The smallest part of it that might be computed otherwise."""
-    below = (found for child in children(scalar) if (found := _unlike(child)) is not None)
+def unlike(scalar: Scalar) -> Scalar | None:
+    """The smallest part of an expression that DuckDB might compute otherwise than Spark; None: there is none."""
+    below = (found for child in children(scalar) if (found := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
 
 

@@ -11,7 +11,7 @@ through the same handle: whoever commits in between, be it only to spend the num
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,8 +22,10 @@ from weft.errors import LeaseLost, StorageError
 from weft.location import Location
 from weft.storage.columns import conformed
 from weft.storage.delta_log import (
+    DataFile,
     added_files,
     delta_errors,
+    delta_snapshot,
     has_commits,
     keep_open,
     open_table,
@@ -93,14 +95,7 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     Raises LeaseLost where the application has come as far already, or comes to commit anything meanwhile: nothing of
     the rows is in the table then.  Raises StorageError where they cannot be written.
     """
-
-    def written(opened: Any) -> dict[Location, str]:
-        file = new_data_file(table)
-        plain = conformed(rows, schema_of(opened))
-        write_data_file(plain, file)
-        return {file: told_of(plain, opened)}
-
-    return _append(table, written, app_id, txn_version)
+    return _append(table, _written(table, rows), app_id, txn_version)
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
@@ -122,8 +117,36 @@ def append_files(table: Location, folder: Location, app_id: str, txn_version: in
     return _append(table, moved, app_id, txn_version)
 
 
-def _append(table: Location, made: Callable[[Any], dict[Location, str]], app_id: str, txn_version: int) -> int:
-    """One commit of the files that ``made`` gives, each with what the log is told of it; its version."""
+def replace_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int, at: int) -> int:
+    """As ``append_rows``, and what the table had goes in the same commit, at the wall's instant ``at`` (µs UTC).
+
+    The files that it had stay on the disk until they are cleaned up.
+    """
+    return _append(table, _written(table, rows), app_id, txn_version, replaced_at=at)
+
+
+def _written(table: Location, rows: pa.Table) -> Callable[[Any], dict[Location, str]]:
+    def written(opened: Any) -> dict[Location, str]:
+        file = new_data_file(table)
+        plain = conformed(rows, schema_of(opened))
+        write_data_file(plain, file)
+        return {file: told_of(plain, opened)}
+
+    return written
+
+
+def _append(
+    table: Location,
+    made: Callable[[Any], dict[Location, str]],
+    app_id: str,
+    txn_version: int,
+    *,
+    replaced_at: int | None = None,
+) -> int:
+    """One commit of the files that ``made`` gives, each with what the log is told of it; its version.
+
+    ``replaced_at`` is the wall's instant at which the files before them go; None: they stay.
+    """
     opened = open_table(table)
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:
@@ -132,7 +155,8 @@ def _append(table: Location, made: Callable[[Any], dict[Location, str]], app_id:
     problem: Exception | None = None
     try:
         files = made(opened)
-        _commit(opened, files, app_id, txn_version)
+        gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
+        _commit(opened, files, app_id, txn_version, gone, replaced_at or 0)
     except delta_errors() as error:
         problem = error
     # What the log says counts: a commit may have come through though a checkpoint after it did not.
@@ -150,13 +174,18 @@ def _append(table: Location, made: Callable[[Any], dict[Location, str]], app_id:
     ) from problem
 
 
-def _commit(opened: Any, files: Mapping[Location, str], app_id: str, txn_version: int) -> None:
-    """The commit that names the files, through the handle ``opened``."""
+def _commit(
+    opened: Any, files: Mapping[Location, str], app_id: str, txn_version: int, gone: Sequence[DataFile], at: int
+) -> None:
+    """The commit that names the files, and takes those out that are ``gone``, through the handle ``opened``."""
     from deltalake import CommitProperties, Transaction
-    from deltalake.transaction import AddAction
+    from deltalake.transaction import AddAction, RemoveAction
 
     opened.create_write_transaction(
-        [AddAction(file.name, file.size(), {}, file.modified_ms(), True, told) for file, told in files.items()],
+        [
+            *(RemoveAction(each.location.name, True, at // 1_000, each.size, {}) for each in gone),
+            *(AddAction(file.name, file.size(), {}, file.modified_ms(), True, told) for file, told in files.items()),
+        ],
         mode="append",
         schema=opened.schema(),
         commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),

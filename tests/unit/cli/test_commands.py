@@ -178,7 +178,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
     from weft.api.home import Weft as Home
     from weft.api.standing import NewQuery
     from weft.cli.ticks import tell_tick
-    from weft.execution.tick import QueryOutcome, TickReport
+    from weft.execution.counting import QueryOutcome, TickReport
 
     with Home.open(made) as opened:
         queries = opened.install_all(

@@ -1,0 +1,68 @@
+"""A formula as JSON, and back: what a synopsis was installed for is what it stands for.
+
+A node is a list of its class's name and its parts, in the order of the class; a type is its text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final, cast
+
+from weft.algebra import formula as formulas
+from weft.algebra.formula import Formula, Variable
+from weft.algebra.schema import DataType
+from weft.errors import DerivationError
+
+_CLASSES: Final[dict[str, Any]] = {
+    name: getattr(formulas, name)
+    for name in (
+        *("Variable", "Constant", "Computed", "Interval", "Truth", "Atom", "Comparison", "Matches", "And", "Or", "Not"),
+        *("Exists", "Distinct", "Previous", "Since", "Once", "Aggregate", "Definition", "Fixpoint", "Defined"),
+    )
+}
+
+
+def encoded(part: Any) -> Any:
+    """A formula, or a part of one, as what JSON can hold: the same for the same formula.
+
+    >>> encoded(formulas.Once(formulas.ALWAYS, formulas.Truth(True)))
+    ['Once', ['Interval', 0, None], ['Truth', True], 'any']
+    """
+    match part:
+        case DataType():
+            return ["Type", str(part)]
+        case float():
+            return ["Float", repr(part)]
+        case tuple():
+            return ["Tuple", *map(encoded, part)]
+        case None | bool() | int() | str():
+            return part
+        case _:
+            return [type(part).__name__, *(encoded(getattr(part, field.name)) for field in fields(part))]
+
+
+def decoded(form: Any) -> Formula:
+    """The formula that was ``encoded`` so; raises DerivationError for a part that is none of a formula's."""
+    return cast("Formula", _decoded(form))
+
+
+def decoded_variable(form: Any) -> Variable:
+    """The same of a variable."""
+    return cast("Variable", _decoded(form))
+
+
+def _decoded(form: Any) -> Any:
+    if not isinstance(form, list):
+        return form
+    kind, *parts = form
+    match kind:
+        case "Type":
+            return DataType.parse(*parts)
+        case "Float":
+            return float(*parts)
+        case "Tuple":
+            return tuple(map(_decoded, parts))
+        case _ if kind in _CLASSES:
+            return _CLASSES[kind](*map(_decoded, parts))
+        case _:
+            raise DerivationError(f"the stored formula has a part {kind!r} that this Weft does not know")

@@ -1,0 +1,69 @@
+"""How a synopsis is shown: its formulas, what they are over, and what is stored."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from weft.cli import terminal
+from weft.cli.printing import lines, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.api.explaining import Known
+    from weft.planning.synopsis_plan import Language
+    from weft.planning.synopsis_words import SynopsisExplanation
+
+
+def tell_synopsis(text: str, known: Known, language: Language, *, json: bool) -> None:
+    """Prints what would be stored of a query; raises SqlError, FormulaError, SynopsisError."""
+    from weft.api.explaining import synopsis_of
+
+    found = synopsis_of(text, known, language)
+    if json:
+        say_json(_as_json(found, known.assumed))
+        return
+    if known.assumed:
+        typer.echo(f"({known.assumed})\n", terminal.out())
+    typer.echo(lines("\n".join(_as_text(found))), terminal.out())
+
+
+def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
+    return {
+        "plan": found.signature,
+        "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
+        "states": found.states,
+        "formulas": list(found.formulas),
+        "predicates": [asdict(each) for each in found.predicates],
+        "relations": [
+            {**asdict(each), "columns": [{"name": name, "type": str(type_)} for name, type_ in each.columns]}
+            for each in found.relations
+        ],
+        "assumed": assumed,
+    }
+
+
+def _as_text(found: SynopsisExplanation) -> Iterator[str]:
+    yield "Kept as a synopsis: each tick takes in what arrived and looks at no earlier row, without Spark."
+    yield f"In it {found.states}."
+    yield ""
+    yield "Answers are those of" if len(found.formulas) == 1 else "Answers are those of all of"
+    yield from (f"  {formula}" for formula in found.formulas)
+    yield ""
+    yield "where"
+    for predicate in found.predicates:
+        conditions = f" WHERE {' AND '.join(predicate.conditions)}" if predicate.conditions else ""
+        columns = ", ".join(predicate.columns) or "1"
+        yield f"  {predicate.name} is SELECT {columns} FROM {predicate.table} AS e{conditions}"
+    yield ""
+    yield "Stored between ticks" if found.relations else "Nothing is stored between ticks."
+    for number, relation in enumerate(found.relations, 1):
+        yield f"  {number}. {relation.formula}"
+        columns = ", ".join(f"{name} {type_}" for name, type_ in relation.columns)
+        yield f"     {relation.name}: {columns}; key {', '.join(relation.key) or '(one row)'}"
+        yield f"     {relation.bound}"
+    yield ""
+    yield f"Plan {found.signature}"

@@ -1,0 +1,139 @@
+"""The states of a log that a tick takes in, and their events, read by this process from the files of tables.
+
+Where the tables have no table of states, a state is an instant at which rows arrived in one of them; else it is a row
+of that table, its number is its ``tp`` and its time its ``at``, and a tick takes it in when its ``ts`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.catalog.records import TS, TableRecord
+from weft.errors import ExecutionError
+from weft.execution.synopsis.batch import Batch
+from weft.execution.windows import Slice, may_hold
+from weft.location import Location
+from weft.planning.synopsis_events import EVENT, Events
+from weft.planning.synopsis_plan import AT, TP
+from weft.sql.render import name as quoted
+from weft.storage.columns import INSTANT, stored_schema
+from weft.storage.data_files import file_batches, read_data_files
+from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.temporal_sql import temporal_sql
+
+AT_ONCE: Final = 100_000
+"""Rows of all tables that are taken in together, unless one state has more."""
+
+
+@dataclass(frozen=True)
+class News:
+    """What came into tables in [tau, t), µs UTC (tau None: from the beginning); ``log`` is the table of states."""
+
+    data: Location
+    tables: Sequence[TableRecord]
+    log: TableRecord | None
+    tau: int | None
+    t: int
+
+    def states(self, last: int | None, at_once: int = AT_ONCE) -> Iterator[pa.Table]:
+        """The states after the time point ``last`` (None: there was none), so many together as have few rows.
+
+        Each table is ``tp BIGINT``, ``at BIGINT``, ``ts TIMESTAMP``.  Raises ExecutionError where the table of states
+        has another one than the next.
+        """
+        found = self._instants() if self.log is None else self._points(self.log)
+        if not found.num_rows:
+            return
+        if self.log is None:
+            first = 0 if last is None else last + 1
+            found = found.append_column(TP, pa.array(range(first, first + found.num_rows), pa.int64()))
+        elif last is not None and found.column(TP)[0].as_py() != last + 1:
+            raise ExecutionError(
+                f"{self.log.name} goes on with the time point {found.column(TP)[0]}, and the last one was {last}",
+                hint="States are numbered one after another, and a log is loaded in its order.",
+            )
+        begin, size = 0, 0
+        for place, rows in enumerate(found.column("rows").to_pylist()):
+            if size and size + rows > at_once:
+                yield found.slice(begin, place - begin).select([TP, AT, TS])
+                begin, size = place, 0
+            size += rows
+        yield found.slice(begin).select([TP, AT, TS])
+
+    def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
+        """Some of the states with their events."""
+        by_id = {table.table_id: table for table in self.tables}
+        told = points.select([TP, AT])
+        events: dict[str, pa.Table] = {}
+        with temporal_sql() as sql:
+            sql.given("points", points)
+            read: dict[int, str] = {}
+            every = list(wanted)
+            for each in every:
+                table = by_id[each.table.id]
+                if table.table_id not in read:
+                    names = {name for other in every if other.table.id == table.table_id for name in other.reads}
+                    read[table.table_id] = f"news_{table.table_id}"
+                    sql.given(read[table.table_id], self._rows(table, names, points))
+                events[each.predicate] = sql.rows(self._select(each, read[table.table_id]))
+        return Batch(told, events)
+
+    def _select(self, events: Events, source: str) -> str:
+        key = TS if self.log is None else TP
+        columns = "".join(f", {text} AS c{number}" for number, text in enumerate(events.columns, 1))
+        demanded = "".join(f" AND ({text})" for text in events.conditions)
+        joined = f"{EVENT}.{key} = points.{key}"
+        return (
+            f"SELECT points.{TP}{columns} FROM {quoted(source)} AS {EVENT} JOIN points ON {joined} WHERE TRUE{demanded}"
+        )
+
+    def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
+        """The rows of a table that may be of these states."""
+        column = table.schema.start if self.log is None else TP
+        bounds = pc.min_max(points.column(TS if self.log is None else TP))
+        schema = stored_schema(table.schema, {*names, column})
+        field = pc.field(column)
+        files = self._files(table)
+        if self.log is None:
+            low, high = (bounds[end].cast(pa.int64()).as_py() for end in ("min", "max"))
+            files = [file for file in files if may_hold(file, Slice(column, low, high + 1), None)]
+        return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
+
+    def _instants(self) -> pa.Table:
+        """The instants at which rows arrived: ``at``, ``ts`` and how many ``rows``, in order."""
+        part = Slice(TS, self.tau, self.t)
+        counted: list[pa.Table] = []
+        for table in self.tables:
+            schema = stored_schema(table.schema, (TS,))
+            for file in (file for file in self._files(table) if may_hold(file, part, None)):
+                for batch in file_batches(file, schema, self._inside()):
+                    counted.append(_counted(pa.Table.from_batches([batch])))
+        every = pa.concat_tables(counted) if counted else _counted(pa.table({TS: pa.array([], INSTANT)}))
+        found = every.group_by(TS).aggregate([("rows", "sum")]).rename_columns([TS, "rows"]).sort_by(TS)
+        return found.append_column(AT, found.column(TS).cast(pa.int64()))
+
+    def _points(self, log: TableRecord) -> pa.Table:
+        """The rows of the table of states, by number."""
+        schema = stored_schema(log.schema, (TP, AT, TS))
+        files = [file for file in self._files(log) if may_hold(file, Slice(TS, self.tau, self.t), None)]
+        found = read_data_files(files, schema, self._inside()).sort_by(TP)
+        at = found.column(AT).cast(pa.int64())
+        rows = pa.repeat(pa.scalar(1, pa.int64()), found.num_rows)
+        return pa.table({TP: found.column(TP), AT: at, TS: found.column(TS), "rows": rows})
+
+    def _inside(self) -> pc.Expression:
+        below = pc.field(TS) < pa.scalar(self.t, INSTANT)
+        return below if self.tau is None else (pc.field(TS) >= pa.scalar(self.tau, INSTANT)) & below
+
+    def _files(self, table: TableRecord) -> Sequence[DataFile]:
+        place = self.data / table.path
+        return delta_snapshot(place, check_files=False).files if has_commits(place) else ()
+
+
+def _counted(instants: pa.Table) -> pa.Table:
+    return instants.group_by(TS).aggregate([([], "count_all")]).rename_columns([TS, "rows"])

@@ -1,0 +1,268 @@
+"""The synopses of one tick: the states that arrived taken in, set at a time, and what is written of it.
+
+    news of its tables -> batches of states -> answers for the ledger, and its stored relations as they are afterwards
+
+Queries that go through the same states from the same one on are evaluated together, and a relation that several of them
+store is stored once.  No Spark.  First of the outputs is that of the states gone through: the others are written after
+it, so that a tick that died is known to have written nothing of its synopses where that one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.catalog import Writer, layout
+from weft.catalog.records import TableRecord, TickRecord
+from weft.derivation.synopsis.construct import Stored, Synopsis, shared
+from weft.errors import ExecutionError, WeftError
+from weft.execution import arrow_answers
+from weft.execution.attempts import limits, too_many
+from weft.execution.driver_reader import BOUNDS
+from weft.execution.groups import Member
+from weft.execution.known import answer_files, known_answers
+from weft.execution.look_ups import ANSWER, LookUps
+from weft.execution.outputs import Output, Outputs
+from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
+from weft.execution.synopsis.batch import EMPTY, State, stored_schema
+from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.news import News
+from weft.location import Location
+from weft.planning.synopsis_plan import SynopsisPlan
+from weft.storage.commit import require_table
+from weft.storage.data_files import file_batches
+from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
+from weft.storage.ledger import Added, added_by_query
+from weft.storage.stored_relations import as_of, change_to, log_of, table_schema
+
+STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
+"""By what tells the states of queries, the last one: its number and its time (µs UTC)."""
+GONE_THROUGH: Final = "synopses"
+"""The output with the states gone through."""
+ANSWERS: Final = f"{layout.LEDGER}-synopses"
+STATES_NAME: Final = "states"
+_STATES_PATH: Final = f"{layout.SYNOPSES}/{STATES_NAME}"
+
+
+def path_of(relation: str) -> str:
+    """Where a stored relation is, by its name."""
+    return f"{layout.SYNOPSES}/{relation}"
+
+
+def written_after(name: str) -> bool:
+    """Whether an output is one that is written after that of the states gone through."""
+    return name == ANSWERS or name.startswith("synopsis-")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A query in a tick, and its plan."""
+
+    member: Member
+    plan: SynopsisPlan
+
+
+@dataclass
+class _Found:
+    """What came of the queries of a tick, of those that are evaluated so far."""
+
+    answers: list[pa.Table] = field(default_factory=list)
+    relations: dict[str, tuple[Stored, pa.Table]] = field(default_factory=dict)
+    states: dict[str, tuple[int, int]] = field(default_factory=dict)
+    failed: dict[int, WeftError] = field(default_factory=dict)
+
+
+@dataclass
+class SynopsesOfTick:
+    """Evaluates and writes; ``at`` is the wall's instant (µs UTC), ``set_aside`` takes queries out of the tick."""
+
+    writer: Writer
+    tick: TickRecord
+    outputs: Outputs
+    tables: Mapping[int, TableRecord]
+    at: int
+    set_aside: Callable[[Mapping[int, WeftError]], None]
+
+    @property
+    def begun(self) -> bool:
+        """Whether the tick, which had died then, may have written something of its synopses."""
+        return self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None
+
+    def extend(self, members: Sequence[Standing]) -> Mapping[int, Added]:
+        """Takes the queries to the ends of their windows: what was added, by query id.
+
+        Raises LeaseLost, StorageError; what one query fails with sets it aside, before anything is written.
+        """
+        found = self._evaluated(members)
+        if found.failed:
+            self.set_aside(found.failed)
+        if not found.states:
+            return {}
+        self._write_states(found)
+        added = self._write_answers(found, members)
+        for name, (stored, rows) in sorted(found.relations.items()):
+            self._write_relation(name, stored, rows)
+        return added
+
+    def _evaluated(self, members: Sequence[Standing]) -> _Found:
+        together: dict[tuple[str, int | None, str], list[Standing]] = {}
+        for each in members:
+            if not each.member.empty and self._arrived(each):
+                key = (each.plan.states, each.member.tau, each.plan.semantics)
+                together.setdefault(key, []).append(each)
+        found = _Found()
+        for some in together.values():
+            try:
+                self._take_in(some, found)
+            except ExecutionError as error:
+                if len(some) == 1:
+                    found.failed[some[0].member.query.query_id] = error
+                    continue
+                for each in some:
+                    self._alone(each, found)
+        return found
+
+    def _alone(self, one: Standing, found: _Found) -> None:
+        try:
+            self._take_in([one], found)
+        except ExecutionError as error:
+            found.failed[one.member.query.query_id] = error
+
+    def _arrived(self, one: Standing) -> bool:
+        table = one.plan.points
+        read = one.plan.tables if table is None else (table,)
+        lasts = (self.tables[each.id].last_ts for each in read)
+        return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
+
+    def _take_in(self, some: Sequence[Standing], found: _Found) -> None:
+        """Evaluates queries that go through the same states from the same one on."""
+        plan, member = some[0].plan, some[0].member
+        synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
+        events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
+        state = self._state(plan, synopsis, member.tau)
+        tables = [self.tables[each.id] for each in {each.id: each for one in some for each in one.plan.tables}.values()]
+        log = None if plan.points is None else self.tables[plan.points.id]
+        news = News(self.writer.data, tables, log, member.tau, member.t)
+        before, answers = state, _Answers()
+        for points in news.states(state.tp):
+            state, rows = evaluated_together(synopsis, state, news.batch(points, events))
+            places = iter(rows)
+            for one in some:
+                for part in one.plan.parts:
+                    answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
+        if state is before:
+            return
+        found.answers += answers.rows
+        assert state.tp is not None and state.at is not None
+        found.states[plan.states] = (state.tp, state.at)
+        for stored in synopsis.stored:
+            rows_now = state.relations.get(stored, stored_schema(stored).empty_table())
+            found.relations[plan.relation(stored)] = (stored, rows_now)
+
+    def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None) -> State:
+        """What the queries have come to."""
+        if tau is None:
+            return EMPTY
+        last = as_of(log_of(self.writer.data / _STATES_PATH, STATES), STATES, tau)
+        last = last.filter(pc.equal(last.column("states"), plan.states))
+        if not last.num_rows:
+            return EMPTY
+        relations = {}
+        for stored in synopsis.stored:
+            schema = stored_schema(stored)
+            relations[stored] = as_of(log_of(self.writer.data / path_of(plan.relation(stored)), schema), schema, tau)
+        return State(last.column("tp")[0].as_py(), last.column("at")[0].as_py(), relations)
+
+    def _write_states(self, found: _Found) -> None:
+        if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
+            return
+        log = log_of(self.writer.data / _STATES_PATH, STATES)
+        there = as_of(log, STATES, self.tick.t)
+        rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
+        rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in found.states.items()}
+        wanted = pa.Table.from_pylist(list(rows.values()), STATES)
+        # Written in any case: that it is there says that the others may be.
+        self._write(GONE_THROUGH, _STATES_PATH, STATES, log, wanted, always=True)
+
+    def _write_relation(self, name: str, stored: Stored, rows: pa.Table) -> None:
+        output, path, schema = f"synopsis-{name}", path_of(name), stored_schema(stored)
+        if self.outputs.found(output, path) is None:
+            self._write(output, path, schema, log_of(self.writer.data / path, schema), rows)
+
+    def _write(
+        self, name: str, path: str, schema: pa.Schema, log: pa.Table, wanted: pa.Table, *, always: bool = False
+    ) -> None:
+        change = change_to(log, schema, wanted, self.tick.t, self._needed, always=always)
+        if change is not None:
+            require_table(self.writer.data / path, table_schema(schema), {})
+            self.outputs.write(Output(name, path, change.rows, self.at if change.anew else None))
+
+    @property
+    def _needed(self) -> list[int]:
+        """The instants that queries have come to, from which they or this tick may be run again."""
+        found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
+        return [query.tau for query, _ in found if query.tau is not None]
+
+    def _write_answers(self, found: _Found, members: Sequence[Standing]) -> Mapping[int, Added]:
+        version = self.outputs.found(ANSWERS, layout.LEDGER)
+        if version is not None:
+            return added_by_query(self.writer.data, version)
+        rows = self._new(pa.concat_tables([NO_ANSWERS, *found.answers]), members)
+        if rows.num_rows:
+            before = {each.member.query.query_id: each.member.query.rows for each in members}
+            numbered = arrow_answers.numbered(rows, before, self.tick.tick_id)
+            self.outputs.write(Output(ANSWERS, layout.LEDGER, numbered))
+        return arrow_answers.added(rows)
+
+    def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
+        """Each answer once, less what the ledger has."""
+        rows = arrow_answers.each_once(rows)
+        # An answer with its time point is a new one; another may have been true before.
+        told = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
+        ledger = self.writer.data / layout.LEDGER
+        if not told or not rows.num_rows or not has_commits(ledger):
+            return rows
+        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in told]
+        keys = rows.select(ANSWER.names)
+        look_ups = LookUps(layout.arrangements_folder(self.writer.path))
+        known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
+        return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
+
+
+def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
+    """How many rows each stored relation of a query has, by name, as of the instant that it was ticked to."""
+    found = {}
+    for stored in plan.synopsis.stored:
+        name, schema = plan.relation(stored), stored_schema(stored)
+        found[name] = 0 if tau is None else as_of(log_of(data / path_of(name), schema), schema, tau).num_rows
+    return found
+
+
+@dataclass
+class _Answers:
+    """The answers of some queries, of each no more than it may add in a tick."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def add(self, query_id: int, rows: pa.Table) -> None:
+        """Raises LimitExceeded for too many."""
+        self.rows.append(rows)
+        self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
+        most = limits().rows
+        if self.counts[query_id] > most:
+            self.rows = [arrow_answers.each_once(pa.concat_tables(self.rows))]
+            self.counts = {key: each.rows for key, each in arrow_answers.added(self.rows[0]).items()}
+            if self.counts[query_id] > most:
+                raise too_many(self.counts[query_id], most)
+
+
+def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
+    """What the ledger has of the answers ``keys``, read file by file."""
+    wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
+    parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
+    return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

@@ -1,0 +1,24 @@
+"""What synopses store goes with the last query that needs it."""
+
+from __future__ import annotations
+
+from weft.catalog import Writer, layout
+from weft.execution.synopsis.standing import STATES_NAME
+from weft.planning.synopsis_plan import SynopsisPlan, relations_of
+from weft.storage.delta_log import forget_log
+
+
+def drop_unneeded(writer: Writer) -> None:
+    """Deletes the stored relations that no live query needs; what was left half deleted, too.
+
+    No tick is planned.  The catalog forgets them first: what is there still is then no damage.
+    """
+    bodies = [plan.body for _, plan in writer.queries.with_plans_like(SynopsisPlan.MARK)]
+    needed = {name for body in bodies for name in relations_of(body)} | ({STATES_NAME} if bodies else set())
+    folder = writer.data / layout.SYNOPSES
+    going = sorted(set(folder.names()) - needed)
+    if going:
+        writer.tables.forget_versions([f"{layout.SYNOPSES}/{name}" for name in going])
+    for name in going:
+        (folder / name).clear()
+        forget_log(folder / name)

@@ -1,0 +1,82 @@
+"""Formulas of temporal logic as standing queries: their predicates are a home's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from weft.algebra.formula import Atom, subformulas
+from weft.algebra.schema import BIGINT, TIMESTAMP, TableSchema
+from weft.derivation.synopsis.prepared import Semantics
+from weft.errors import SynopsisError
+from weft.formula.reading import counted_reading, reading
+from weft.formula.signature import Predicate
+from weft.planning.synopsis_events import terms_of
+from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def formula_synopsis(text: str, language: Language, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
+    """The synopsis of a formula's text, whose predicates are named as the tables.
+
+    Raises FormulaError for what is no formula or has no finite answers, SynopsisError for tables that cannot be read.
+    """
+    points = _points(tables)
+    logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
+    named = set(_NAME.findall(text))
+    signature = {}
+    for name, table in tables.items():
+        terms = terms_of(table, log=name in logs)
+        if name in named:
+            _require_terms(table, log=name in logs)
+        types = tuple(type_ for _, type_ in terms if type_ is not None)
+        if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
+            signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
+    found = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
+    read = sorted({part.predicate for part in subformulas(found.formula) if isinstance(part, Atom)})
+    over = {name: tables[name] for name in read}
+    _require_one_kind(over, logs)
+    semantics: Semantics = "set" if language == "monpoly" else "bag"
+    of_log = points if logs & over.keys() else None
+    return complete(SynopsisPlan(FormulaOver(language, found.formula, found.columns, semantics, over, of_log)))
+
+
+def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:
+    """The table of all states of a log, where there is one."""
+    found = tables.get(TIME_POINTS)
+    at = None if found is None else found.column(AT)
+    return found if found is not None and _numbered(found) and at is not None and at.type == TIMESTAMP else None
+
+
+def _numbered(table: TableSchema) -> bool:
+    column = table.column(TP)
+    return column is not None and column.type == BIGINT
+
+
+def _require_terms(table: TableSchema, *, log: bool) -> None:
+    if table.source == "results" or not table.append_only:
+        raise SynopsisError(
+            f"a formula cannot speak of {table.name}: its rows are answers of another query, or end",
+            hint="A predicate is a table that rows are only added to.",
+        )
+    for name, type_ in terms_of(table, log=log):
+        if type_ is None:
+            column = table.column(name)
+            raise SynopsisError(
+                f"a formula cannot speak of {table.name}: its column {name} is {column.type if column else 'unknown'}",
+                hint="Formulas have integers, doubles and texts.",
+            )
+
+
+def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
+    """All tables are of the log, or none: else their states are not the same."""
+    if not over:
+        raise SynopsisError("the formula speaks of no table", hint="Name its predicates as the tables.")
+    others = over.keys() - logs
+    if others and logs & over.keys():
+        raise SynopsisError(
+            f"{min(logs & over.keys())} is of a log whose states are those of {TIME_POINTS}, and {min(others)} is not",
+            hint="Speak of tables of the one kind.",
+        )

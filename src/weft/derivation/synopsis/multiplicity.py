@@ -1,0 +1,167 @@
+"""How many times a fixpoint takes what it was before: the restriction of Toman 2007, section 4, with one repair.
+
+As stated, X may stand beside parts without duplicates in conjunctions, and anywhere in disjunctions.  This admits
+µX.εq ∨ ▽X ∨ ▽X, whose count is doubled at every time point (the query of theorem 3.4).  So the *coefficient* of X is
+computed: ∨ adds, ∧ takes it from one side, the other having no duplicates, ε makes it 0, ∃ and ◇1 over X are refused
+as they add up many counts of X.  Where it is at most 1 a count grows by a constant at each time point (definition 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft.algebra.formula import (
+    Aggregate,
+    And,
+    Atom,
+    Comparison,
+    Defined,
+    Definition,
+    Distinct,
+    Exists,
+    Fixpoint,
+    Formula,
+    Matches,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    Truth,
+    subformulas,
+)
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """The part of a fixpoint that multiplies counts, and how."""
+
+    formula: Formula
+    why: str
+
+
+def multiplied(formula: Fixpoint) -> Multiplied | None:
+    """What lets the counts of a fixpoint grow faster than by a constant at each time point; None: nothing does.
+
+    >>> from weft.algebra.formula import ALWAYS
+    >>> q, x = Atom("q", ()), Defined("x", ())
+    >>> multiplied(Fixpoint((Definition("x", (), Or(Distinct(q), Previous(ALWAYS, x))),), "x", ()))
+    >>> multiplied(Fixpoint((Definition("x", (), Previous(ALWAYS, Or(x, x))),), "x", ())).why
+    'OR adds the counts of its sides, and both have what is defined'
+    """
+    return next((found for found in _coefficients(formula) if isinstance(found, Multiplied)), None)
+
+
+def accumulates(formula: Fixpoint) -> bool:
+    """Whether what was counted before is counted again at each time point."""
+    return any(_coefficients(formula))
+
+
+def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
+    """Of each of its bodies."""
+    definitions = list(_definitions(formula))
+    names = frozenset(definition.name for definition in definitions)
+    return [_coefficient(definition.body, names) for definition in definitions]
+
+
+def duplicate_free(formula: Formula) -> bool:
+    """Whether each of its answers is one once, whatever the rows are."""
+    match formula:
+        case Truth() | Comparison() | Matches() | Not() | Distinct() | Aggregate():
+            return True
+        case And(left=left, right=Not()):
+            return duplicate_free(left)
+        case And(left=left, right=right):
+            return duplicate_free(left) and duplicate_free(right)
+        case Previous(formula=inner):
+            return duplicate_free(inner)
+        case Once(counting=counting) | Since(counting=counting):
+            return counting == "any"
+        case _:
+            return False
+
+
+def speaks(formula: Formula, names: Names) -> bool:
+    """Whether one of these relations is spoken of in it."""
+    return any(isinstance(part, Defined) and part.name in names for part in subformulas(formula))
+
+
+def _definitions(formula: Fixpoint) -> Iterator[Definition]:
+    """Those of the fixpoint, and of the ones in it that speak of it: all grow together."""
+    own = frozenset(definition.name for definition in formula.definitions)
+    for definition in formula.definitions:
+        yield definition
+        for part in subformulas(definition.body):
+            if isinstance(part, Fixpoint) and speaks(part, own):
+                yield from part.definitions
+
+
+def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
+    """How often the count of what is defined goes into that of the formula: 0 or 1, or what takes it more often."""
+    if not speaks(formula, names) and not _among(formula, names):
+        return 0
+    match formula:
+        case Defined() | Fixpoint():
+            return 1
+        case Distinct() | Not() | Aggregate():
+            return 0
+        case Previous(formula=inner):
+            return _coefficient(inner, names)
+        case Or():
+            return _added(formula, names)
+        case And():
+            return _product(formula, names)
+        case Exists(formula=inner, variables=variables):
+            below = _coefficient(inner, names)
+            if below == 0 or isinstance(below, Multiplied):
+                return below
+            bound = ", ".join(variable.name for variable in variables)
+            return Multiplied(formula, f"EXISTS adds the counts of what is defined for all values of {bound}")
+        case Once() | Since():
+            return _over_time(formula, names)
+        case Truth() | Atom() | Comparison() | Matches():
+            return 0
+
+
+def _among(formula: Formula, names: Names) -> bool:
+    """Whether it is a fixpoint whose relations grow together with the others."""
+    return isinstance(formula, Fixpoint) and any(definition.name in names for definition in formula.definitions)
+
+
+def _added(formula: Or, names: Names) -> int | Multiplied:
+    left, right = _coefficient(formula.left, names), _coefficient(formula.right, names)
+    if isinstance(left, Multiplied) or isinstance(right, Multiplied):
+        return left if isinstance(left, Multiplied) else right
+    if left + right > 1:
+        return Multiplied(formula, "OR adds the counts of its sides, and both have what is defined")
+    return left + right
+
+
+def _product(formula: And, names: Names) -> int | Multiplied:
+    left = _coefficient(formula.left, names)
+    if isinstance(left, Multiplied) or isinstance(formula.right, Not):
+        return left  # what is taken away makes no count greater
+    right = _coefficient(formula.right, names)
+    if isinstance(right, Multiplied):
+        return right
+    for own, other in ((left, formula.right), (right, formula.left)):
+        if own and not duplicate_free(other):
+            return Multiplied(formula, "AND multiplies the count of what is defined by one that may be more than 1")
+    return max(left, right)
+
+
+def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
+    """◇ and since: counts at all time points are added, but that of a side that only has to hold."""
+    match formula:
+        case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
+            below = _coefficient(counted, names)
+        case Since(counting="second", left=counted):
+            below = _coefficient(counted, names)
+        case _:
+            return 0
+    if below == 0 or isinstance(below, Multiplied):
+        return below
+    return Multiplied(formula, "it adds up the counts of what is defined at all time points")

@@ -1,0 +1,149 @@
+"""The verdict on a synopsis: bounded, log-bounded or unbounded (Toman 2007, sections 2.2 and 4), and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+from typing import Literal as OneOf
+
+from weft.algebra.formula import (
+    And,
+    Atom,
+    Distinct,
+    Exists,
+    Fixpoint,
+    Formula,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    subformulas,
+)
+from weft.derivation.synopsis.construct import Stored, Synopsis
+from weft.derivation.synopsis.invented import endless, origins
+from weft.derivation.synopsis.multiplicity import accumulates, multiplied
+
+Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
+_WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
+DOUBLING: Final = (
+    "its counts can grow by a factor at each time point, so that they need as many bits as there are time points: "
+    "Ω(|T|), Theorem 3.4"
+)
+ENDLESS: Final = (
+    "it computes new values from those that it computed before, so that there are ever more of them, whatever values "
+    "the rows have (section 5)"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stored relation: how it grows with the number of states, what bounds its tuples, and what its counters.
+
+    ``tuples`` and ``counters`` are in |D|, |T|, dupl(S) and w, the number of states in the interval's window;
+    ``counters`` is empty where none are stored.
+    """
+
+    stored: Stored
+    kind: Kind
+    tuples: str
+    counters: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What has no bound: the subformula, the reason, and the nearest formula of its kind that has one, if any."""
+
+    formula: Formula
+    reason: str
+    bounded: Formula | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """On a synopsis, the worst of its parts'; unbounded ones have faults."""
+
+    parts: tuple[Part, ...]
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Of the whole."""
+        kinds: list[Kind] = [part.kind for part in self.parts]
+        return "unbounded" if self.faults else max(kinds, key=_WORST.index, default="bounded")
+
+
+def verdict(synopsis: Synopsis) -> Verdict:
+    """What can be said of a synopsis's size beforehand."""
+    faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
+    return Verdict(tuple(map(_part, synopsis.stored)), tuple(faults))
+
+
+def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
+    for part in subformulas(formula):
+        if not isinstance(part, Fixpoint):
+            continue
+        if endless(part):
+            yield Fault(part, ENDLESS)
+        elif synopsis.semantics == "bag" and (found := multiplied(part)) is not None:
+            yield Fault(part, f"{found.why}; {DOUBLING}", _once_each(part))
+
+
+def _once_each(formula: Fixpoint) -> Fixpoint:
+    """The fixpoint with each of its answers once."""
+    definitions = (replace(each, body=Distinct(each.body)) for each in formula.definitions)
+    return replace(formula, definitions=tuple(definitions))
+
+
+def _part(stored: Stored) -> Part:
+    formula = stored.formula
+    width = len([origin for origin in origins(formula).values() if not origin.computed])
+    new = len(stored.variables) - width
+    tuples = "1" if width == 0 else "|D|" if width == 1 else f"|D|^{width}"
+    if new:
+        tuples += f" · the values computed for {new} of its columns"
+    if stored.several:
+        tuples = "w" if tuples == "1" else f"w · {tuples}"
+    fixpoints = [part for part in subformulas(formula) if isinstance(part, Fixpoint)]
+    if any(map(endless, fixpoints)):
+        return Part(stored, "unbounded", "as many as there are time points")
+    if not stored.counted:
+        return Part(stored, "bounded", tuples)
+    doubles = stored.semantics == "bag" and any(multiplied(part) is not None for part in fixpoints)
+    counters, kind = _counters(formula, None if doubles else _power(formula, stored))
+    return Part(stored, kind, tuples, counters)
+
+
+def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
+    """Bits of a counter, of which |T| has the ``power`` (None: it has no bound)."""
+    if power is None:
+        return "|T| bits", "unbounded"
+    rows = any(isinstance(part, Atom) for part in subformulas(formula))
+    of = ["|T|" if power == 1 else f"|T|^{power}"] * (power > 0) + ["dupl(S)"] * rows
+    return f"log({' · '.join(of) or '1'}) bits", "log-bounded" if power else "bounded"
+
+
+def _power(formula: Formula, stored: Stored) -> int:
+    """The power of |T| in the greatest count."""
+    if stored.semantics != "bag":
+        return 0
+    match formula:
+        case And(left=left, right=Not()):
+            return _power(left, stored)
+        case And(left=left, right=right):
+            return _power(left, stored) + _power(right, stored)
+        case Or(left=left, right=right):
+            return max(_power(left, stored), _power(right, stored))
+        case Exists(formula=inner) | Previous(formula=inner):
+            return _power(inner, stored)
+        case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
+            return 1 + _power(counted, stored)
+        case Since(counting="second", left=counted):
+            return 1 + _power(counted, stored)
+        case Once(counting="second"):
+            return 1
+        case Fixpoint(definitions=definitions):
+            return accumulates(formula) + sum(_power(definition.body, stored) for definition in definitions)
+        case _:
+            return 0

@@ -60,6 +60,31 @@ def pattern(text: str, node: exp.Expr) -> None:
         )
 
 
+def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
+    r"""The pattern of LIKE whose escape character is ``character``, as one whose escape character is the backslash.
+
+    Raises SqlError where the character stands before anything but %, _ and itself, as Spark does.
+
+    >>> escaped_by_backslash(r"5!%_!!\", "!", exp.null())
+    '5\\%_!\\\\'
+    """
+    found = []
+    characters = iter(text)
+    for each in characters:
+        if each == character:
+            each = next(characters, "")
+            if each not in ("%", "_", character):
+                raise SqlError(
+                    f"{text!r} is not a pattern: {character} stands before %, _ or another {character} only",
+                    where=place(node),
+                    hint=f"Write {character * 2} for a {character} that is meant as such.",
+                )
+            found.append(f"\\{each}" if each in "%_\\" else each)
+        else:
+            found.append("\\\\" if each == "\\" else each)
+    return "".join(found)
+
+
 def timestamp(text: str, node: exp.Expr) -> Literal:
     """An ISO 8601 instant; without an offset it is UTC."""
     instant = read_instant(text)

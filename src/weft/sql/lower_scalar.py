@@ -219,6 +219,21 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     return lower
 
 
+def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
+    """LIKE with an escape character: the same with a pattern in which \\ is that character."""
+    like = node.this
+    if not isinstance(like, (exp.Like, exp.ILike)):
+        raise refuse("ESCAPE", node, "it belongs to LIKE and ILIKE")
+    pattern, character = lower_scalar(like.expression, scope), lower_scalar(node.expression, scope)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise refuse("ESCAPE", node, "its pattern is a constant for now")
+    if not isinstance(character, Literal) or not isinstance(character.value, str) or len(character.value) != 1:
+        raise refuse("ESCAPE", node, "it is one character, as in ESCAPE '!'")
+    plain = like.copy()
+    plain.set("expression", exp.Literal.string(literals.escaped_by_backslash(pattern.value, character.value, node)))
+    return lower_scalar(plain, scope)
+
+
 def _is_pattern(pattern: Scalar) -> Scalar:
     """Whether every \\ of a pattern stands before %, _ or another: Spark fails at a row where one does not."""
     rest = pattern
@@ -317,6 +332,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Like: _like("like"),
     exp.ILike: _like("ilike"),
     exp.RegexpLike: _like("regexp_like"),
+    exp.Escape: _escaped,
     exp.In: _in_list,
     exp.Between: _between,
     exp.NullSafeNEQ: _distinct,

@@ -42,6 +42,7 @@ _PREDICATES: Final = (
     exp.Like,
     exp.ILike,
     exp.RegexpLike,
+    exp.Escape,
     exp.Is,
     exp.NullSafeEQ,
     exp.NullSafeNEQ,
@@ -60,6 +61,8 @@ def check_precedence(statement: exp.Expr) -> None:
             least = dict.fromkeys(_BOUNDS, _COMPARISON)
             if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):  # <=> or IS [NOT] DISTINCT FROM: what both read
                 least = {"this": _SUM, "expression": _SUM}
+            elif isinstance(node, exp.Escape):  # a part of the LIKE before it
+                least = {}
         elif isinstance(node, (exp.Not, exp.Neg)):
             least = {"this": level}
         else:

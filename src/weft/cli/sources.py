@@ -11,7 +11,7 @@ from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, screen, table
-from weft.cli.views import tell_maintained
+from weft.cli.views import maintained_json, tell_maintained
 
 if TYPE_CHECKING:
     from weft.api.home import Weft
@@ -117,7 +117,8 @@ def poll(
         except WeftError as error:  # what the polls recorded is told all the same
             maintained, kept = (), error
     if json:
-        say_json([_outcome(name, each) for name, each in done])
+        polled, followed = [_outcome(name, each) for name, each in done], [maintained_json(each) for each in maintained]
+        say_json({"sources": polled, "views": followed})
     elif not done:
         say("There is no source yet. `weft source add NAME --kind csv --at PLACE --key COLS` makes one.")
     else:

@@ -73,7 +73,7 @@ def refresh(
         done = weft.refresh_views(names or (), now=now)
         any_view = bool(weft.views())
     if json:
-        say_json([outcome(each) for each in done])
+        say_json([maintained_json(each) for each in done])
     elif not done:
         say("Every view is current." if any_view else NONE_YET)
     else:
@@ -82,7 +82,7 @@ def refresh(
         raise typer.Exit(1)
 
 
-def outcome(done: Maintained) -> dict[str, Any]:
+def maintained_json(done: Maintained) -> dict[str, Any]:
     """What a maintenance did, as JSON has it."""
     trouble = done.trouble
     return {

@@ -65,8 +65,8 @@ def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
 
     Raises SqlError where the character stands before anything but %, _ and itself, as Spark does.
 
-    >>> escaped_by_backslash(r"5!%_!!\", "!", exp.null())
-    '5\\%_!\\\\'
+    >>> escaped_by_backslash(r"5!%_\!!", "!", exp.null())
+    '5\\%_\\\\!'
     """
     found = []
     characters = iter(text)

@@ -27,7 +27,9 @@ def test_a_source_is_added_polled_shown_and_removed(weft: Callable[..., Told], h
     assert "2 began, 0 ended, 2 rows now" in weft("source", "poll").out
     assert "nothing has changed" in weft("source", "poll", "staff").out
     write("id,name", "1,Ann")
-    (polled,) = weft("source", "poll", "--json").json
+    told = weft("source", "poll", "--json").json
+    (polled,), views = told["sources"], told["views"]
+    assert views == []
     assert (polled["name"], polled["ended"], polled["rows"], polled["trouble"]) == ("staff", 1, 1, None)
     (listed,) = weft("sources", "--json").json
     assert (listed["key"], listed["rows"], listed["last_change"]) == (["id"], 1, polled["at"])

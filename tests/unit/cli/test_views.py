@@ -48,6 +48,14 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     assert staff("view", "add", "devs", "SELECT id FROM staff").code == 0
 
 
+def test_a_poll_tells_programs_of_views_too(staff: Callable[..., Told]) -> None:
+    staff("view", "add", "devs", "SELECT id, name FROM staff WHERE dept = 'Dev'")
+    write("id,name,dept", "1,Ann,Ops", "2,Ben,Ops")
+    told = staff("source", "poll", "--now", "1997-02-01", "--json").json
+    assert [(each["name"], each["ended"]) for each in told["sources"]] == [("staff", 1)]
+    assert [(each["name"], each["changed"]) for each in told["views"]] == [("devs", 1)]
+
+
 def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> None:
     text = "SELECT name FROM staff WHERE dept = 'Dev'"
     for name in ("devs", "same"):

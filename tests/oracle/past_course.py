@@ -15,7 +15,7 @@ from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.evaluating import stepped
+from weft.execution.synopsis.evaluating import evaluated_on
 
 ARROW = {"BIGINT": pa.int64(), "STRING": pa.string(), "DOUBLE": pa.float64()}
 
@@ -48,7 +48,7 @@ def course(plan: Synopsis, formula: Formula, log: Log, ranges: Sequence[tuple[in
     answers = [Counter[Row]() for _ in log.at]
     state, states = EMPTY, []
     for first, end in ranges:
-        state, (found,) = stepped(plan, state, batch(log, first, end, predicates), engine)
+        state, (found,) = evaluated_on(plan, state, batch(log, first, end, predicates), engine)
         states.append(state)
         counted = "n" in found.column_names
         for tp, *values in zip(*(column.to_pylist() for column in found.columns), strict=True):

@@ -53,7 +53,9 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
             return Once(formula.interval, right, counting)
         case Fixpoint():
             found = recognised(formula, sets=semantics == "set")
-            return formula if found is None else _prepared(found, semantics)
+            if found is None or (semantics == "minmax" and isinstance(found, Once)):
+                return formula  # µX.Q ∨ ▽X has the greatest count of Q, ◇1 Q = (ε true) since1 Q none above 1
+            return _prepared(found, semantics)
         case Not(formula=Not(formula=inner)) if semantics == "set":
             return inner
         case _:

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from weft.algebra.formula import ALWAYS, And, Atom, Distinct, Not, Once, Since, Truth
+from weft.algebra.formula import (
+    ALWAYS,
+    And,
+    Atom,
+    Defined,
+    Definition,
+    Distinct,
+    Fixpoint,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    Truth,
+)
 from weft.derivation.synopsis.prepared import prepared
 
 P, Q = Atom("p", ()), Atom("q", ())
@@ -18,3 +32,12 @@ def test_what_a_negation_excludes_is_excluded_however_often_it_is_there() -> Non
 
 def test_true_since_is_once() -> None:
     assert prepared(Since(ALWAYS, Truth(True), Q, "second"), "bag") == Once(ALWAYS, Q, "second")
+
+
+def test_a_fixpoint_is_a_connective_only_where_it_counts_as_that_does() -> None:
+    """By minimum and maximum the greatest count of q stays; that of ◇1 q is 1."""
+    body = Or(Q, Previous(ALWAYS, Defined("x", ())))
+    fixpoint = Fixpoint((Definition("x", (), body),), "x", ())
+    assert prepared(fixpoint, "minmax") == fixpoint
+    assert prepared(fixpoint, "bag") == Once(ALWAYS, Q, "first")
+    assert prepared(fixpoint, "set") == Once(ALWAYS, Q)

@@ -80,7 +80,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     if not isinstance(statement, (exp.Select, exp.SetOperation, exp.Values)):
         raise SqlError(
             f"this is not a query but {_kind(statement)}",
-            hint="A standing query begins with SELECT and changes nothing.",
+            hint="A query begins with SELECT and changes nothing.",
         )
     check_precedence(statement)
     return statement

@@ -12,7 +12,7 @@ from weft.errors import SqlError
 _LATER: Final = {
     "group": ("GROUP BY", "aggregates of standing queries come in a later release; a temporal view has them"),
     "having": ("HAVING", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "order": ("ORDER BY", "answers are delivered in the order of their first instant; leave it out"),
+    "order": ("ORDER BY", "answers come in the order of their first instant, and a view is a set; leave it out"),
     "limit": ("LIMIT", "which rows are the first k changes as data arrives; it comes in a later release"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
     "qualify": ("QUALIFY", "window functions come in a later release"),
@@ -27,7 +27,7 @@ _LATER: Final = {
     "operation_modifiers": ("a SELECT modifier", "leave it out"),
     "kind": ("SELECT AS STRUCT or VALUE", "name the columns one by one"),
     "pivots": ("PIVOT", "aggregates come in a later release"),
-    "sort": ("SORT BY", "answers are delivered in the order of their first instant; leave it out"),
+    "sort": ("SORT BY", "answers come in the order of their first instant, and a view is a set; leave it out"),
     "cluster": ("CLUSTER BY", "leave it out"),
     "distribute": ("DISTRIBUTE BY", "leave it out"),
     "locks": ("FOR UPDATE", "a standing query locks nothing"),

@@ -129,7 +129,7 @@ OUTSIDE = {
         "first k",
         "line 1, column 64",
     ),
-    "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "first instant", "line 1, column 33"),
+    "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "a view is a set", "line 1, column 33"),
     "window function": ("SELECT ROW_NUMBER() OVER (ORDER BY ts) AS n FROM msgs", "WINDOW", "", None),
     "QUALIFY": ("SELECT msgid FROM msgs QUALIFY msgid = 'a'", "QUALIFY", "window", None),
     "subquery as a value": (

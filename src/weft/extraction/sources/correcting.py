@@ -163,7 +163,7 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     if empty and missing:
         first, last = map(format_instant, empty[0])
         raise Refused(
-            f"{table.name} has no row of that key from {first} to {last}, and {', '.join(missing)} is not given",
+            f"{table.name} has no row of that key from {first} to {last}; not given: {', '.join(missing)}",
             hint="Give all its columns to say that one held, or correct the period in which one did.",
         )
     rows = [given.slice(place, 1).select(names) for given, place in there.places.values()]

@@ -35,17 +35,19 @@ class Dialect:
     """Where the two engines differ: DuckDB finds the latest row of a key in one pass through sorted rows.
 
     ``quotient`` is the operator that divides integers and truncates, ``matches`` the function that finds a pattern,
-    ``groups`` whether what a group of it found is told from its having taken no part.
+    ``groups`` whether what a group of it found is told from its having taken no part, ``infinite`` whether a DOUBLE
+    divided by 0 is.
     """
 
     latest: bool
     quotient: str
     matches: str
     groups: bool
+    infinite: bool
 
 
-DUCKDB: Final = Dialect(latest=True, quotient="//", matches="REGEXP_MATCHES", groups=True)
-SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE", groups=False)
+DUCKDB: Final = Dialect(latest=True, quotient="//", matches="REGEXP_MATCHES", groups=True, infinite=True)
+SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE", groups=False, infinite=False)
 
 
 @dataclass(frozen=True)

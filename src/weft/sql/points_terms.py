@@ -46,8 +46,16 @@ def _computed(operation: str, found: list[str], *, exact: bool, dialect: Dialect
             return f"MOD({found[0]}, NULLIF({found[1]}, 0))"
         case "/" if exact:
             return f"({found[0]} {dialect.quotient} NULLIF({found[1]}, 0))"
+        case "/" if not dialect.infinite:
+            return _quotient(*found)
         case _:
             return f"({found[0]} {operation} {found[1]})"
+
+
+def _quotient(left: str, right: str) -> str:
+    """A quotient of DOUBLEs, infinite where it is by 0."""
+    far = f"CASE WHEN {left} > 0 THEN 'Infinity' WHEN {left} < 0 THEN '-Infinity' ELSE 'NaN' END"
+    return f"CASE WHEN {right} = 0 THEN CAST({far} AS DOUBLE) ELSE {left} / {right} END"
 
 
 def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect: Dialect) -> str:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from weft.errors import ExecutionError
 from weft.execution.driver_reader import given_rows
+from weft.execution.synopsis.engine import hint_for
 from weft.sql.points import SPARK, Dialect
 
 if TYPE_CHECKING:
@@ -43,7 +45,13 @@ class Distributed:
 
     def rows(self, sql: str) -> pa.Table:
         """What a query gives."""
-        return self.session.sql(sql).toArrow()
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.session.sql(sql).toArrow()
+        except PySparkException as error:
+            told = str(error).splitlines()[0]
+            raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint_for(told)) from error
 
 
 @contextmanager

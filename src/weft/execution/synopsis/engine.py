@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 import pyarrow as pa
@@ -24,3 +25,9 @@ class Engine(Protocol):
 
     def rows(self, sql: str) -> pa.Table:
         """What a query gives."""
+
+
+def hint_for(told: str) -> str | None:
+    """What to do about a failure that an engine tells; None where that is not known."""
+    large = re.search("overflow|out of range", told, re.IGNORECASE)
+    return "A count or a sum is larger than a BIGINT: take it of DISTINCT answers." if large else None

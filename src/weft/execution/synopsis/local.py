@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from itertools import count
 import pyarrow as pa
 
 from weft.errors import ExecutionError
+from weft.execution.synopsis.engine import hint_for
 from weft.sql.points import DUCKDB, Dialect
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
@@ -46,8 +46,7 @@ def _told() -> Iterator[None]:
         yield
     except ExecutionError as error:
         told = error.message.partition(": ")[2] or error.message
-        large = re.search("overflow|out of range", told, re.IGNORECASE)
-        hint = "A count or a sum is larger than a BIGINT: take it of DISTINCT answers." if large else error.hint
+        hint = hint_for(told) or error.hint
         raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint) from error
 
 

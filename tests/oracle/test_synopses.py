@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from oracle.past_course import contents, course
 from oracle.past_grammar import drawn, folded, operators
-from oracle.past_logic import Log, Row, evaluated
+from oracle.past_logic import Log, Row, Value, evaluated
 from oracle.past_logs import log, partition
 from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
@@ -96,10 +96,15 @@ class Trials:
                 size = announced(stored, known)
                 assert rows.total() <= size.tuples, f"{stored}: {rows.total()} tuples, {size} announced\n{said}"
                 place = [name for name, _ in stored.columns].index(COUNT) if stored.counted else None
-                bits = max(int(row[place]).bit_length() for row in rows) if place is not None else 0
+                bits = max(counter(row[place]).bit_length() for row in rows) if place is not None else 0
                 assert bits <= size.bits, f"{stored}: {bits} bits, {size} announced\n{said}"
                 self.counts["relations measured"] += 1
                 self.counts["relations as large as announced"] += rows.total() == size.tuples
+
+
+def counter(stored: Value) -> int:
+    """A stored count; one of a fixpoint, which may have any size, is hexadecimal digits."""
+    return int(stored, 16) if isinstance(stored, str) else int(stored)
 
 
 def measured(given: Log, predicates: set[str]) -> Prefix:

@@ -84,7 +84,7 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether it is kept state by state; its counts, which have no bound then, are stored as text."""
+        """Whether it is kept state by state; its counts, which have no bound then, are stored as hexadecimal digits."""
         return stepped(self.formula)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, TypeAlias
 
 from weft.algebra.formula import (
@@ -158,10 +159,10 @@ class Stepping:
         every = list(conjuncts(formula))
         tests = [part for part in every if is_test(part.formula if isinstance(part, Not) else part)]
         taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
-        table = _Table((), {(): 1})
-        for part in every:
-            if part not in tests and not (isinstance(part, Not) and part.formula in taken):
-                table = table.joined(_Table(free_variables(part), self.of(part)), self._times)
+        rows = [each for each in every if each not in tests and not (isinstance(each, Not) and each.formula in taken)]
+        tables = [_Table(free_variables(part), self.of(part)) for part in rows]
+        # Of one part alone the counts stay: the smaller of them and 1, which TRUE has, would be another answer.
+        table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
             table = self._without(table, part)

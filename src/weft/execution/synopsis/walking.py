@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -40,7 +41,7 @@ class Walk:
             rows = stepping.at(Now(tp, at, earlier))
             count = "n" in schema.names
             found += sorted(
-                (tp, *(row[place] for place in places), *([str(number)] if count else []))
+                (tp, *(row[place] for place in places), *([_decimal(number)] if count else []))
                 for row, number in rows.items()
             )
             earlier = at
@@ -60,7 +61,7 @@ class Walk:
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
-            found = [*row, *([at] if stored.timed else []), *([str(count)] if stored.counted else [])]
+            found = [*row, *([at] if stored.timed else []), *([format(count, "x")] if stored.counted else [])]
             rows.append(found or [True])
         columns = list(zip(*rows, strict=True)) or [()] * len(schema)
         arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
@@ -80,10 +81,15 @@ class Walk:
         return found
 
 
+def _decimal(count: int) -> str:
+    """A count of any size in decimal digits; Python's own conversion of an int stops at 4,300 of them."""
+    return str(Decimal(count))
+
+
 def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
     found: Anchors = {}
     width = len(stored.variables)
     for row in rows.to_pylist():
         values: Row = tuple(row[f"v{number}"] for number in range(1, width + 1))
-        found[values, row[INSTANT] if stored.timed else None] = int(row[COUNT]) if stored.counted else 1
+        found[values, row[INSTANT] if stored.timed else None] = int(row[COUNT], 16) if stored.counted else 1
     return found

@@ -237,16 +237,19 @@ class Weft(Sourcing, Viewing):
         to: Sequence[str] = (),
         keep: Keep = "history",
         language: Language = "sql",
+        allow_unbounded: bool = False,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
-        raises SynopsisError where that cannot be.  A formula, in another ``language``, is always kept so.
+        raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
+        ``language``, is always kept so.
 
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to), keep, language))
+        query = NewQuery(name, sql, user, every, start, tuple(to), keep, language, allow_unbounded)
+        return standing.install(self.opened, query)
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.

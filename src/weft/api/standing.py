@@ -17,7 +17,7 @@ from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, is_synopsis
-from weft.planning.synopsis_words import Relation
+from weft.planning.synopsis_words import Relation, require_bounded
 
 Made = TypeVar("Made")
 
@@ -57,6 +57,7 @@ class NewQuery:
     to: tuple[str, ...] = ()
     keep: Keep = "history"
     language: Language = "sql"
+    allow_unbounded: bool = False
 
     @property
     def is_synopsis(self) -> bool:
@@ -139,7 +140,10 @@ def _synopsis(query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPl
             "a synopsis begins with the history that is there: what was an answer before cannot be left out",
             hint="Leave --from now out; or, for SQL, leave --keep synopsis out, and the tables' history is asked.",
         )
-    return synopsis_plan(query.sql, schemas, query.language)
+    found = synopsis_plan(query.sql, schemas, query.language)
+    if not query.allow_unbounded:
+        require_bounded(found)
+    return found
 
 
 def show(home: Home, name: str, ticks: int) -> Shown:

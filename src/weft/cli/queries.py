@@ -40,6 +40,7 @@ class LanguageName(str, Enum):
 
     sql = "sql"
     monpoly = "monpoly"
+    mutl = "mutl"
 
 
 KeepOption = Annotated[
@@ -47,7 +48,17 @@ KeepOption = Annotated[
     typer.Option("--keep", help="history: answers from all rows; synopsis: from the least of the past, kept by ticks."),
 ]
 LanguageOption = Annotated[
-    LanguageName, typer.Option("--language", help="sql, or monpoly: a formula over tables, kept as a synopsis.")
+    LanguageName, typer.Option("--language", help="sql; monpoly or mutl: a formula over tables, kept as a synopsis.")
+]
+
+ChannelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to", metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."
+    ),
+]
+UnboundedOption = Annotated[
+    bool, typer.Option("--allow-unbounded", help="Keep a synopsis of which the size has no bound, too.")
 ]
 
 
@@ -80,12 +91,10 @@ def install(
         StartName,
         typer.Option("--from", help="start: the history's answers first; now: only what enters from now."),
     ] = StartName.start,
-    to: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."),
-    ] = None,
+    to: ChannelOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
+    allow_unbounded: UnboundedOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -100,6 +109,7 @@ def install(
             to=to or (),
             keep=keep.value,
             language=language.value,
+            allow_unbounded=allow_unbounded,
         )
         synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
         notes = () if synopsis else weft.explain(text, start=start.value).notes

@@ -42,6 +42,8 @@ def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, objec
             {**asdict(each), "columns": [{"name": name, "type": str(type_)} for name, type_ in each.columns]}
             for each in found.relations
         ],
+        "verdict": found.verdict,
+        "faults": [asdict(each) for each in found.faults],
         "assumed": assumed,
     }
 
@@ -65,5 +67,13 @@ def _as_text(found: SynopsisExplanation) -> Iterator[str]:
         columns = ", ".join(f"{name} {type_}" for name, type_ in relation.columns)
         yield f"     {relation.name}: {columns}; key {', '.join(relation.key) or '(one row)'}"
         yield f"     {relation.bound}"
+    if found.relations:
+        yield "  where |D| values have been there, |T| states, dupl(S) of a row in one of them, w states in an interval"
+    yield ""
+    yield f"Verdict: {found.verdict}"
+    for fault in found.faults:
+        yield f"  {fault.formula}: {fault.reason}"
+        if fault.bounded:
+            yield f"  bounded is {fault.bounded}"
     yield ""
     yield f"Plan {found.signature}"

@@ -20,6 +20,7 @@ from weft.storage.cleaning import LONGEST_KEPT_US, delete, litter
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
+from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_whole
 
 KEPT_US: Final = LONGEST_KEPT_US
@@ -65,6 +66,12 @@ class Stored:
     name: str
     path: str
     sorting: Sorting
+
+
+def of_synopses(catalog: CatalogParts) -> list[Stored]:
+    """What synopses store: ticks make one file of many themselves, and leave the old ones."""
+    paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
+    return [Stored(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 
 
 def stored(catalog: CatalogParts) -> list[Stored]:

@@ -20,7 +20,18 @@ from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
 from weft.errors import PlanMismatch, Refused
-from weft.execution.compacting import KEPT_US, Cleaned, Compacted, Stored, clean, compact, groups, stored, to_compact
+from weft.execution.compacting import (
+    KEPT_US,
+    Cleaned,
+    Compacted,
+    Stored,
+    clean,
+    compact,
+    groups,
+    of_synopses,
+    stored,
+    to_compact,
+)
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
 from weft.execution.home import Home
@@ -80,7 +91,7 @@ def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
                 yield from compact(home, each, group)
     for name in _folders(home):
         yield from _kept(home, name, wanted, dry_run=dry_run)
-    for each in stored(home.catalog):
+    for each in (*stored(home.catalog), *of_synopses(home.catalog)):
         yield from clean(home, each, keep_us, dry_run=dry_run)
 
 

@@ -78,11 +78,16 @@ def of_query(query: Query) -> tuple[Part, ...]:
 
 
 def of_atoms(
-    formula: Formula, columns: Sequence[Variable], tables: Mapping[str, TableSchema], *, log: bool, counted: bool
+    formula: Formula,
+    columns: Sequence[Variable],
+    tables: Mapping[str, TableSchema],
+    *,
+    log: bool,
+    count: DataType | None,
 ) -> Part:
     """A formula whose predicates are tables, ``log``: of a log of states that are numbered.
 
-    Its answers are the time point and the values of ``columns``, with their count where ``counted``.
+    Its answers are the time point and the values of ``columns``, with their count where that has a type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     renamed = rewritten(
@@ -91,8 +96,8 @@ def of_atoms(
     )
     free = {each: f"{VALUES}.v{n}" for n, each in enumerate(free_variables(formula), 1)}
     outputs = [(f"{VALUES}.tp", BIGINT), *((free[each], each.type) for each in columns)]
-    if counted:
-        outputs.append((f"{VALUES}.n", BIGINT))
+    if count is not None:
+        outputs.append((f"{VALUES}.n", count))
     values = tuple(f"{ANSWER}.c{n}" for n in range(1, len(free) + 1))
     return Part(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
 

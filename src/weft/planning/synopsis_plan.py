@@ -16,11 +16,12 @@ from typing import Any, ClassVar, Final, Literal
 from weft.algebra import stored_formula
 from weft.algebra.formula import Formula, Variable
 from weft.algebra.relation import Query
-from weft.algebra.schema import BIGINT, DataType, TableSchema
+from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
 from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.construct import Stored, Synopsis, shared
-from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.fixpoints import stepped
+from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_events import Part, of_atoms, of_query
@@ -62,7 +63,14 @@ class SynopsisPlan:
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
-        return (of_atoms(of.formula, of.columns, of.tables, log=log, counted=of.semantics != "set"),)
+        return (of_atoms(of.formula, of.columns, of.tables, log=log, count=self._count),)
+
+    @property
+    def _count(self) -> DataType | None:
+        """The type of a formula's counts, None where answers are not counted: text, where they may be of any size."""
+        if isinstance(self.source, Query) or self.semantics == "set":
+            return None
+        return STRING if stepped(prepared(self.source.formula, self.semantics)) else BIGINT
 
     @property
     def language(self) -> Language:
@@ -98,7 +106,7 @@ class SynopsisPlan:
         if isinstance(self.source, Query):
             return columns_of(self.source)
         found = ((each.name, each.type) for each in self.source.columns)
-        return ((TP, BIGINT), *found, *((("n", BIGINT),) if self.semantics != "set" else ()))
+        return ((TP, BIGINT), *found, *(() if self._count is None else (("n", self._count),)))
 
     @property
     def states(self) -> str:

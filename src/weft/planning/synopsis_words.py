@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra.formula import Atom, Formula, Interval, Once, Since, rewritten
+from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
-from weft.derivation.synopsis.construct import COUNT, INSTANT, Stored
+from weft.derivation.synopsis.construct import COUNT, INSTANT
+from weft.derivation.synopsis.verdict import Kind, Part, verdict
+from weft.errors import SynopsisError
 from weft.formula.written import written
-from weft.instants import format_interval
 from weft.planning.synopsis_events import Events
 from weft.planning.synopsis_plan import SynopsisPlan
 
@@ -37,6 +38,15 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Unbounded:
+    """A subformula that has no bound, the reason, and the nearest one that has one (None: there is none)."""
+
+    formula: str
+    reason: str
+    bounded: str | None
+
+
+@dataclass(frozen=True)
 class SynopsisExplanation:
     """All that ``explain`` shows of a synopsis; ``states`` says in words what its states are."""
 
@@ -46,6 +56,8 @@ class SynopsisExplanation:
     formulas: tuple[str, ...]
     predicates: tuple[Predicate, ...]
     relations: tuple[Relation, ...]
+    verdict: Kind
+    faults: tuple[Unbounded, ...]
 
 
 def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
@@ -53,7 +65,8 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     events = tuple(dict.fromkeys(each for part in plan.parts for each in part.events))
     names = _names(events)
     predicates = (Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events)
-    relations = (_relation(plan, each, names) for each in plan.synopsis.stored)
+    found = verdict(plan.synopsis)
+    relations = (_relation(plan, each, names) for each in found.parts)
     return SynopsisExplanation(
         plan.signature,
         plan.columns,
@@ -61,7 +74,25 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
         tuple(_text(each, names) for each in plan.synopsis.formulas),
         tuple(predicates),
         tuple(relations),
+        found.kind,
+        tuple(
+            Unbounded(
+                _text(each.formula, names), each.reason, None if each.bounded is None else _text(each.bounded, names)
+            )
+            for each in found.faults
+        ),
     )
+
+
+def require_bounded(plan: SynopsisPlan) -> None:
+    """Raises SynopsisError where what is stored has no bound, with the subformula, the reason and what has one."""
+    told = explain_synopsis(plan)
+    for fault in told.faults:
+        nearest = f"Bounded is {fault.bounded}. " if fault.bounded else ""
+        raise SynopsisError(
+            f"what is stored of {fault.formula} has no bound: {fault.reason}",
+            hint=f"{nearest}--allow-unbounded keeps it as it is.",
+        )
 
 
 def _states(plan: SynopsisPlan) -> str:
@@ -89,22 +120,8 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
     return written(rewritten(formula, named))
 
 
-def _relation(plan: SynopsisPlan, stored: Stored, names: Mapping[str, str]) -> Relation:
+def _relation(plan: SynopsisPlan, part: Part, names: Mapping[str, str]) -> Relation:
+    stored = part.stored
     key = tuple(name for name, _ in stored.columns if name != COUNT and (name != INSTANT or stored.several))
-    return Relation(plan.relation(stored), _text(stored.formula, names), stored.columns, key, _bound(stored))
-
-
-def _bound(stored: Stored) -> str:
-    """How many rows it may have, |D| being the number of values that are there."""
-    power = len(stored.variables)
-    rows = "1 row" if not power else f"|D|^{power} rows" if power > 1 else "|D| rows"
-    match stored.formula:
-        case Once(interval=interval) | Since(interval=interval) if stored.several and interval.high is not None:
-            return f"at most {rows} for each state of {_length(interval)}"
-        case _:
-            return f"at most {rows}, however long the history is"
-
-
-def _length(interval: Interval) -> str:
-    assert interval.high is not None
-    return f"the last {format_interval(interval.high)}"
+    bound = f"at most {part.tuples} rows" + (f", counts of {part.counters}" if part.counters else "")
+    return Relation(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)

@@ -46,7 +46,8 @@ def log_of(table: Location, relation: pa.Schema) -> pa.Table:
     schema = table_schema(relation)
     if not has_commits(table):
         return schema.empty_table()
-    return read_data_files(delta_snapshot(table, check_files=False).files, schema)
+    with table.shared():  # nobody deletes the files that were replaced meanwhile
+        return read_data_files(delta_snapshot(table, check_files=False).files, schema)
 
 
 def as_of(log: pa.Table, relation: pa.Schema, t: int) -> pa.Table:

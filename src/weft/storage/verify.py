@@ -47,7 +47,8 @@ def verify(catalog: CatalogParts) -> list[Finding]:
     A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
     settled by the next writer.  Needs no lease: while others write it looks again.
     """
-    for path in [*(table.path for table in catalog.tables.all()), layout.LEDGER]:
+    others = (stored.path for stored in catalog.tables.versions())
+    for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
         forget_log(catalog.data / path)
         _whole.pop(str(catalog.data / path), None)
     findings: list[Finding] = []

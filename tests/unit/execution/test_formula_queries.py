@@ -156,3 +156,19 @@ def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:
     load(weft, tmp_path, drawn(1), 0, 8)
     with pytest.raises(SynopsisError, match="begins with the history"):
         weft.install("f", FORMULAS[0], language="monpoly", start="now")
+
+
+TWICE = "MU X. (q(x) OR (PREVIOUS X) OR (PREVIOUS X))"
+
+
+def test_what_has_no_bound_is_refused_until_it_is_allowed(weft: Weft, tmp_path: Path) -> None:
+    log = Log((0, SECOND, 2 * SECOND), ({"q": [(1,)], "p": [(1, "u")]}, {}, {"q": [(1,), (2,)]}))
+    load(weft, tmp_path, log, 0, 3)
+    with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4"):
+        weft.install("twice", TWICE, language="mutl")
+    weft.install("twice", TWICE, language="mutl", allow_unbounded=True)
+    weft.install("once", "ONCE1 q(x)", language="mutl")
+    for now in (SECOND, 3 * SECOND):
+        weft.tick(now=_text(now))
+    assert {row.values for row in weft.results("twice")} == {(0, 1, "1"), (1, 1, "2"), (2, 1, "5"), (2, 2, "1")}
+    assert {row.values for row in weft.results("once")} == {(0, 1, 1), (1, 1, 1), (2, 1, 2), (2, 2, 1)}

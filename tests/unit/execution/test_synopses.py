@@ -223,6 +223,9 @@ def test_what_is_stored_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for row in rows:
             load(weft, tmp_path, [row])
             weft.tick(now=row.ts + 1)
+            if row.ts == 8 * HOUR:
+                assert any(each.name.startswith("synopses/") for each in weft.maintain(retain=0))
+        assert verify(weft.catalog) == []
         places = [weft.catalog.data / layout.SYNOPSES / name for name in (*_stored(weft), "states")]
         assert all((delta_snapshot(place).rows or 0) < 8 for place in places)
         assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)

@@ -1,6 +1,8 @@
 """Logs of DejaVu, read as streams: CSV, an event a line, ``name,value,…``, in a timed log with the time behind.
 
-Every event is a time point.  Times are whole numbers, seconds for Weft; without them every event is at 0.
+Every event is a time point.  Times are whole numbers, seconds for Weft; without them every event is at 0.  DejaVu
+goes by the time that passes from one event to the next: where a clock was set back none does, and it goes on from
+there.
 """
 
 from __future__ import annotations
@@ -21,30 +23,31 @@ def events(
 ) -> Iterator[TimePoint]:
     """The events of a log as time points; one that the specification does not know has no rows.
 
-    Raises FormulaError with the line of an event whose values are not its columns, or whose time goes back.
+    Raises FormulaError with the line of an event whose values are not its columns.
     """
     reader = csv.reader(lines)
-    latest = 0
+    told: int | None = None
+    at = 0
     number = 0
     for fields in reader:
         if not fields:
             continue
         place = f"line {reader.line_num}"
         if timed:
-            latest = _time(fields.pop(), latest, name, place)
-        yield TimePoint(number, latest, _rows(fields, known, name, place))
+            now = _time(fields.pop(), name, place)
+            at = now if told is None else at + max(0, now - told)
+            told = now
+        yield TimePoint(number, at, _rows(fields, known, name, place))
         number += 1
 
 
-def _time(text: str, latest: int, name: str, place: str) -> int:
+def _time(text: str, name: str, place: str) -> int:
     try:
         at = int(text) * _SECOND
     except ValueError:
         raise FormulaError(f"{name}: {text!r} is no time; the last value of a timed log is one", where=place) from None
-    if not latest <= at < _LARGEST:
-        raise FormulaError(
-            f"{name}: the time {text} is before the one ahead of it, {latest // _SECOND}, or too large", where=place
-        )
+    if not 0 <= at < _LARGEST // 2:
+        raise FormulaError(f"{name}: the time {text} is negative, or more than Weft has", where=place)
     return at
 
 

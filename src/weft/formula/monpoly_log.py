@@ -154,14 +154,15 @@ class _Log:
                 rows.append(self._row(name, [], predicate.types))
             while self.kind == "row" or self.text == "(":
                 rows.append(self._row(name, self._fields(), predicate.types))
+                self.take()
         if self.text not in ("@", ";", ">", ""):
             self.refuse(f"a predicate, '@', ';' or '>' is wanted, and here is {self.text!r}")
         return found
 
     def _fields(self) -> list[str]:
+        """The values of a row; its last word is the next one still, so that errors name its line."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
-            self.take()
             if not inner:
                 return []
             fields = inner.split(",")
@@ -178,7 +179,6 @@ class _Log:
             fields.append(self.text if self.kind == "name" else self.text[self.text.index('"') + 1 : -1])
             self.take()
             if self.text == ")":
-                self.take()
                 return fields
             if self.text != ",":
                 self.refuse(f"',' or ')' is wanted after a value, and here is {self.text!r}")

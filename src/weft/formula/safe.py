@@ -179,7 +179,8 @@ class Safe:
             case And(left=left, right=right):
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
-            case Or(left=left, right=right) if compares(left) or compares(right):
+            case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
+                # One filter after the other: what both sides leave out would be a product of their values.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)

@@ -101,7 +101,8 @@ def test_events_of_dejavu_are_time_points() -> None:
         TimePoint(2, 0, {"bid": [("x, y", 5)]}),
         TimePoint(3, 0, {"go": [()]}),
     ]
-    assert [point.at for point in events(["open,a,3", "go,5"], known, timed=True)] == [3 * SECOND, 5 * SECOND]
+    times = [point.at for point in events(["open,a,3", "go,5", "go,1", "go,2"], known, timed=True)]
+    assert times == [3 * SECOND, 5 * SECOND, 5 * SECOND, 6 * SECOND]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_events_of_dejavu_are_time_points() -> None:
         (["open,a,b"], False, "open has 1 columns in the specification"),
         (["bid,a,b"], False, "has a value that is no number"),
         (["go,x"], True, "'x' is no time"),
-        (["go,2", "go,1"], True, "the time 1 is before the one ahead of it, 2"),
+        (["go,-2"], True, "the time -2 is negative"),
     ],
 )
 def test_what_is_no_event_is_refused(lines: list[str], timed: bool, message: str) -> None:

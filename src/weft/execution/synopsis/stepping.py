@@ -33,13 +33,13 @@ from weft.algebra.formula import (
     parts,
     subformulas,
 )
-from weft.derivation.synopsis.answerable import binding, conjuncts, is_test
+from weft.derivation.synopsis.answerable import binding, conjuncts, group_variables, is_test
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import DerivationError
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
-from weft.execution.synopsis.stepping_terms import measured, satisfied, value
+from weft.execution.synopsis.stepping_terms import groups_of, measured, satisfied, value
 
 Leaf: TypeAlias = Callable[[Formula], Mapping[int, Rows]]
 
@@ -187,6 +187,10 @@ class Stepping:
         left = list(tests)
         while left:
             known = set(table.variables)
+            groups = next((each for each in left if group_variables(each, known)), None)
+            if isinstance(groups, Matches):
+                table = table.matched(groups)
+                continue
             test = next((each for each in left if set(free_variables(each)) <= known or binding(each, known)), None)
             if test is None:
                 raise DerivationError(f"nothing binds the variables of {left}")
@@ -233,6 +237,21 @@ class _Table:
                 found[row] = times(count, 1)
         new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
         return _Table((*self.variables, *new), found)
+
+    def matched(self, test: Matches) -> _Table:
+        """The rows with what groups of a match found as values of variables that they do not have.
+
+        Where a group took no part there is no value, and no row: the test would not hold.
+        """
+        groups = group_variables(test, self.variables)
+        found: Rows = {}
+        for row, count in self.rows.items():
+            match = groups_of(test, dict(zip(self.variables, row, strict=True)))
+            values = [] if match is None else [match[number] for number in groups.values()]
+            if values and None not in values:
+                whole = (*row, *values)
+                found[whole] = count
+        return _Table((*self.variables, *groups), found)
 
     def ordered(self, variables: tuple[Variable, ...]) -> _Table:
         """The same rows with their values in another order."""

@@ -70,7 +70,9 @@ def _quotient(a: float, b: float) -> float:
 def satisfied(test: Comparison | Matches, given: Given) -> bool | None:
     """Whether a test holds of a row; None where a quotient in it has no value."""
     if isinstance(test, Matches):
-        return re.search(test.pattern, value(test.text, given)) is not None
+        found = groups_of(test, given)
+        asked = enumerate(test.groups, 1)
+        return found is not None and all(each is None or found[n] == value(each, given) for n, each in asked)
     one, other = value(test.left, given), value(test.right, given)
     if one is None or other is None:
         return None
@@ -85,6 +87,20 @@ def satisfied(test: Comparison | Matches, given: Given) -> bool | None:
             return _less(one, other)
         case "<=":
             return _less(one, other) or _same(one, other)
+
+
+def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
+    """The first match, its groups by number (None: one that took no part); None where there is no match.
+
+    Raises ExecutionError for a pattern that is RE2's alone.
+    """
+    try:
+        return re.search(test.pattern, value(test.text, given))
+    except re.error as error:
+        raise ExecutionError(
+            f"the pattern {test.pattern!r} is not understood beside a fixpoint: {error}",
+            hint="Write it without what RE2 alone has, or outside of the fixpoint.",
+        ) from error
 
 
 def _same(one: Any, other: Any) -> bool:

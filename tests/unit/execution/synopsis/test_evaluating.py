@@ -22,6 +22,7 @@ from weft.algebra.formula import (
     Fixpoint,
     Formula,
     Interval,
+    Matches,
     Not,
     Once,
     Or,
@@ -29,7 +30,7 @@ from weft.algebra.formula import (
     Since,
     Variable,
 )
-from weft.algebra.schema import BIGINT
+from weft.algebra.schema import BIGINT, STRING
 from weft.derivation.synopsis.construct import synopsis
 from weft.errors import ExecutionError, Refused
 from weft.execution.synopsis.batch import EMPTY, Batch, State
@@ -206,3 +207,22 @@ def test_a_count_beyond_bigint_is_refused_and_never_wraps() -> None:
     with pytest.raises(ExecutionError, match="cannot be evaluated") as caught:
         counts(Exists((X,), formula), states, 1)
     assert caught.value.hint is not None and "DISTINCT" in caught.value.hint
+
+
+def test_groups_of_a_match_bind_beside_a_fixpoint_as_elsewhere() -> None:
+    text, user, host = (Variable(name, STRING) for name in ("text", "user", "host"))
+    mail = Atom("mail", (text,))
+    points = pa.table({"tp": [0, 1], "at": [0, 1]})
+    given = Batch(points, {"mail": pa.table({"tp": [0, 1], "c1": ["ann@here", "nobody"]})})
+    expected = [{"tp": 0, "c1": "ann@here", "c2": "ann", "c3": "here"}]
+    before = Fixpoint((Definition("X", (text,), Or(mail, again_and_again(text))),), "X", (text,))
+    for one in (mail, before):
+        formula = And(one, Matches(text, "(.*)@(.*)", (user, host)))
+        answers = evaluated(synopsis(formula, "set"), EMPTY, given)[1].to_pylist()
+        assert answers == (expected if one == mail else [*expected, {**expected[0], "tp": 1}])
+
+
+def again_and_again(text: Variable) -> Formula:
+    """What is no since: X at the time point before, and at the one before that."""
+    before = Previous(ALWAYS, Defined("X", (text,)))
+    return Or(before, Previous(ALWAYS, before))

@@ -135,7 +135,11 @@ class _Parser(Cursor):
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
+        links = 0
         while self.ahead().kind in _CONNECTIVES[level]:
+            links += 1
+            if links > _DEEPEST:
+                raise self.refused(f"a chain of more than {_DEEPEST} formulas", hint="Put parts of it in brackets.")
             token = self.take()
             left = syntax.Joined(_CONNECTIVES[level][token.kind], left, self.formula(level + 1), token.at)
         return left

@@ -115,7 +115,11 @@ class _FormulaParser(TermParser):
         if self.depth > _DEEPEST:
             raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
         left = self._first()
+        links = 0
         while (word := self.ahead().kind) in _STRENGTH and _STRENGTH[word] > weakest:
+            links += 1
+            if links > _DEEPEST:
+                raise self.refused(f"a chain of more than {_DEEPEST} formulas", hint="Put parts of it in brackets.")
             left = self._joined(left, word)
         if self.ahead().text in _FUTURE:
             raise self.unexpected("")
@@ -273,7 +277,8 @@ class _FormulaParser(TermParser):
             raise self.refused(f"one of {', '.join(_AGGREGATES)} is wanted here")
         function = cast("AggregateFunction", self.take().kind)
         item = self.variable("a variable to aggregate")
-        groups = self._names("a variable to group by") if self.taken(";") else ()
+        grouped = self.taken(";") and self.at("name", "_", "?")
+        groups = self._names("a variable to group by") if grouped else ()
         return syntax.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:

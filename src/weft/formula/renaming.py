@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Term, Variable, free_variables
+from weft.algebra.formula import Constant, Formula, Term, Variable, free_variables
 
 
 def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
@@ -26,8 +26,8 @@ def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
     return algebra.Exists(tuple(given.values()), substituted(formula.formula, changed))
 
 
-def substituted(formula: Formula, terms: dict[Variable, Variable]) -> Formula:
-    """Other variables in the place of free ones; bound ones that would catch a new one are renamed."""
+def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant]) -> Formula:
+    """Variables or constants in the place of free variables; bound ones that would catch a new one are renamed."""
     terms = {old: new for old, new in terms.items() if old in free_variables(formula)}
     if not terms:
         return formula
@@ -43,10 +43,10 @@ def substituted(formula: Formula, terms: dict[Variable, Variable]) -> Formula:
 
     match formula:
         case algebra.Exists():
-            clear = apart(formula, set(terms.values()))
+            clear = apart(formula, {term for term in terms.values() if isinstance(term, Variable)})
             return algebra.Exists(clear.variables, substituted(clear.formula, terms))
         case algebra.Aggregate():
-            return _aggregate(formula, terms)
+            return _aggregate(formula, {old: new for old, new in terms.items() if isinstance(new, Variable)})
         case algebra.Fixpoint():
             return with_terms(formula, term)
         case _:

@@ -13,12 +13,28 @@ say it with finite parts alone, so that the answers over the infinite domain are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import ALWAYS, And, Exists, Formula, Interval, Not, Once, Or, Previous, Since, Truth, Variable
+from weft.algebra.formula import (
+    ALWAYS,
+    And,
+    Constant,
+    Exists,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    Truth,
+    Variable,
+)
 from weft.algebra.formula import free_variables as free
 from weft.formula.fresh import Occurrences, split
 from weft.formula.monitorable import compares, conjuncts
+from weft.formula.renaming import substituted
 
 FALSE = Truth(False)
 TRUE = Truth(True)
@@ -259,6 +275,8 @@ class Safe:
         variable = variables[0]
         if variable not in free(inner):
             return self.finite(inner)
+        if (told := self._of_constants(variable, inner)) is not None:
+            return self.finite(told)
         if (found := self.finite(inner)) is not None:
             return Exists((variable,), found) if variable in free(found) else found
         match inner:
@@ -268,6 +286,24 @@ class Safe:
                 return self.finite(Or(Exists((variable,), Not(left)), Exists((variable,), Not(right))))
             case _:
                 return self._exists_among(variable, inner)
+
+    def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
+        """∃x where x is one of some constants: each of them, if it was seen, in the place of x."""
+        body: Formula = inner
+        binders: list[Variable] = []
+        while isinstance(body := _simple(body) or FALSE, Exists):
+            binders += body.variables
+            body = body.formula
+        parts = [part for one in conjuncts(body) for part in self._flat(one)]
+        for equal in parts:
+            constants = _constants(equal, variable)
+            if constants:
+                rest = [self.occurrences.seen(variable), *(part for part in parts if part is not equal)]
+                sides = [
+                    reduce(And, [substituted(part, {variable: constant}) for part in rest]) for constant in constants
+                ]
+                return reduce(Or, [Exists(tuple(binders), side) if binders else side for side in sides])
+        return None
 
     def _exists_among(self, variable: Variable, inner: Formula) -> Formula | None:
         parts = [part for one in conjuncts(inner) for part in self._flat(one)]
@@ -286,6 +322,18 @@ class Safe:
         if among is None or other is None:
             return None
         return _either(_simple(Exists((variable,), among)), other)
+
+
+def _constants(formula: Formula, variable: Variable) -> list[Constant]:
+    """The constants of which a variable is one, where that is all that the formula says."""
+    match formula:
+        case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
+            return [right]
+        case Or(left=left, right=right):
+            one, other = _constants(left, variable), _constants(right, variable)
+            return [*one, *other] if one and other else []
+        case _:
+            return []
 
 
 def _both(joining: type[Or], left: Formula | None, right: Formula | None) -> Formula | None:

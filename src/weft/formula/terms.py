@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from weft.formula import syntax
@@ -24,7 +25,7 @@ TERM_WORDS: Final = (
     ("float", r"[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?"),
     ("text", r'"(?:[^"\\]|\\.)*"'),
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
-    ("name", r"[A-Za-z0-9_]+"),
+    ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
 """Kinds and expressions of the words of terms; a language puts its keywords before them."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
@@ -91,17 +92,21 @@ class TermParser(Cursor):
 
     def term(self) -> WrittenTerm:
         """A sum of products."""
-        left = self._product()
-        while self.at(*_ADDED):
-            token = self.take()
-            left = syntax.Call(token.kind, (left, self._product()), token.at)
-        return left
+        return self._chain(_ADDED, self._product)
 
     def _product(self) -> WrittenTerm:
-        left = self._single()
-        while self.at(*_MULTIPLIED):
+        return self._chain(_MULTIPLIED, self._single)
+
+    def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
+        """Terms joined by operators that bind alike, from left to right."""
+        left = part()
+        links = 0
+        while self.at(*operators):
+            links += 1
+            if links > _DEEPEST:
+                raise self.refused(f"a chain of more than {_DEEPEST} terms", hint="Put parts of it in brackets.")
             token = self.take()
-            left = syntax.Call(token.kind, (left, self._single()), token.at)
+            left = syntax.Call(token.kind, (left, part()), token.at)
         return left
 
     def _single(self) -> WrittenTerm:
@@ -124,7 +129,10 @@ class TermParser(Cursor):
                 return syntax.Name(self.variable("a variable"), token.at)
             case "-":
                 self.take()
-                return _negative(self._single(), token.at)
+                self._deeper()
+                inner = self._single()
+                self.nested -= 1
+                return _negative(inner, token.at)
             case "f2i" | "i2f":
                 self.take()
                 self.expect("(", f"'(' after {token.text}")
@@ -137,10 +145,13 @@ class TermParser(Cursor):
             case _:
                 raise self.refused("a formula or a term is wanted here")
 
-    def _bracketed(self) -> WrittenTerm:
+    def _deeper(self) -> None:
         self.nested += 1
         if self.nested > _DEEPEST:
             raise self.refused(f"terms are nested more than {_DEEPEST} deep")
+
+    def _bracketed(self) -> WrittenTerm:
+        self._deeper()
         inner = self.term()
         self.expect(")", "')' after a term")
         self.nested -= 1

@@ -42,6 +42,12 @@ def test_operators_bind_as_in_dejavu() -> None:
         ("prop p : forall x . a(x) -> b(x)", "EXISTS x. (a(x) AND (NOT b(x)))"),
         ("prop p : Forall x . [a(x), b(x)) -> c", "EXISTS x. (((NOT b(x)) SINCE a(x)) AND (NOT c()))"),
         ("pred m(y, z) = a(y) & b(z)\nprop p : ! Exists y . m(y, 1)", 'EXISTS y. (a(y) AND b("1"))'),
+        (
+            'prop p : Forall x . [a(x), b(x)) & (x = "1" | x = "2") -> c',
+            '(((ONCE (b("1") OR a("1")))'
+            ' AND ((NOT b("1")) SINCE a("1"))) AND (NOT c())) OR'
+            ' (((ONCE (b("2") OR a("2"))) AND ((NOT b("2")) SINCE a("2"))) AND (NOT c()))',
+        ),
         ("prop p : c -> P[>10] a", "NOT ((NOT c()) OR (ONCE(10,*) a()))"),
     ],
 )

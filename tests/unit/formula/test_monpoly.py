@@ -50,6 +50,8 @@ def tree(text: str, *, extended: bool = False) -> algebra.Formula:
         ("A() SINCE (1 = 1)", Since(Interval(), A, tree("1 = 1"))),
         ("P(_)", algebra.Exists((Variable("_1", BIGINT),), Atom("P", (Variable("_1", BIGINT),)))),
         ("P(?x) (* a comment *) # another", P),
+        ("P(x')", Atom("P", (Variable("x'", BIGINT),))),
+        ("n <- CNT x; (P(x))", algebra.Aggregate(Variable("n", BIGINT), "CNT", X, (), P)),
         ("P(x) AND x >= 2 * 3", And(P, algebra.Comparison("<=", algebra.Constant(6, BIGINT), X))),
     ],
 )
@@ -85,6 +87,9 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ("P(x) AND x = 1 / 0", "it divides by zero"),
         ("P(x) P(x)", "nothing, or an operator, may follow"),
         ("(" * 200 + "A()" + ")" * 200, "nested more than"),
+        (" AND ".join(["A()"] * 3_000), "a chain of more than 150 formulas"),
+        ("P(x) AND x < " + " + ".join(["1"] * 500), "a chain of more than 150 terms"),
+        ("P(x) AND x < " + "-" * 5_000 + "1", "nested more than"),
     ],
 )
 def test_what_is_not_taken_is_refused_with_its_place(text: str, message: str) -> None:

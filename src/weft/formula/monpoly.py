@@ -73,7 +73,8 @@ _UNITS: Final = {
     "d": 86_400 * _SECOND,
 }
 """Units of time in microseconds; us and ms are Weft's own."""
-_DEEPEST: Final = 150
+_DEEPEST: Final = 100
+_LONGEST: Final = 150
 
 
 def parsed(text: str, *, extended: bool = False) -> Written:
@@ -118,8 +119,8 @@ class _FormulaParser(TermParser):
         links = 0
         while (word := self.ahead().kind) in _STRENGTH and _STRENGTH[word] > weakest:
             links += 1
-            if links > _DEEPEST:
-                raise self.refused(f"a chain of more than {_DEEPEST} formulas", hint="Put parts of it in brackets.")
+            if links > _LONGEST:
+                raise self.refused(f"a chain of more than {_LONGEST} formulas", hint="Put parts of it in brackets.")
             left = self._joined(left, word)
         if self.ahead().text in _FUTURE:
             raise self.unexpected("")

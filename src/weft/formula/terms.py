@@ -41,7 +41,8 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     "<>": ("<>", False),
 }
 """Comparisons: how they are told, and whether their sides change places."""
-_DEEPEST: Final = 150
+_DEEPEST: Final = 40
+_LONGEST: Final = 150
 
 
 class TermParser(Cursor):
@@ -103,8 +104,8 @@ class TermParser(Cursor):
         links = 0
         while self.at(*operators):
             links += 1
-            if links > _DEEPEST:
-                raise self.refused(f"a chain of more than {_DEEPEST} terms", hint="Put parts of it in brackets.")
+            if links > _LONGEST:
+                raise self.refused(f"a chain of more than {_LONGEST} terms", hint="Put parts of it in brackets.")
             token = self.take()
             left = syntax.Call(token.kind, (left, part()), token.at)
         return left

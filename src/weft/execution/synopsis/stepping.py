@@ -27,7 +27,6 @@ from weft.algebra.formula import (
     Or,
     Since,
     Term,
-    Truth,
     Variable,
     free_variables,
     parts,
@@ -284,4 +283,4 @@ def _maximal(formula: Formula) -> list[Formula]:
     below = parts(formula)
     if isinstance(formula, Since) and isinstance(formula.left, Not):
         below = (formula.left.formula, formula.right)
-    return [each for part in below if not isinstance(part, Truth) or part.value for each in _maximal(part)]
+    return [each for part in below for each in _maximal(part)]

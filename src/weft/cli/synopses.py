@@ -42,10 +42,24 @@ def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, objec
             {**asdict(each), "columns": [{"name": name, "type": str(type_)} for name, type_ in each.columns]}
             for each in found.relations
         ],
+        "gamma": list(found.gamma),
+        "delta": list(found.delta),
         "verdict": found.verdict,
         "faults": [asdict(each) for each in found.faults],
         "assumed": assumed,
     }
+
+
+def _triple(found: SynopsisExplanation) -> Iterator[str]:
+    """∅, Δ and Γ, in terms of the relations above."""
+    if not found.relations:
+        return
+    yield "∅: every relation begins without rows"
+    yield "Δ: after a state"
+    yield from (f"  {rule}" for rule in found.delta)
+    yield "Γ: the answers at a state"
+    yield from (f"  {formula}" for formula in found.gamma)
+    yield ""
 
 
 def _as_text(found: SynopsisExplanation) -> Iterator[str]:
@@ -63,13 +77,14 @@ def _as_text(found: SynopsisExplanation) -> Iterator[str]:
     yield ""
     yield "Stored between ticks" if found.relations else "Nothing is stored between ticks."
     for number, relation in enumerate(found.relations, 1):
-        yield f"  {number}. {relation.formula}"
+        yield f"  R{number}: {relation.formula}"
         columns = ", ".join(f"{name} {type_}" for name, type_ in relation.columns)
         yield f"     {relation.name}: {columns}; key {', '.join(relation.key) or '(one row)'}"
         yield f"     {relation.bound}"
     if found.relations:
         yield "  where |D| values have been there, |T| states, dupl(S) of a row in one of them, w states in an interval"
     yield ""
+    yield from _triple(found)
     yield f"Verdict: {found.verdict}"
     for fault in found.faults:
         yield f"  {fault.formula}: {fault.reason}"

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import COUNT, INSTANT
+from weft.derivation.synopsis.triple import Change, triple
 from weft.derivation.synopsis.verdict import Kind, Part, verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
+from weft.instants import format_interval
 from weft.planning.synopsis_events import Events
 from weft.planning.synopsis_plan import SynopsisPlan
 
@@ -56,6 +58,10 @@ class SynopsisExplanation:
     formulas: tuple[str, ...]
     predicates: tuple[Predicate, ...]
     relations: tuple[Relation, ...]
+    gamma: tuple[str, ...]
+    """What is answered at a state, of the state and the relations R1, R2 … in their order."""
+    delta: tuple[str, ...]
+    """What each relation is after a state (``R1_now``), of the state and the relations before it."""
     verdict: Kind
     faults: tuple[Unbounded, ...]
 
@@ -67,6 +73,7 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     predicates = (Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events)
     found = verdict(plan.synopsis)
     relations = (_relation(plan, each, names) for each in found.parts)
+    made = triple(plan.synopsis, {each.stored: f"R{number}" for number, each in enumerate(found.parts, 1)})
     return SynopsisExplanation(
         plan.signature,
         plan.columns,
@@ -74,6 +81,8 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
         tuple(_text(each, names) for each in plan.synopsis.formulas),
         tuple(predicates),
         tuple(relations),
+        tuple(_text(each, names) for each in made.gamma),
+        tuple(_rule(each, names) for each in made.delta),
         found.kind,
         tuple(
             Unbounded(
@@ -115,9 +124,18 @@ def _names(events: tuple[Events, ...]) -> dict[str, str]:
 
 def _text(formula: Formula, names: Mapping[str, str]) -> str:
     def named(part: Formula) -> Formula:
-        return replace(part, predicate=names[part.predicate]) if isinstance(part, Atom) else part
+        return replace(part, predicate=names.get(part.predicate, part.predicate)) if isinstance(part, Atom) else part
 
     return written(rewritten(formula, named))
+
+
+def _rule(change: Change, names: Mapping[str, str]) -> str:
+    """A rule of Δ, with which instants of it are seen."""
+    interval = change.interval
+    seen = f" from {format_interval(interval.low)}" if interval.low else ""
+    seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"
+    within = f", seen{seen} later" if seen else ""
+    return f"{written(change.relation)} is {_text(change.formula, names)}{within}"
 
 
 def _relation(plan: SynopsisPlan, part: Part, names: Mapping[str, str]) -> Relation:

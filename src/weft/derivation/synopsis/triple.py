@@ -1,0 +1,109 @@
+"""Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
+
+R is what was stored after the state before, R_now what is stored after this one.  ▽ψ is read from what was stored;
+◇ and since, which are fixpoints, are unfolded once, so that Γ reads them as they are now.  Of what is stored for them
+an interval says which instants are seen, and which are old enough to be dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.algebra.formula import (
+    And,
+    Atom,
+    Distinct,
+    Fixpoint,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Since,
+    Truth,
+    Variable,
+    free_variables,
+    parts,
+    with_parts,
+)
+from weft.derivation.synopsis.canonical import substituted
+from weft.derivation.synopsis.construct import Stored, Synopsis, stored_of, temporal
+from weft.derivation.synopsis.fixpoints import closed
+from weft.derivation.synopsis.prepared import Semantics
+
+NOW = "_now"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One rule of Δ: what is stored now is the formula's answers, within the interval where there is one."""
+
+    relation: Atom
+    formula: Formula
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Triple:
+    """∅ has no rows in any relation; ``gamma`` are the answers, ``delta`` what is stored, as ``stored`` orders it."""
+
+    gamma: tuple[Formula, ...]
+    delta: tuple[Change, ...]
+
+
+def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
+    """The triple, its stored relations having these names."""
+    unfolding = _Unfolding(names, synopsis.semantics)
+    delta = tuple(unfolding.change(stored) for stored in synopsis.stored)
+    return Triple(tuple(unfolding.read(formula) for formula in synopsis.formulas), delta)
+
+
+@dataclass(frozen=True)
+class _Unfolding:
+    names: Mapping[Stored, str]
+    semantics: Semantics
+
+    def read(self, formula: Formula) -> Formula:
+        """The formula with what looks back read from what is stored."""
+        if temporal(formula):
+            name = self.names[stored_of(formula, self.semantics)]
+            return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
+        if isinstance(formula, Fixpoint):
+            unfolded = _unfolded(formula)
+            return formula if unfolded is None else self.read(unfolded)
+        return with_parts(formula, tuple(self.read(part) for part in parts(formula)))
+
+    def change(self, stored: Stored) -> Change:
+        """The rule of a stored relation."""
+        formula, before = stored.formula, Atom(self.names[stored], stored.variables)
+        after = Atom(before.predicate + NOW, stored.variables)
+        match formula:
+            case Previous(interval=interval, formula=inner):
+                return Change(after, self.read(inner), interval)
+            case Once(interval=interval, formula=inner, counting=counting):
+                return Change(after, self._since(Truth(True), self.read(inner), before, counting), interval)
+            case Since(interval=interval, left=left, right=right, counting=counting):
+                return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
+
+    def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
+        """Section 4.1, with what was stored for ▽X."""
+        if counting == "second":
+            again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
+            return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))
+        if left == Truth(True):
+            return Or(right, before)
+        if counting == "first":
+            return And(Or(right, before), left if isinstance(left, Not) else Distinct(left))
+        return Or(right, And(before, left))
+
+
+def _unfolded(formula: Fixpoint) -> Formula | None:
+    """Q(µX.Q); None where what it is asked with is more than different variables."""
+    definition = next(each for each in formula.definitions if each.name == formula.name)
+    arguments = [each for each in formula.arguments if isinstance(each, Variable)]
+    if len(set(arguments)) < len(formula.arguments):
+        return None
+    body = closed(definition.body, {each.name: formula for each in formula.definitions})
+    return substituted(body, dict(zip(definition.parameters, arguments, strict=True)))

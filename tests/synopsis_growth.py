@@ -1,0 +1,200 @@
+"""How large synopses become along a log, as docs/synopses.md shows it: flat, logarithmic, linear.
+
+python tests/synopsis_growth.py        measures up to a million states, and writes docs/benchmarks/synopsis-growth.*
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.algebra.formula import (
+    ALWAYS,
+    And,
+    Atom,
+    Constant,
+    Defined,
+    Definition,
+    Distinct,
+    Fixpoint,
+    Formula,
+    Interval,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Truth,
+    Variable,
+)
+from weft.algebra.schema import BIGINT
+from weft.derivation.synopsis.construct import COUNT, synopsis
+from weft.derivation.synopsis.prepared import Semantics
+from weft.execution.synopsis.batch import EMPTY, Batch, State
+from weft.execution.synopsis.evaluating import evaluated
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+JSON, SVG = FOLDER / "synopsis-growth.json", FOLDER / "synopsis-growth.svg"
+LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
+BATCH = 10_000
+MINUTE = 60_000_000
+FILES = 100
+WORD = 64
+"""Bits of a value and of an instant; counters are counted as long as they are."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A formula, and what its growth is announced to be."""
+
+    title: str
+    formula: Formula
+    semantics: Semantics
+    growth: str
+
+
+F, X = Variable("f", BIGINT), Defined("x", ())
+OPEN, APPROVED = Atom("open", (F,)), Atom("approve", (F,))
+A, B = (Atom("s", (Constant(each, BIGINT),)) for each in (1, 2))
+TRUE, Q = Truth(True), Atom("q", ())
+TWICE = Fixpoint((Definition("x", (), Or(Distinct(Q), Previous(ALWAYS, And(Or(TRUE, TRUE), X)))),), "x", ())
+FAMILIES = {
+    "bounded": Family(
+        "open(f) AND NOT (ONCE[0,15m] approve(f))",
+        And(OPEN, Not(Once(Interval(0, 15 * MINUTE), APPROVED))),
+        "set",
+        "flat",
+    ),
+    "log-bounded": Family(
+        '(ONCE1 s("a")) AND NOT (ONCE1 s("b"))',
+        And(Once(ALWAYS, A, "first"), Not(Once(ALWAYS, B, "first"))),
+        "bag",
+        "logarithmic",
+    ),
+    "unbounded": Family(
+        "MU X. (DISTINCT q()) OR (PREVIOUS ((TRUE OR TRUE) AND X))",
+        And(Atom("asked", ()), TWICE),  # nobody asks: the answers would be as long as what is stored, at each state
+        "bag",
+        "linear",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is stored after so many states."""
+
+    states: int
+    tuples: int
+    bits: int
+
+
+def batches(upto: int) -> Iterator[Batch]:
+    """The log of all families: a minute from state to state, in each some file, one of two letters, and maybe q."""
+    chance = random.Random("growth")
+    for first in range(0, upto, BATCH):
+        tps = list(range(first, min(first + BATCH, upto)))
+        given = {
+            "open": [(tp, chance.randrange(FILES)) for tp in tps],
+            "approve": [(tp, chance.randrange(FILES)) for tp in tps for _ in range(20)],
+            "s": [(tp, chance.choice([1, 1, 2])) for tp in tps],
+            "q": [(tp,) for tp in tps if tp == 0 or chance.random() < 0.5],
+        }
+        points = pa.table({"tp": pa.array(tps, pa.int64()), "at": pa.array([tp * MINUTE for tp in tps], pa.int64())})
+        yield Batch(points, {name: _table(rows) for name, rows in given.items()})
+
+
+def _table(rows: list[tuple[int, ...]]) -> pa.Table:
+    names = ["tp", "c1"][: len(rows[0])]
+    columns = zip(*rows, strict=True)
+    return pa.table([pa.array(column, pa.int64()) for column in columns], names=names)
+
+
+def size(state: State) -> Size:
+    """The tuples of a state, and the bits of their values and counters."""
+    bits = 0
+    for table in state.relations.values():
+        for name in table.column_names:
+            values = table.column(name).to_pylist()
+            bits += sum(_counter(each).bit_length() for each in values) if name == COUNT else WORD * len(values)
+    return Size((state.tp or 0) + 1, state.tuples, bits)
+
+
+def _counter(value: int | str) -> int:
+    return int(value, 16) if isinstance(value, str) else value
+
+
+def grown(family: Family, lengths: tuple[int, ...] = LENGTHS) -> list[Size]:
+    """The sizes after some numbers of states."""
+    plan, state, found = synopsis(family.formula, family.semantics), EMPTY, []
+    for batch in batches(max(lengths)):
+        cuts = [0, *(n - batch.points["tp"][0].as_py() for n in lengths), batch.points.num_rows]
+        inside = sorted({cut for cut in cuts if 0 <= cut <= batch.points.num_rows})
+        for begin, end in pairwise(inside):
+            state, _ = evaluated(plan, state, _part(batch, begin, end))
+            if (state.tp or 0) + 1 in lengths:
+                found.append(size(state))
+    return found
+
+
+def _part(batch: Batch, begin: int, end: int) -> Batch:
+    points = batch.points.slice(begin, end - begin)
+    tps = set(points["tp"].to_pylist())
+    inside = {
+        name: rows.filter(pa.array([tp in tps for tp in rows["tp"].to_pylist()])) for name, rows in batch.events.items()
+    }
+    return Batch(points, inside)
+
+
+LEFT, TOP, WIDTH, HEIGHT, STEP = 58, 46, 190, 120, 270
+
+
+def drawn(sizes: dict[str, list[Size]]) -> str:
+    """Three panels, bits against states; states on a logarithmic scale, so that a logarithm is a straight line."""
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {STEP * len(sizes) + 10} 220" '
+        'font-family="sans-serif" font-size="11" role="img">',
+        "<title>Bits stored against the number of states</title>",
+    ]
+    for number, (name, points) in enumerate(sizes.items()):
+        parts += _panel(STEP * number + LEFT, name, points)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _panel(left: int, name: str, points: list[Size]) -> Iterator[str]:
+    most = max(point.bits for point in points)
+    places = [(left + WIDTH * k / (len(points) - 1), TOP + HEIGHT * (1 - p.bits / most)) for k, p in enumerate(points)]
+    yield f'<text x="{left}" y="18" font-weight="bold">{name}: {FAMILIES[name].growth}</text>'
+    yield f'<text x="{left}" y="34" fill="#555">most: {most:,} bits</text>'
+    yield f'<path d="M{left} {TOP}V{TOP + HEIGHT}H{left + WIDTH}" fill="none" stroke="#90a4bd"/>'
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    yield f'<polyline points="{line}" fill="none" stroke="#2b6cb0" stroke-width="2"/>'
+    for (x, y), point in zip(places, points, strict=True):
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#2b6cb0"><title>{point.bits:,} bits</title></circle>'
+        label = f"{point.states:,}"
+        yield f'<text x="{x:.1f}" y="{TOP + HEIGHT + 16}" fill="#555" text-anchor="middle" font-size="9">{label}</text>'
+    yield f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 34}" fill="#555" text-anchor="middle">states</text>'
+
+
+def recorded() -> dict[str, list[Size]]:
+    """What was measured."""
+    found = json.loads(JSON.read_text())
+    return {name: [Size(**each) for each in points] for name, points in found.items()}
+
+
+def main() -> None:
+    """Measures, and writes the figures and their drawing."""
+    sizes = {name: grown(family) for name, family in FAMILIES.items()}
+    JSON.write_text(
+        json.dumps({name: [vars(each) for each in points] for name, points in sizes.items()}, indent=1) + "\n"
+    )
+    SVG.write_text(drawn(sizes))
+
+
+if __name__ == "__main__":
+    main()

@@ -14,8 +14,8 @@ from weft.execution.synopsis.batch import EMPTY, Batch, arrow_type
 from weft.execution.synopsis.evaluating import evaluated_together
 from weft.formula.states import Row, TimePoint, batches
 
-BATCH = 50_000
-"""How many time points are taken at once."""
+BATCH = 100_000
+"""How many time points and rows are taken at once."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TypeAlias
 
 Value: TypeAlias = "int | float | str"
@@ -21,7 +20,15 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """The time points in lists of at most ``size``."""
-    remaining = iter(points)
-    while batch := list(islice(remaining, size)):
+    """The time points in lists, each of at most ``size`` rows and time points in all, or of one time point."""
+    batch: list[TimePoint] = []
+    room = size
+    for point in points:
+        taken = 1 + sum(map(len, point.rows.values()))
+        if batch and taken > room:
+            yield batch
+            batch, room = [], size
+        batch.append(point)
+        room -= taken
+    if batch:
         yield batch

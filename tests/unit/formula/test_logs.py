@@ -88,7 +88,7 @@ def test_a_log_is_a_stream() -> None:
 
     stream = Endless()
     found = batches(time_points(stream, KNOWN), 150)  # type: ignore[arg-type]
-    assert [len(next(found)) for _ in range(3)] == [150, 150, 150]
+    assert [len(next(found)) for _ in range(3)] == [75, 75, 75]
     assert stream.read_so_far < 10
 
 
@@ -157,3 +157,5 @@ def test_batches_end_with_the_log() -> None:
         yield from (TimePoint(number, 0) for number in range(5))
 
     assert [[point.number for point in batch] for batch in batches(counted(), 2)] == [[0, 1], [2, 3], [4]]
+    large = [TimePoint(0, 0), TimePoint(1, 0, {"P": [(1,)] * 5}), TimePoint(2, 0), TimePoint(3, 0, {"P": [(1,)]})]
+    assert [[point.number for point in batch] for batch in batches(large, 3)] == [[0], [1], [2, 3]]

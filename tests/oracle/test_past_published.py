@@ -1,14 +1,15 @@
-"""The interpreter of past logic gives the verdicts that MonPoly's authors publish (``monitor/`` of the real data).
+"""The interpreter of past logic gives the verdicts that MonPoly's and DejaVu's authors publish (``monitor/``).
 
 Log and verdicts are read here, by a few lines; only the formula comes through Weft's parser.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 
 from oracle.past_logic import Log, Row, Value, evaluated
 from weft.algebra.formula import free_variables
+from weft.algebra.schema import DataType
+from weft.formula.dejavu import properties
 from weft.formula.reading import Reading, reading
 from weft.formula.signature import Signature, signature
 
@@ -102,4 +105,43 @@ def test_published_verdicts(cases: list[dict[str, Any]]) -> None:
             wrong.append(f"{case['id']} at {tp}: {case['formula']}\n{found.get(tp)} instead of {wanted.get(tp)}")
         tried += 1
     assert tried == CASES
+    assert not wrong, "\n".join(wrong)
+
+
+DEJAVU_CASES = 103
+"""Those whose logs have at most a thousand events: the interpreter looks at the whole prefix each time."""
+
+
+def dejavu_log(path: Path, events: Mapping[str, tuple[DataType, ...]], *, timed: bool) -> Log:
+    """One event a state, as DejaVu has it; its time is the last value of a timed log, in seconds."""
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+    at: list[int] = []
+    states: list[dict[str, list[Row]]] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, *given = (each.strip() for each in line.split(","))
+        at.append(int(given.pop()) * 1_000_000 if timed else 0)
+        types = events.get(name)
+        rows = [] if types is None else [tuple(map(typed, given, (each.name for each in types)))]
+        states.append({name: rows})
+    return Log(tuple(at), tuple(states))
+
+
+@pytest.mark.timeout(300)
+def test_published_violations_of_dejavu(data: Path) -> None:
+    folder = data / "monitor"
+    if not folder.is_dir():
+        pytest.skip(f"NO PUBLISHED VERDICTS: {folder} is not there; set WEFT_DATA to the folder that has monitor/")
+    tried, wrong = 0, []
+    for case in map(json.loads, (folder / "dejavu" / "cases.jsonl").read_text().splitlines()):
+        if case["events"] > 1_000:
+            continue
+        spec = properties((folder / case["spec"]).read_text())
+        log = dejavu_log(folder / case["log"], spec.events, timed=case["timed"])
+        violated = [
+            tp for each in spec.properties for tp, rows in enumerate(evaluated(each.violated, log, "set")) if rows
+        ]
+        if sorted({tp + 1 for tp in violated}) != sorted(set(case["violations"])):
+            wrong.append(f"{case['id']}: {violated} instead of {case['violations']}")
+        tried += 1
+    assert tried == DEJAVU_CASES
     assert not wrong, "\n".join(wrong)

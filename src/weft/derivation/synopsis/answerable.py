@@ -98,13 +98,20 @@ def _conjunction(formula: And) -> None:
         _taken(known, part)
 
 
-def conjuncts(formula: Formula) -> Iterator[Formula]:
-    """The parts of a conjunction that may be taken in any order: a difference is one."""
-    if isinstance(formula, And) and not (isinstance(formula.right, Not) and not is_test(formula.right.formula)):
-        yield from conjuncts(formula.left)
-        yield from conjuncts(formula.right)
+def conjuncts(formula: Formula, *, counts: bool = False) -> Iterator[Formula]:
+    """The parts of a conjunction that may be taken in any order: a difference is one.
+
+    Where answers have ``counts``, taking a test away is a difference, too.
+    """
+    if isinstance(formula, And) and not _takes_away(formula.right, counts=counts):
+        yield from conjuncts(formula.left, counts=counts)
+        yield from conjuncts(formula.right, counts=counts)
     else:
         yield formula
+
+
+def _takes_away(formula: Formula, *, counts: bool) -> bool:
+    return isinstance(formula, Not) and (counts or not is_test(formula.formula))
 
 
 def is_test(formula: Formula) -> bool:

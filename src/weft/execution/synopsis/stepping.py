@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, TypeAlias
+from functools import lru_cache, reduce
+from typing import Any, Final, TypeAlias
 
 from weft.algebra.formula import (
     Aggregate,
@@ -24,7 +24,9 @@ from weft.algebra.formula import (
     Formula,
     Matches,
     Not,
+    Once,
     Or,
+    Previous,
     Since,
     Term,
     Variable,
@@ -40,12 +42,17 @@ from weft.errors import DerivationError
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
 from weft.execution.synopsis.stepping_terms import groups_of, measured, satisfied, value
 
-Leaf: TypeAlias = Callable[[Formula], Mapping[int, Rows]]
+_NONE: Final[Anchors] = {}
+Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
 
 
 @dataclass
 class Stepping:
-    """One formula along time points.  ``leaf`` gives the rows, by time point, of a part without fixpoints."""
+    """One formula along time points.  ``leaf`` gives what tells the rows of a part without fixpoints.
+
+    That is asked for one time point after another, and answers with the same object where nothing has changed: a value
+    is computed anew only where something that it is made of is another one.
+    """
 
     formula: Formula
     semantics: Semantics
@@ -53,8 +60,12 @@ class Stepping:
     before: dict[Stored, Anchors]
     keys: dict[Formula, Stored] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
-    leaves: dict[Formula, Mapping[int, Rows]] = field(default_factory=dict)
+    leaves: dict[Formula, Callable[[int], Rows]] = field(default_factory=dict)
     known: dict[Formula, Rows] = field(default_factory=dict)
+    last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
+    """Of each part what it was made of, and its value, when that was computed for the last time."""
+    kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
+    """The same of what is stored."""
     now: State = field(default_factory=lambda: State(0, 0, None))
 
     def __post_init__(self) -> None:
@@ -64,27 +75,68 @@ class Stepping:
         for part in subformulas(self.formula):
             if isinstance(part, Fixpoint):
                 self.definitions |= {definition.name: definition for definition in part.definitions}
-        for part in _maximal(self.formula):
+        for part in _maximal(self.formula, counts=self.counts):
             self.leaves[part] = self.leaf(part)
 
     def at(self, now: State) -> Rows:
         """The answers at a time point, the one after that of the last call; what is stored is stepped on."""
-        self.now, self.known = now, {}
+        self.now = now
+        self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
         found = self.of(self.formula)
         self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
         return found
 
     def of(self, formula: Formula) -> Rows:
         """The value of a part at the time point."""
-        if formula in self.leaves:
-            return self.leaves[formula].get(self.now.tp, {})
         if formula not in self.known:
-            self.known[formula] = self._computed(formula)
+            self.known[formula] = self._again(formula)
         return self.known[formula]
 
+    def _again(self, formula: Formula) -> Rows:
+        """The value at the time point before, where all that it is made of is the same; else computed."""
+        inputs, last = self._inputs(formula), self.last.get(formula)
+        if last is not None and _same(last[0], inputs):
+            return last[1]
+        found = self._computed(formula)
+        if last is not None and last[1] == found:
+            found = last[1]
+        self.last[formula] = inputs, found
+        return found
+
+    def _inputs(self, formula: Formula) -> tuple[object, ...]:
+        """All that the value of a formula is made of: objects that are others where they are not the same."""
+        if isinstance(formula, (Fixpoint, Defined)):
+            return (self.of(self.definitions[formula.name].body),)
+        if not temporal(formula):
+            return tuple(self.of(part) for part in _operands(formula, counts=self.counts))
+        before = self.before.get(self.keys[formula], _NONE)
+        if isinstance(formula, Previous):
+            return before, (True if formula.interval.everything and self.now.earlier is not None else self.now)
+        return before, *self._looked_at(formula)
+
+    def _looked_at(self, formula: Formula) -> tuple[object, ...]:
+        """What a ◇ or since looks at in a state: its time, too, where it has an interval."""
+        assert isinstance(formula, (Once, Since))
+        operands = (self.of(part) for part in _operands(formula, counts=self.counts))
+        return (*operands, True if formula.interval.everything else self.now)
+
     def _after(self, part: Formula, stored: Stored) -> Anchors:
-        before = self.before.get(stored, {})
-        return after(part, self.of, before, self.now, sums=self._sum)
+        """What is stored after the time point; the same object where nothing has changed."""
+        before = self.before.get(stored, _NONE)
+        looked_at = (self.of(part.formula),) if isinstance(part, Previous) else (before, *self._looked_at(part))
+        last = self.kept.get(part)
+        if last is not None and _same(last[0], looked_at):
+            return last[1]
+        found = after(part, self.of, before, self.now, sums=self._sum)
+        if found == before:
+            found = before
+        self.kept[part] = looked_at, found
+        return found
+
+    @property
+    def counts(self) -> bool:
+        """Whether answers may count more than once."""
+        return self.semantics != "set"
 
     def _computed(self, formula: Formula) -> Rows:
         match formula:
@@ -155,7 +207,7 @@ class Stepping:
         right = formula.right
         if isinstance(right, Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(_Table(free_variables(formula.left), self.of(formula.left)), right.formula).rows
-        every = list(conjuncts(formula))
+        every = list(conjuncts(formula, counts=self.counts))
         tests = [part for part in every if is_test(part.formula if isinstance(part, Not) else part)]
         taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
         rows = [each for each in every if each not in tests and not (isinstance(each, Not) and each.formula in taken)]
@@ -207,6 +259,23 @@ class _Table:
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
         """∧, found by what both speak of."""
+        mine, its = set(self.variables), set(other.variables)
+        if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
+            return other.joined(self, times)
+        if its <= mine:
+            return _Table(self.variables, self._met(other, times))
+        return self._paired(other, times)
+
+    def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
+        """The rows that another table, of no more variables, has, too."""
+        places, found = _places(self.variables, other.variables), {}
+        for row, count in self.rows.items():
+            number = other.rows.get(tuple(row[place] for place in places))
+            if number is not None:
+                found[row] = times(count, number)
+        return found
+
+    def _paired(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
         shared = [each for each in self.variables if each in other.variables]
         added = [each for each in other.variables if each not in self.variables]
         mine, its = _places(self.variables, shared), _places(other.variables, shared)
@@ -254,6 +323,8 @@ class _Table:
 
     def ordered(self, variables: tuple[Variable, ...]) -> _Table:
         """The same rows with their values in another order."""
+        if variables == self.variables:
+            return self
         places = _places(self.variables, variables)
         return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
 
@@ -270,17 +341,27 @@ def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
     return [variables.index(each) for each in wanted]
 
 
-def _maximal(formula: Formula) -> list[Formula]:
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Whether they are the same objects."""
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+
+
+def _maximal(formula: Formula, *, counts: bool) -> list[Formula]:
     """The largest parts without fixpoints that give rows."""
     if not stepped(formula):
         return [formula]
+    return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
+
+
+@lru_cache(maxsize=4096)
+def _operands(formula: Formula, *, counts: bool) -> tuple[Formula, ...]:
+    """The parts whose rows a formula's are made of."""
     if isinstance(formula, And):
-        every = [part.formula if isinstance(part, Not) else part for part in conjuncts(formula)]
+        every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:
-            right = formula.right
-            every = [formula.left, right.formula if isinstance(right, Not) else right]
-        return [each for part in every if not is_test(part) for each in _maximal(part)]
-    below = parts(formula)
+            every = [formula.left, formula.right]
+        rows = (part.formula if isinstance(part, Not) else part for part in every)
+        return tuple(part for part in rows if not is_test(part))
     if isinstance(formula, Since) and isinstance(formula.left, Not):
-        below = (formula.left.formula, formula.right)
-    return [each for part in below for each in _maximal(part)]
+        return formula.left.formula, formula.right
+    return parts(formula)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -15,8 +15,7 @@ from weft.execution.synopsis.stepping import Stepping
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
 from weft.execution.synopsis.stepping_past import State as Now
 from weft.execution.synopsis.valuing import Values
-from weft.sql.points import spread
-from weft.sql.points_past import TIME_POINTS
+from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed
 
 
@@ -67,18 +66,39 @@ class Walk:
         arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
-    def _leaf(self, formula: Formula) -> Mapping[int, Rows]:
-        """The rows of a part without fixpoints, by time point."""
+    def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
+        """What tells the rows of a part without fixpoints."""
         value, variables = self.values.value(formula), free_variables(formula)
-        found: dict[int, Rows] = {}
         if value is None:
-            return found
+            return _Changing({})
         heads = [f"{value.column(each)} AS c{number}" for number, each in enumerate(variables, 1)]
-        query = f"SELECT {listed('tp', heads, f'{value.count()} AS n')} FROM ({spread(value, TIME_POINTS)}) AS rows_of"
+        query = f"SELECT {listed(heads, f'{value.count()} AS n', PERIOD)} FROM {value.source} AS rows_of"
         rows = self.values.relating.engine.rows(query)
-        for tp, *row, count in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            found.setdefault(tp, {})[tuple(row)] = count
-        return found
+        changes: dict[int, list[tuple[Row, int]]] = {}
+        for *row, count, first, end in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            changes.setdefault(first, []).append((tuple(row), count))
+            changes.setdefault(end, []).append((tuple(row), -count))
+        return _Changing(changes)
+
+
+@dataclass
+class _Changing:
+    """The rows of a relation, asked for one time point after another; ``changes`` has what is added to counts."""
+
+    changes: Mapping[int, Sequence[tuple[Row, int]]]
+    rows: Rows = field(default_factory=dict)
+
+    def __call__(self, tp: int) -> Rows:
+        """The rows at a time point; the same object as at the one before where they have not changed."""
+        changes = self.changes.get(tp)
+        if changes:
+            rows = dict(self.rows)
+            for row, more in changes:
+                rows[row] = rows.get(row, 0) + more
+                if not rows[row]:
+                    del rows[row]
+            self.rows = rows
+        return self.rows
 
 
 def _decimal(count: int) -> str:

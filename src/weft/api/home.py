@@ -209,6 +209,9 @@ class Weft(Sourcing, Viewing):
         at = self.current_views(sql, None if now is None else micros(now))
         from weft.execution.ad_hoc import ask
         from weft.execution.relations import relations
+        from weft.execution.synopsis.discarding import refuse_discarded
+
+        refuse_discarded(self.catalog, compiled.tables)
 
         known = relations(self.catalog, compiled.reads)
         return ask(self.opened.session(), self.catalog.data, known, compiled.query, at, limit)
@@ -238,17 +241,18 @@ class Weft(Sourcing, Viewing):
         keep: Keep = "history",
         language: Language = "sql",
         allow_unbounded: bool = False,
+        discard_history: bool = False,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
         raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
-        ``language``, is always kept so.
+        ``language``, is always kept so.  With ``discard_history`` rows of its tables go once they are taken in.
 
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        query = NewQuery(name, sql, user, every, start, tuple(to), keep, language, allow_unbounded)
+        query = NewQuery(name, sql, user, every, start, tuple(to), keep, language, allow_unbounded, discard_history)
         return standing.install(self.opened, query)
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:

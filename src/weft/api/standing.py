@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
-from weft.errors import Conflict, PlanMismatch, SynopsisError, WeftError
+from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
@@ -58,6 +58,7 @@ class NewQuery:
     keep: Keep = "history"
     language: Language = "sql"
     allow_unbounded: bool = False
+    discard_history: bool = False
 
     @property
     def is_synopsis(self) -> bool:
@@ -116,13 +117,17 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
         channels=query.to,
     )
     if query.is_synopsis:
-        kept = _synopsis(query, schemas)
+        kept = _synopsis(home, query, schemas)
         return definition(signature=kept.signature, plan_body=kept.body, parameters=(), columns=kept.columns)
+    if query.discard_history:
+        raise Refused("--discard-history is for queries that are kept as synopses", hint="Add --keep synopsis.")
+    from weft.execution.synopsis.discarding import refuse_discarded
     from weft.planning.form import stored_form
 
     # Refusals name places in the text as it was given.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
+    refuse_discarded(home.catalog, compiled.tables)
     return definition(
         signature=form.signature,
         plan_body=form.body,
@@ -134,7 +139,9 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
     )
 
 
-def _synopsis(query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
+def _synopsis(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
+    from weft.execution.synopsis.discarding import require_discardable, require_whole_history
+
     if query.start == "now":
         raise SynopsisError(
             "a synopsis begins with the history that is there: what was an answer before cannot be left out",
@@ -143,6 +150,10 @@ def _synopsis(query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPl
     found = synopsis_plan(query.sql, schemas, query.language)
     if not query.allow_unbounded:
         require_bounded(found)
+    require_whole_history(home.catalog, found)
+    if query.discard_history:
+        found = replace(found, discard=True)
+        require_discardable(home.catalog, found)
     return found
 
 

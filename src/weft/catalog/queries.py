@@ -178,6 +178,14 @@ class Queries:
         found = ((query_record(row), row) for row in rows)
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in found)
 
+    def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
+        """The live queries whose plans name a table, each with its plan's stored form."""
+        plan, kept = ddl.plans.c, ddl.queries.c
+        named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
+        wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(kept.state != "removed", named)
+        with self._database.reading() as connection:
+            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(kept.query_id)))
+
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
         with self._database.changing_under_lease() as connection:

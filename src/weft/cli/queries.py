@@ -57,6 +57,9 @@ ChannelOption = Annotated[
         "--to", metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."
     ),
 ]
+DiscardOption = Annotated[
+    bool, typer.Option("--discard-history", help="Let rows of its tables go once their synopses have taken them in.")
+]
 UnboundedOption = Annotated[
     bool, typer.Option("--allow-unbounded", help="Keep a synopsis of which the size has no bound, too.")
 ]
@@ -95,6 +98,7 @@ def install(
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
     allow_unbounded: UnboundedOption = False,
+    discard_history: DiscardOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -110,6 +114,7 @@ def install(
             keep=keep.value,
             language=language.value,
             allow_unbounded=allow_unbounded,
+            discard_history=discard_history,
         )
         synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
         notes = () if synopsis else weft.explain(text, start=start.value).notes

@@ -10,6 +10,8 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import instant, iso, say, say_json, shown, table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from weft.catalog.records import TableRecord
 
 
@@ -21,14 +23,17 @@ def add_to(app: typer.Typer) -> None:
 
 def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the tables."""
+    from weft.execution.synopsis.discarding import discarded_tables
+
     with opened(home) as weft:
-        found = weft.tables()
+        found, discarded = weft.tables(), discarded_tables(weft.catalog)
     if json:
         say_json(
             [
                 {
                     "name": t.name,
                     "tracked": t.tracked,
+                    "discarded": t.table_id in discarded,
                     "rows": t.rows,
                     "first_ts": iso(t.first_ts),
                     "last_ts": iso(t.last_ts),
@@ -40,13 +45,16 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     elif not found:
         say("There is no table yet. `weft ingest mail PATH` or `weft ingest file PATH --table NAME` makes one.")
     else:
-        rows = [
-            (t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), "tracked" if t.tracked else "")
-            for t in found
-        ]
+        rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), _kind(t, discarded)) for t in found]
         table(("table", "rows", "first ts", "last ts", ""), rows, right=(1,))
         if any(t.tracked for t in found):
             say("Of a tracked table each begin and each end of a row is counted.")
+        if discarded:
+            say("Rows of a discarded table go once its synopses have taken them in; all that ever came are counted.")
+
+
+def _kind(found: TableRecord, discarded: Collection[int]) -> str:
+    return "tracked" if found.tracked else "discarded" if found.table_id in discarded else ""
 
 
 def describe(
@@ -57,9 +65,11 @@ def describe(
 ) -> None:
     """Show a table: columns, rows, first and last ts, samples."""
     from weft.delivery.rendering import json_value
+    from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:
         found = weft.describe(name, samples)
+        discarded = found.table.table_id in discarded_tables(weft.catalog)
     record = found.table
     names = [column.name for column in record.schema.columns]
     if json:
@@ -67,6 +77,7 @@ def describe(
             {
                 "name": record.name,
                 "tracked": record.tracked,
+                "discarded": discarded,
                 "columns": [
                     {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns
                 ],
@@ -80,6 +91,8 @@ def describe(
         )
         return
     say(_extent(record))
+    if discarded:
+        say("Its rows go once its synopses have taken them in; all that ever came are counted.")
     if record.keys:
         say(f"rows are told apart by {', '.join(record.keys)}")
     rows = [

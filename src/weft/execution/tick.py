@@ -30,6 +30,7 @@ from weft.execution.outputs import Output, Outputs, answers_name
 from weft.execution.phases import COMPUTING, PLANNING, phase
 from weft.execution.relations import Results, relations
 from weft.execution.strata import member, strata
+from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
@@ -78,6 +79,7 @@ def run_tick(
         planned = writer.ticks.plan(tick_instant(writer, t, at), choice, at)
     failpoint("tick.planned")
     reports.append(_run(writer, session, planned, at, again=False))
+    discard_taken_in(writer, planned.tick_id, at)
     return tuple(reports)
 
 

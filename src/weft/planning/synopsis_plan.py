@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ from weft.sql.lower import bind
 
 Language = Literal["sql", "monpoly", "mutl"]
 FORMAT: Final = 1
+_TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
 """The table of all states of a log; a table of a log has the column ``tp`` of the state that a row is of."""
 TP: Final = "tp"
@@ -53,9 +55,13 @@ class FormulaOver:
 
 @dataclass(frozen=True)
 class SynopsisPlan:
-    """``parts`` are evaluated together; the answers are the distinct rows of all of them."""
+    """``parts`` are evaluated together; the answers are the distinct rows of all of them.
+
+    ``discard``: rows of its tables go once they are taken in.
+    """
 
     source: Query | FormulaOver
+    discard: bool = False
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -141,7 +147,8 @@ class SynopsisPlan:
             }
         # With what is stored: a Weft that would look for it elsewhere must not take it for empty.
         relations = [self.relation(each) for each in self.synopsis.stored]
-        whole = {"synopsis": FORMAT, "language": self.language, **form, "relations": relations}
+        marks = {"synopsis": FORMAT, **({"discard": True} if self.discard else {}), "language": self.language}
+        whole = {**marks, **form, "relations": relations}
         return json.dumps(whole, separators=(",", ":"))
 
     @cached_property
@@ -176,6 +183,16 @@ def relations_of(body: str) -> tuple[str, ...]:
     return tuple(json.loads(body)["relations"])
 
 
+def discards(body: str) -> bool:
+    """Whether a stored plan discards the rows of its tables."""
+    return bool(json.loads(body).get("discard"))
+
+
+def tables_of(body: str) -> tuple[int, ...]:
+    """The ids of the tables that a stored plan reads."""
+    return tuple(sorted({int(found) for found in _TABLE.findall(body)}))
+
+
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:
     """The plan of a stored form over the tables as they are now; raises PlanMismatch as ``form.restored_plan``."""
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
@@ -183,7 +200,7 @@ def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -
         form = json.loads(body)
         if form.get("synopsis") != FORMAT:
             raise DerivationError(f"the synopsis has format {form.get('synopsis')}, this Weft reads {FORMAT}")
-        found = SynopsisPlan(_source(form, by_key))
+        found = SynopsisPlan(_source(form, by_key), form.get("discard", False))
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored synopsis {expected} cannot be read: {error}") from error
     if found.signature != expected:

@@ -19,6 +19,7 @@ from weft.storage.delta_log import (
     has_commits,
     last_commit,
 )
+from weft.storage.discarding import has_discarded
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
         return [Finding(path, problem, RESTORE_HINT)]
     expected_here = found.version == stored.version or not unsettled
     if expected_here and found.rows is not None and found.rows != stored.rows:
+        if found.rows < stored.rows and has_discarded(table):
+            return findings
         problem = f"the table has {found.rows} rows at version {found.version}, {stored.rows} were recorded"
         remedy = "Something other than Weft wrote to it, or a copy was put back in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))

@@ -167,15 +167,14 @@ class SynopsesOfTick:
         """What the queries have come to."""
         if tau is None:
             return EMPTY
-        last = as_of(log_of(self.writer.data / _STATES_PATH, STATES), STATES, tau)
-        last = last.filter(pc.equal(last.column("states"), plan.states))
-        if not last.num_rows:
+        last = last_state(self.writer.data, plan, tau)
+        if last is None:
             return EMPTY
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
             relations[stored] = as_of(log_of(self.writer.data / path_of(plan.relation(stored)), schema), schema, tau)
-        return State(last.column("tp")[0].as_py(), last.column("at")[0].as_py(), relations)
+        return State(*last, relations)
 
     def _write_states(self, found: _Found) -> None:
         if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
@@ -231,6 +230,15 @@ class SynopsesOfTick:
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
+
+
+def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
+    """The number and the time (µs UTC) of the last state before ``tau`` that a query went through; None: of none."""
+    if tau is None:
+        return None
+    last = as_of(log_of(data / _STATES_PATH, STATES), STATES, tau)
+    last = last.filter(pc.equal(last.column("states"), plan.states))
+    return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:

@@ -1,0 +1,117 @@
+"""Tables whose rows go once all their queries have taken them in (``--discard-history``).
+
+A table is discarded where a live synopsis says so in its plan; that rows of it have gone is known by their number: the
+catalog counts those that were ever stored, and those that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import TableSchema
+from weft.catalog import CatalogParts, Writer
+from weft.catalog.records import TS, QueryRecord
+from weft.errors import Conflict, PlanMismatch, Refused
+from weft.execution.groups import synopsis_of
+from weft.execution.synopsis.standing import last_state
+from weft.failpoint import failpoint
+from weft.planning.synopsis_plan import TP, SynopsisPlan, discards, is_synopsis, tables_of
+from weft.storage.columns import INSTANT
+from weft.storage.discarding import discard
+
+
+def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
+    """By id, the tables whose rows go, each with the name of a query that says so, and those that lost rows ("")."""
+    found = dict.fromkeys(_partial(catalog), "")
+    for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
+        if discards(plan.body):
+            found |= dict.fromkeys(tables_of(plan.body), query.name)
+    return found
+
+
+def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
+    """Raises Refused where a query that asks for history reads a table that keeps none."""
+    found = discarded_tables(catalog)
+    for table in read:
+        if table.source == "table" and table.id in found:
+            raise Refused(
+                f"{table.name} keeps no history: its rows go once its synopses have taken them in "
+                "(--discard-history), so that no other query can be asked of it",
+                hint="Ask with --keep synopsis, before rows have gone; or load the history into another table.",
+            )
+
+
+def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
+    """Raises Conflict or Refused where rows of a table that the plan reads cannot be discarded."""
+    tables = {table.table_id: table for table in catalog.tables.all()}
+    for table in plan.tables:
+        if tables[table.id].keys:
+            raise Refused(
+                f"{table.name} knows its rows by their keys, and could not tell one that comes again once it is gone",
+                hint="Leave --discard-history out, or load into a table without keys.",
+            )
+        others = [query.name for query, body in catalog.queries.reading(table.id) if not is_synopsis(body)]
+        if others:
+            raise Conflict(
+                f"{table.name} is read by {', '.join(others)}, which asks its history",
+                hint="Leave --discard-history out, or remove that first.",
+            )
+
+
+def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
+    """Raises Refused where rows have gone that a new synopsis would have to take in."""
+    gone = _partial(catalog)
+    for table in plan.tables:
+        if table.id in gone:
+            raise Refused(
+                f"rows of {table.name} are gone (--discard-history): a new synopsis would not know them",
+                hint="Load them into another table.",
+            )
+
+
+def _partial(catalog: CatalogParts) -> set[int]:
+    """The tables that have fewer rows than were ever stored."""
+    there = {each.path: each.rows for each in catalog.tables.versions()}
+    return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}
+
+
+def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
+    """Takes out the rows that all queries of their tables have taken in, after a tick; raises StorageError."""
+    found = writer.queries.with_plans_like(SynopsisPlan.MARK)
+    going = {key for _, plan in found if discards(plan.body) for key in tables_of(plan.body)}
+    if not going:
+        return
+    tables = writer.tables.all()
+    schemas = {table.name: table.schema for table in tables}
+    try:
+        plans = [(query, synopsis_of(record, schemas)) for query, record in found]
+    except PlanMismatch:
+        return  # a tick sets it aside, and what it needs is not known
+    for table in (each for each in tables if each.table_id in going):
+        readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
+        gone = _taken_in(writer, readers)
+        left = None if gone is None else discard(writer.data / table.path, gone, tick_id, writer.lease.token, at)
+        failpoint("synopsis.discarded")
+        if left is not None:
+            writer.tables.record_versions([(table.path, *left)])
+
+
+def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
+    """Which rows all queries of a table have taken in; None: none."""
+    taus = [query.tau for query, _ in readers]
+    least = min((tau for tau in taus if tau is not None), default=None)
+    if least is None or None in taus:
+        return None
+    before = pc.field(TS) < pa.scalar(least, INSTANT)
+    logs = [(query, plan) for query, plan in readers if plan.points is not None]
+    if not logs:
+        return before
+    states = [last_state(writer.data, plan, query.tau) for query, plan in logs]
+    reached = [state[0] for state in states if state is not None]
+    if len(reached) < len(logs):
+        return None
+    # Rows of a log are of the state that their number says, whenever they came.
+    return pc.field(TP) <= min(reached)

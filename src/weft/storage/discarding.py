@@ -1,0 +1,106 @@
+"""Rows that no query will look at again are taken out of a table, without Spark, and the bytes of their files too.
+
+Of the files that have such rows those without others go; of the rest a new file has what stays.  One commit says so,
+behind the fence of those that take files out (``storage.compaction``), and carries the number of its tick for
+``DISCARDING``: by that ``verify`` knows that fewer rows than were recorded are no damage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import LeaseLost, StorageError
+from weft.location import Location
+from weft.storage.cleaning import delete, litter
+from weft.storage.compaction import REMOVING
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import (
+    DataFile,
+    delta_errors,
+    delta_snapshot,
+    has_commits,
+    keep_open,
+    open_table,
+    transaction_version,
+)
+from weft.storage.fence import make_durable
+
+DISCARDING: Final = "weft-discard"
+_PATIENCE_SECONDS: Final = 2.0
+
+
+def discard(table: Location, gone: pc.Expression, tick_id: int, token: int, at: int) -> tuple[int, int] | None:
+    """Takes out the rows for which ``gone`` holds; (version, rows) of the table afterwards, None where there is none.
+
+    ``tick_id`` is the tick after which they go, ``token`` that of the caller's lease, ``at`` the wall's instant (µs
+    UTC).  Files that somebody reads stay for the time being.  Raises StorageError, LeaseLost.
+    """
+    if not has_commits(table):
+        return None
+    from weft.storage.commit import schema_of
+
+    opened = open_table(table)
+    if (opened.transaction_version(REMOVING) or 0) > token:
+        raise LeaseLost(
+            f"another writer took this home over while rows of {table} were discarded", hint="Run the command again."
+        )
+    schema = schema_of(opened)
+    touched: list[DataFile] = []
+    stays: list[pa.Table] = []
+    for file in delta_snapshot(table, check_files=False).files:
+        left = read_data_files([file], schema, ~gone)
+        if file.rows is None or left.num_rows < file.rows:
+            touched.append(file)
+            stays.append(left)
+    if touched:
+        _commit(table, opened, touched, pa.concat_tables(stays), (tick_id, token, at))
+        make_durable(table, opened.version())
+        keep_open(table, opened)
+        unneeded = replace(litter(table, 0, at), log=())
+        delete(table, unneeded, token, _PATIENCE_SECONDS)
+    now = delta_snapshot(table, check_files=False)
+    return now.version, now.rows or 0
+
+
+def _commit(
+    table: Location, opened: Any, touched: list[DataFile], stays: pa.Table, numbers: tuple[int, int, int]
+) -> None:
+    from deltalake import CommitProperties, Transaction
+    from deltalake.transaction import AddAction, RemoveAction
+
+    from weft.storage.commit import first_line, new_data_file, told_of, write_data_file
+
+    tick_id, token, at = numbers
+    # It tells no change of data: the table is one that rows are only added to, and who follows it is told of nothing.
+    actions: list[Any] = [RemoveAction(each.location.name, False, at // 1_000, each.size, {}) for each in touched]
+    try:
+        if stays.num_rows:
+            file = new_data_file(table)
+            write_data_file(stays, file)
+            actions.append(AddAction(file.name, file.size(), {}, file.modified_ms(), False, told_of(stays, opened)))
+        opened.create_write_transaction(
+            actions,
+            mode="append",
+            schema=opened.schema(),
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(DISCARDING, tick_id), Transaction(REMOVING, token)]
+            ),
+        )
+    except delta_errors() as error:
+        raise StorageError(
+            f"rows that no query needs any more could not be discarded: {first_line(error)}",
+            where=str(table),
+            hint="Nothing was changed; the next tick tries again.",
+        ) from error
+
+
+def has_discarded(table: Location) -> bool:
+    """Whether rows of the table were ever taken out so: then fewer than were recorded may be there.
+
+    Who took them out may have died before that was recorded; it is with the next rows that go.
+    """
+    return transaction_version(table, DISCARDING) is not None

@@ -15,6 +15,7 @@ from weft.api import Weft
 from weft.catalog import layout
 from weft.execution.tables import append
 from weft.location import Location
+from weft.storage.columns import arrow_type
 from weft.storage.delta_log import has_commits
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def answers_table(weft: Weft, name: str) -> pa.Table:
     kinds = [*columns, ("_first_at", TIMESTAMP), ("ts", TIMESTAMP)]
     values = zip(*rows, strict=True) if rows else [()] * len(kinds)
     return pa.table(
-        {label: pa.array(each, _ARROW[str(kind)]) for (label, kind), each in zip(kinds, values, strict=True)}
+        {label: pa.array(each, arrow_type(kind)) for (label, kind), each in zip(kinds, values, strict=True)}
     )
 
 
@@ -121,7 +122,7 @@ def load(
     names = [name for name, _ in columns]
     batch = pa.table(
         {
-            name: pa.array(values, _ARROW[str(kind)])
+            name: pa.array(values, arrow_type(kind))
             for (name, kind), values in zip(columns, zip(*rows, strict=True), strict=True)
         }
         | {"_own_time": pa.array([row[own_time] for row in rows], pa.int64())}
@@ -131,16 +132,6 @@ def load(
     with weft.catalog.writing("load", weft.clock) as writer:
         load_id = catalog.loads.begin(catalog.tables.named(table).table_id, "a test", "file", None, AT)
         append(writer, catalog.tables.named(table), load_id, batch, AT, None)
-
-
-_ARROW = {
-    "STRING": pa.string(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-}
 
 
 def table_frame(spark: SparkSession, data: Location, table: TableRecord) -> DataFrame:

@@ -1,82 +1,74 @@
-"""Spark takes synopses through batches as DuckDB does, in a number of jobs that the number of states has no part in."""
+"""Law 1 for queries that are kept as synopses: they deliver what the same queries over the history deliver."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pytest
-from pyspark.sql import SparkSession
+from replayed import first_instants, load, replay_home
+from weft.algebra.schema import DataType
 
-from oracle.past_grammar import PREDICATES, drawn, used
-from oracle.past_logic import Log
-from oracle.past_logs import log
-from weft.algebra.formula import And, Atom, Fixpoint, Formula, Interval, Not, Since, Variable, subformulas
-from weft.algebra.schema import BIGINT, DOUBLE, STRING
-from weft.derivation.synopsis.construct import synopsis
-from weft.errors import ExecutionError
-from weft.execution.synopsis.batch import EMPTY, Batch
-from weft.execution.synopsis.distributed import distributed_engine
-from weft.execution.synopsis.evaluating import evaluated_on
-from weft.execution.synopsis.local import local_engine
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-ARROW = {BIGINT: pa.int64(), STRING: pa.string(), DOUBLE: pa.float64()}
-CUTS = ((0, 4), (4, 9))
-P, Q = (Atom(name, (Variable("x", BIGINT),)) for name in "pq")
-
-
-def batch(given: Log, formula: Formula, first: int, end: int) -> Batch:
-    points = pa.table({"tp": pa.array(range(first, end), pa.int64()), "at": pa.array(given.at[first:end], pa.int64())})
-    events = {}
-    for name in used(formula):
-        rows = [(tp, *row) for tp in range(first, end) for row in given.states[tp].get(name, ())]
-        kinds = [pa.int64(), *(ARROW[each] for each in PREDICATES[name])]
-        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        names = ["tp", *(f"c{number}" for number in range(1, len(kinds)))]
-        events[name] = pa.table([pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=names)
-    return Batch(points, events)
+HOUR = 3_600_000_000
+COLUMNS = [
+    (name, DataType.parse(kind))
+    for name, kind in (
+        *(("a", "INT"), ("b", "STRING"), ("x", "DOUBLE"), ("d", "DECIMAL(6,2)"), ("day", "DATE"), ("at", "TIMESTAMP")),
+        ("ts", "TIMESTAMP"),
+    )
+]
+QUERIES = {
+    "types": "SELECT r.a, r.b, r.x, r.d, r.day, r.at, s.b AS other FROM r, s WHERE r.a = s.a AND r.ts < s.ts",
+    "within": "SELECT s.a + 1 AS a, UPPER(r.b) AS b FROM r, s WHERE r.x = s.x AND r.d <> s.d "
+    "AND s.ts >= r.ts + INTERVAL 1 HOUR AND s.ts <= r.ts + INTERVAL 3 HOURS",
+    "any_order": "SELECT r.day FROM r, s WHERE r.at < s.at AND s.b LIKE 'x%' AND r.day IS NOT NULL",
+    "three": "SELECT r.a, u.b FROM r, s, r u WHERE r.a = s.a AND s.a = u.a AND r.ts < s.ts AND s.ts <= u.ts",
+    "either": "SELECT a FROM r WHERE x > 1.5 UNION SELECT s.a FROM r, s WHERE s.b = r.b AND r.ts < s.ts",
+}
 
 
-@pytest.mark.parametrize("semantics", ["set", "bag", "minmax"])
-def test_random_formulas_have_the_same_answers_on_both(spark: SparkSession, semantics: str) -> None:
-    chance, tried = random.Random(f"spark {semantics}"), 0
-    while tried < 3:
-        formula = drawn(chance, semantics)
-        if any(isinstance(part, Fixpoint) for part in subformulas(formula)):
-            continue
-        tried += 1
-        given, plan, here, there = log(chance, 9), synopsis(formula, semantics), EMPTY, EMPTY
-        for first, end in CUTS:
-            one = batch(given, formula, first, end)
-            with local_engine(1) as local, distributed_engine(spark) as distributed:
-                here, (wanted,) = evaluated_on(plan, here, one, local)
-                there, (found,) = evaluated_on(plan, there, one, distributed)
-            assert found.equals(wanted), formula
-            for stored in plan.stored:
-                assert rows_of(there.relations.get(stored)) == rows_of(here.relations.get(stored)), stored
+def drawn(chance: random.Random, ts: int) -> tuple[Any, ...]:
+    from decimal import Decimal
+
+    some = (
+        chance.choice((1, 2, 3)),
+        chance.choice(("x", "xy", "é", "")),
+        chance.choice((0.0, -0.0, 1.5, 2.25, float("nan"))),
+        chance.choice((Decimal("1.50"), Decimal("-0.05"))),
+        chance.choice((0, 18_000)),
+        chance.choice((0, -1_500_000, 1_600_000_000_000_001)),
+    )
+    return (*(None if chance.random() < 0.15 else value for value in some), ts)
 
 
-def rows_of(table: pa.Table | None) -> Counter[tuple[object, ...]]:
-    return Counter() if table is None else Counter(tuple(row.values()) for row in table.to_pylist())
+def told(answers: dict[tuple[Any, ...], int]) -> dict[str, int]:
+    """As text, NaN being NaN; a synopsis hands 0.0 on for -0.0, which is the same value."""
+    return {repr(tuple(0.0 if value == 0.0 else value for value in row)): at for row, at in answers.items()}
 
 
-def test_the_number_of_jobs_does_not_depend_on_the_number_of_states(spark: SparkSession) -> None:
-    plan, jobs = synopsis(And(P, Not(Since(Interval(0, 50), Not(Q), P))), "set"), []
-    for states in (3, 300):
-        rows = {"tp": list(range(states)), "c1": [tp % 7 for tp in range(states)]}
-        one = Batch(pa.table({"tp": rows["tp"], "at": rows["tp"]}), {"p": pa.table(rows), "q": pa.table(rows)})
-        spark.sparkContext.setJobGroup(f"states {states}", "a batch")
-        with distributed_engine(spark) as engine:
-            evaluated_on(plan, EMPTY, one, engine)
-        jobs.append(len(spark.sparkContext.statusTracker().getJobIdsForGroup(f"states {states}")))
-    assert jobs[0] == jobs[1] > 0
-
-
-def test_a_count_that_leaves_its_type_fails_on_spark_too(spark: SparkSession) -> None:
-    formula: Formula = P
-    for _ in range(6):
-        formula = And(formula, P)
-    one = Batch(pa.table({"tp": [0], "at": [0]}), {"p": pa.table({"tp": [0] * 1000, "c1": [1] * 1000})})
-    with distributed_engine(spark) as engine, pytest.raises(ExecutionError, match="cannot be evaluated"):
-        evaluated_on(synopsis(formula, "bag"), EMPTY, one, engine)
+def test_the_same_answers_at_the_same_instants_with_and_without_a_synopsis(tmp_path: Path, spark: SparkSession) -> None:
+    chance = random.Random(7)
+    weft = replay_home(tmp_path / "home")
+    ts, made = 1_600_000_000_000_000, False
+    for _ in range(3):
+        rows: dict[str, list[tuple[Any, ...]]] = {"r": [], "s": []}
+        for _ in range(14):
+            ts += chance.choice((0, 1, HOUR // 2, HOUR))
+            rows[chance.choice("rs")].append(drawn(chance, ts))
+        for name in "rs":
+            load(weft, spark, name, rows[name], COLUMNS)
+        if not made:
+            for name, text in QUERIES.items():
+                weft.install(name, text)
+                weft.install(f"{name}_kept", text, keep="synopsis")
+            made = True
+        ts += 1
+        weft.tick(now=ts)
+        for name in QUERIES:
+            whole, kept = first_instants(weft, name), first_instants(weft, f"{name}_kept")
+            assert told(kept) == told(whole), name
+    assert all(first_instants(weft, name) for name in QUERIES)
+    weft.close()

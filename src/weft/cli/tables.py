@@ -12,6 +12,7 @@ from weft.cli.printing import instant, iso, say, say_json, shown, table
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from weft.api.home import Description
     from weft.catalog.records import TableRecord
 
 
@@ -64,31 +65,14 @@ def describe(
     json: JsonOption = False,
 ) -> None:
     """Show a table: columns, rows, first and last ts, samples."""
-    from weft.delivery.rendering import json_value
     from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:
         found = weft.describe(name, samples)
         discarded = found.table.table_id in discarded_tables(weft.catalog)
     record = found.table
-    names = [column.name for column in record.schema.columns]
     if json:
-        say_json(
-            {
-                "name": record.name,
-                "tracked": record.tracked,
-                "discarded": discarded,
-                "columns": [
-                    {"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns
-                ],
-                "rows": record.rows,
-                "first_ts": iso(record.first_ts),
-                "last_ts": iso(record.last_ts),
-                "keys": record.keys,
-                "ts_from": record.ts_from,
-                "samples": [dict(zip(names, map(json_value, row), strict=True)) for row in found.samples],
-            }
-        )
+        say_json(_as_json(found, discarded))
         return
     say(_extent(record))
     if discarded:
@@ -100,6 +84,25 @@ def describe(
         for n, c in enumerate(record.schema.columns)
     ]
     table(("column", "type", "", *(f"sample {n}" for n in range(1, len(found.samples) + 1))), rows)
+
+
+def _as_json(found: Description, discarded: bool) -> dict[str, object]:
+    from weft.delivery.rendering import json_value
+
+    record = found.table
+    names = [column.name for column in record.schema.columns]
+    return {
+        "name": record.name,
+        "tracked": record.tracked,
+        "discarded": discarded,
+        "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns],
+        "rows": record.rows,
+        "first_ts": iso(record.first_ts),
+        "last_ts": iso(record.last_ts),
+        "keys": record.keys,
+        "ts_from": record.ts_from,
+        "samples": [dict(zip(names, map(json_value, row), strict=True)) for row in found.samples],
+    }
 
 
 def _extent(record: TableRecord) -> str:

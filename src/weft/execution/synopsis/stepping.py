@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, Final, TypeAlias
 
 from weft.algebra.formula import (
@@ -32,6 +32,7 @@ from weft.algebra.formula import (
     Variable,
     free_variables,
     parts,
+    rewritten,
     subformulas,
 )
 from weft.derivation.synopsis.answerable import binding, conjuncts, group_variables, is_test
@@ -62,6 +63,7 @@ class Stepping:
     definitions: dict[str, Definition] = field(default_factory=dict)
     leaves: dict[Formula, Callable[[int], Rows]] = field(default_factory=dict)
     known: dict[Formula, Rows] = field(default_factory=dict)
+    operands: dict[Formula, tuple[Formula, ...]] = field(default_factory=dict)
     last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
     """Of each part what it was made of, and its value, when that was computed for the last time."""
     kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
@@ -69,12 +71,18 @@ class Stepping:
     now: State = field(default_factory=lambda: State(0, 0, None))
 
     def __post_init__(self) -> None:
+        # Equal parts become one object, so that a look-up compares no trees.
+        one_of: dict[Formula, Formula] = {}
+        self.formula = rewritten(self.formula, lambda part: one_of.setdefault(part, part))
+        same: dict[Stored, Stored] = {}
         for part, closure in closures(self.formula):
             if temporal(part) and stepped(part):
-                self.keys[part] = stored_of(closure, self.semantics)
+                stored = stored_of(closure, self.semantics)
+                self.keys[part] = same.setdefault(stored, stored)
         for part in subformulas(self.formula):
             if isinstance(part, Fixpoint):
                 self.definitions |= {definition.name: definition for definition in part.definitions}
+        self.before = {stored: self.before.get(stored, _NONE) for stored in same}
         for part in _maximal(self.formula, counts=self.counts):
             self.leaves[part] = self.leaf(part)
 
@@ -108,16 +116,22 @@ class Stepping:
         if isinstance(formula, (Fixpoint, Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
-            return tuple(self.of(part) for part in _operands(formula, counts=self.counts))
+            return tuple(self.of(part) for part in self._parts(formula))
         before = self.before.get(self.keys[formula], _NONE)
         if isinstance(formula, Previous):
             return before, (True if formula.interval.everything and self.now.earlier is not None else self.now)
         return before, *self._looked_at(formula)
 
+    def _parts(self, formula: Formula) -> tuple[Formula, ...]:
+        """The parts whose rows a formula's are made of."""
+        if formula not in self.operands:
+            self.operands[formula] = _operands(formula, counts=self.counts)
+        return self.operands[formula]
+
     def _looked_at(self, formula: Formula) -> tuple[object, ...]:
         """What a ◇ or since looks at in a state: its time, too, where it has an interval."""
         assert isinstance(formula, (Once, Since))
-        operands = (self.of(part) for part in _operands(formula, counts=self.counts))
+        operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: Formula, stored: Stored) -> Anchors:
@@ -353,7 +367,6 @@ def _maximal(formula: Formula, *, counts: bool) -> list[Formula]:
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
 
 
-@lru_cache(maxsize=4096)
 def _operands(formula: Formula, *, counts: bool) -> tuple[Formula, ...]:
     """The parts whose rows a formula's are made of."""
     if isinstance(formula, And):

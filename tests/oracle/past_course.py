@@ -44,18 +44,34 @@ def batch(log: Log, first: int, end: int, predicates: dict[str, tuple[DataType, 
 
 def course(plan: Synopsis, formula: Formula, log: Log, ranges: Sequence[tuple[int, int]], engine: Engine) -> Course:
     """Takes a log in by batches."""
-    predicates = {name: PREDICATES[name] for name in used(formula)}
-    answers = [Counter[Row]() for _ in log.at]
-    state, states = EMPTY, []
-    for first, end in ranges:
-        state, (found,) = evaluated_on(plan, state, batch(log, first, end, predicates), engine)
-        states.append(state)
-        counted = "n" in found.column_names
-        for tp, *values in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            n = values.pop() if counted else 1
-            assert first <= tp < end, f"an answer at {tp} from the batch [{first}, {end})"
-            answers[tp][tuple(values)] += int(n)
+    states: list[State] = []
+    (answers,) = along_together(plan, [formula], log, ranges, engine, states)
     return Course(answers, states)
+
+
+def along_together(
+    plan: Synopsis,
+    formulas: Sequence[Formula],
+    log: Log,
+    ranges: Sequence[tuple[int, int]],
+    engine: Engine,
+    states: list[State] | None = None,
+) -> list[list[Counter[Row]]]:
+    """The answers of each formula of a synopsis at each time point; the state after each batch goes to ``states``."""
+    predicates = {name: PREDICATES[name] for formula in formulas for name in used(formula)}
+    answers = [[Counter[Row]() for _ in log.at] for _ in formulas]
+    state = EMPTY
+    for first, end in ranges:
+        state, found = evaluated_on(plan, state, batch(log, first, end, predicates), engine)
+        if states is not None:
+            states.append(state)
+        for table, kept in zip(found, answers, strict=True):
+            counted = "n" in table.column_names
+            for tp, *values in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                n = values.pop() if counted else 1
+                assert first <= tp < end, f"an answer at {tp} from the batch [{first}, {end})"
+                kept[tp][tuple(values)] += int(n)
+    return answers
 
 
 def contents(state: State) -> dict[Stored, Counter[Row]]:

@@ -66,6 +66,7 @@ class Drawing:
     linear: bool = False
     """Whether fixpoints may double what they count."""
     aggregates: bool = True
+    fixpoints: bool = True
     made: int = 0
     pool: list[Formula] = field(default_factory=list)
 
@@ -99,7 +100,7 @@ class Drawing:
             (self.atom, 1), (self.conjunction, 5), (self.tested, 3), (self.bound, 2), (self.difference, 4),
             (self.disjunction, 4), (self.projection, 3), (self.previous, 4), (self.once, 5), (self.since, 7),
             (self.distinct, 1 if self.semantics == "set" else 4), (self.aggregate, 3 * self.aggregates),
-            (self.closed, 2), (self.fixpoint, 2), (self.searched, 1),
+            (self.closed, 2), (self.fixpoint, 2 * self.fixpoints), (self.searched, 1),
         ]  # fmt: skip
 
     def atom(self, wanted: Variables, depth: int) -> Formula:

@@ -144,8 +144,7 @@ class Weft(Sourcing, Viewing):
     ) -> Summary:
         """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``.
 
-        What ts the rows get is told by :class:`weft.extraction.timing.Timing`; ``future`` is text such as ``1d``, or
-        microseconds.
+        What ts the rows get: see ``extraction.timing.Timing``; ``future`` is text such as ``1d``, or microseconds.
         """
         from weft.extraction.ingest import ingest_mail
 
@@ -172,6 +171,12 @@ class Weft(Sourcing, Viewing):
 
         times = timing(ts_from, ts_order, late, future, hold)
         return ingest_file(self.opened, path, table, keys=keys, evolve=evolve, timing=times, progress=progress)
+
+    def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
+        """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""
+        from weft.extraction.logs import ingest_log
+
+        return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.api.monitoring import Options, lines, text_of, violations
+from weft.api.monitoring import Options, lines, violations
 from weft.errors import Refused, WeftError
+from weft.extraction.log_files import text_of
 from weft.formula.reading import reading
 from weft.formula.signature import signature
 from weft.formula.verdicts import verdict

@@ -5,17 +5,12 @@ No home is needed, nothing is stored, and Spark is not asked.
 
 from __future__ import annotations
 
-import gzip
-import io
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
 
-from weft.errors import FormulaError, NotFound, Refused
 from weft.execution.monitoring import monitored
+from weft.extraction.log_files import in_file, opened_text, text_of
 from weft.formula.dejavu import properties
 from weft.formula.dejavu_log import events
 from weft.formula.empty_points import relevant
@@ -23,8 +18,6 @@ from weft.formula.monpoly_log import time_points
 from weft.formula.reading import Reading, reading
 from weft.formula.signature import Signature, signature
 from weft.formula.verdicts import answers, verdict
-
-STDIN = "-"
 
 
 @dataclass(frozen=True)
@@ -42,9 +35,9 @@ class Options:
 
 def verdicts(known: Path, formula: Path, log: Path, options: Options) -> Iterator[str]:
     """The lines that MonPoly prints for a formula and a log; raises FormulaError for what cannot be taken."""
-    with _in_file(known):
+    with in_file(known):
         columns = signature(text_of(known))
-    with _in_file(formula):
+    with in_file(formula):
         read = reading(text_of(formula), columns, negate=options.negate)
     yield from lines(read, columns, log, options)
 
@@ -52,7 +45,7 @@ def verdicts(known: Path, formula: Path, log: Path, options: Options) -> Iterato
 def lines(read: Reading, known: Signature, log: Path, options: Options) -> Iterator[str]:
     """The lines that MonPoly prints for a formula that has been read."""
     kept = relevant(read.formula) if options.every_point and not options.empty_points else None
-    with _opened(log) as stream:
+    with opened_text(log) as stream:
         for answered in monitored(read.formula, read.columns, time_points(stream, known, str(log))):
             if kept is not None and not kept(answered.point):
                 continue
@@ -66,51 +59,11 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
 
     A log with ``.timed.`` in its name has the time as the last value of each event, as for DejaVu.
     """
-    with _in_file(specification):
+    with in_file(specification):
         found = properties(text_of(specification))
     for each in found.properties:
-        with _opened(log) as stream:
+        with opened_text(log) as stream:
             states = events(stream, found.events, timed=".timed." in log.name, name=str(log))
             for answered in monitored(each.violated, (), states):
                 if answered.rows:
                     yield each.name, answered.point.number + 1
-
-
-def text_of(path: Path) -> str:
-    """A file's text; raises Refused where it cannot be read."""
-    with _opened(path) as stream:
-        try:
-            return stream.read()
-        except UnicodeDecodeError:
-            raise Refused("the file is not UTF-8 text", where=str(path)) from None
-
-
-@contextmanager
-def _in_file(path: Path) -> Iterator[None]:
-    """Errors of the text in a file name the file, too."""
-    try:
-        yield
-    except FormulaError as error:
-        place = f"{path}, {error.where}" if error.where else str(path)
-        raise FormulaError(error.message, hint=error.hint, where=place) from None
-
-
-def _unpacked(path: Path) -> TextIO:
-    return io.TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    """A file, packed (``.gz``) or not, or stdin."""
-    if str(path) == STDIN:
-        yield sys.stdin
-        return
-    try:
-        packed = path.suffix == ".gz"
-        stream: TextIO = _unpacked(path) if packed else path.open(encoding="utf-8")
-    except FileNotFoundError:
-        raise NotFound("the file is not there", where=str(path)) from None
-    except OSError as error:
-        raise Refused(f"the file cannot be read: {error.strerror}", where=str(path)) from None
-    with stream:
-        yield stream

@@ -80,6 +80,15 @@ class Loads:
                 LoadRecord(**row._mapping) for row in connection.execute(wanted.order_by(loads.c.load_id.desc()))
             )
 
+    def unfinished(self, table_id: int) -> tuple[LoadRecord, ...]:
+        """The loads into the table that have not come to their end, the newest first."""
+        loads = ddl.loads
+        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.finished_at.is_(None))
+        with self._database.reading() as connection:
+            return tuple(
+                LoadRecord(**row._mapping) for row in connection.execute(wanted.order_by(loads.c.load_id.desc()))
+            )
+
     def stored_by(self, load_id: int) -> int:
         """How many rows the load has committed so far: where one that died goes on."""
         kept = ddl.reservations.c

@@ -33,9 +33,10 @@ HoldOption = Annotated[bool, typer.Option("--hold", help="No tick goes on before
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
-    ingest = typer.Typer(no_args_is_help=True, help="Load mail or files into a table.")
+    ingest = typer.Typer(no_args_is_help=True, help="Load mail, files or logs into tables.")
     ingest.command("mail", epilog=example("weft ingest mail archive.mbox.gz news-spool/ --ts-from date"))(mail)
     ingest.command("file", epilog=example("weft ingest file orders.csv --table orders --ts-from placed --key id"))(file)
+    ingest.command("monpoly", epilog=example("weft ingest monpoly events.log --sig events.sig"))(monpoly)
     app.add_typer(ingest, name="ingest", epilog=example("weft ingest mail archive.mbox"))
     quarantine = typer.Typer(no_args_is_help=True, help="Records that could not be read.")
     quarantine.command("list", epilog=example("weft quarantine list"))(quarantined)
@@ -114,6 +115,23 @@ def file(
         )
         ahead = _ahead(weft, done)
     _tell(done, ahead, json)
+
+
+def monpoly(
+    log: Annotated[Path, typer.Argument(help="A log in MonPoly's format, packed (.gz) or not.")],
+    sig: Annotated[Path, typer.Option(metavar="FILE", help="Its signature: predicates and their types.")],
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Load a log of temporal logic: a table for each predicate, and time_points for its states."""
+    with opened(home, create=True) as weft, counting(f"loading {log.name}") as progress:
+        done = weft.ingest_log(terminal.path(log), terminal.path(sig), progress)
+    if json:
+        counts = [{"table": each.table, "stored": each.stored, "late": each.late} for each in done]
+        say_json({"tables": counts, "already_loaded": any(each.already_loaded for each in done)})
+        return
+    for each in done:
+        _tell(each, False, json=False)
 
 
 def _ahead(weft: Weft, done: Summary) -> bool:

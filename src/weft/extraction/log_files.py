@@ -1,0 +1,55 @@
+"""Texts of temporal logic in files: formulas, signatures and logs, packed (``.gz``) or not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from weft.errors import FormulaError, NotFound, Refused
+
+STDIN = "-"
+
+
+def text_of(path: Path) -> str:
+    """A file's text; raises NotFound and Refused where it cannot be read."""
+    with opened_text(path) as stream:
+        try:
+            return stream.read()
+        except UnicodeDecodeError:
+            raise Refused("the file is not UTF-8 text", where=str(path)) from None
+
+
+@contextmanager
+def in_file(path: Path) -> Iterator[None]:
+    """Errors of the text in a file name the file, too."""
+    try:
+        yield
+    except FormulaError as error:
+        place = f"{path}, {error.where}" if error.where else str(path)
+        raise FormulaError(error.message, hint=error.hint, where=place) from None
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[TextIO]:
+    """A file, or stdin, to be read; raises NotFound and Refused where it cannot be."""
+    if str(path) == STDIN:
+        yield sys.stdin
+        return
+    try:
+        packed = path.suffix == ".gz"
+        stream: TextIO = _unpacked(path) if packed else path.open(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound("the file is not there", where=str(path)) from None
+    except OSError as error:
+        raise Refused(f"the file cannot be read: {error.strerror}", where=str(path)) from None
+    with stream:
+        yield stream
+
+
+def _unpacked(path: Path) -> TextIO:
+    return io.TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8")

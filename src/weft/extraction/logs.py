@@ -1,0 +1,193 @@
+"""Loading a log of temporal logic: a table for each predicate, and one of all time points, empty ones too.
+
+The rows of a predicate have the number of their time point, ``tp``; the numbers go on from one log to the next.  The
+time points are stored last, so that a tick which takes one in finds its rows.  A load that died is run again before any
+other log is loaded, and goes on where it was, since the tables know the log by its digest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.catalog import Writer
+from weft.catalog.naming import folded
+from weft.catalog.records import TableRecord
+from weft.errors import Conflict, Refused
+from weft.execution.home import Home
+from weft.extraction.batches import Progress, Row, batches_of, printable
+from weft.extraction.files.source import digest
+from weft.extraction.ingest import existing
+from weft.extraction.log_files import in_file, opened_text, text_of
+from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
+from weft.extraction.timing import Timing
+from weft.formula.monpoly_log import time_points
+from weft.formula.signature import Predicate, Signature, signature
+from weft.formula.states import TimePoint
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, SECOND_US
+from weft.planning.synopsis_plan import AT, TIME_POINTS, TP
+
+Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
+_POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
+_KIND: Final = "monpoly"
+_TIMING: Final = Timing(ts_from=AT, hold=True)
+"""A row's ts is the time of its time point; no tick goes on between a log's rows and its time points."""
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A log's file with its signature, and how many rows it has of each predicate."""
+
+    path: Path
+    known: Signature
+    rows: Counter[str]
+
+    def points(self) -> Iterator[TimePoint]:
+        """Its time points, read anew."""
+        with opened_text(self.path) as stream:
+            yield from time_points(stream, self.known, str(self.path))
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """The loads of a log: that of its time points, those of predicates, and the number of its first time point."""
+
+    points: Load
+    predicates: dict[str, Load]
+    first: int
+
+
+def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
+    """Loads a log in MonPoly's format with its signature; what was stored, a table each, that of time points last.
+
+    The whole log is read before anything is stored.  Raises FormulaError with the line of what it does not take,
+    Refused for tables that have other columns, and on a wall home for a time beyond the clock, Conflict while another
+    log is half loaded, NotFound, ExtractionError, LeaseBusy, StorageError.
+    """
+    with in_file(known):
+        predicates = signature(text_of(known))
+    sha256 = digest(log)
+    found = existing(to.catalog, TIME_POINTS)
+    if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
+        return (Summary(found.name, known=_loaded(to, found, sha256), already_loaded=True),)
+    read = _Log(log, predicates, _counted(to, log, predicates))
+    begun = _begin(to, read, sha256)
+    try:
+        done = [
+            store_batches(load, batches_of(_rows(read, name, begun.first), _columns(predicates[name])), progress)
+            for name, load in begun.predicates.items()
+        ]
+        return (*done, store_batches(begun.points, batches_of(_instants(read, begun.first), _POINTS), progress))
+    finally:
+        for load in (*begun.predicates.values(), begun.points):
+            to.catalog.loads.deactivate(load.load_id)
+
+
+def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
+    """How many time points a log had that was loaded."""
+    before = to.catalog.loads.of_source(points.table_id, sha256)
+    return next(load.stored + load.known for load in before if load.finished_at is not None)
+
+
+def _counted(to: Home, path: Path, known: Signature) -> Counter[str]:
+    """How many rows each predicate has, the whole log being read once; raises FormulaError, Refused."""
+    latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
+    rows: Counter[str] = Counter()
+    for point in _Log(path, known, rows).points():
+        if not FIRST_INSTANT <= point.at <= latest:
+            far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
+            raise Refused(
+                f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
+                hint="Nothing was stored. A home whose clock is set takes times to come: weft init --clock replay.",
+                where=str(path),
+            )
+        rows.update({name: len(found) for name, found in point.rows.items()})
+    return rows
+
+
+def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
+    """Makes the tables that are not there, and registers the loads."""
+    tables = {name: _columns(predicate) for name, predicate in log.known.items()}
+    _require_apart(tables)
+    for name, columns in {TIME_POINTS: _POINTS, **tables}.items():
+        _require_same(existing(to.catalog, name), columns)  # before any table is made
+    source = printable(str(log.path.absolute()))
+    with beginning(to, TIME_POINTS) as writer:
+        points = _table(writer, TIME_POINTS, _POINTS)
+        other = next((load for load in writer.loads.unfinished(points.table_id) if load.digest != sha256), None)
+        if other is not None:
+            raise Conflict(
+                f"another log, {other.source}, was loaded in part: its time points would get the same numbers",
+                hint="Load it to its end first: run its `weft ingest monpoly` again.",
+            )
+
+        def begin(table: TableRecord) -> Load:
+            return registered(writer, to, table, source, _KIND, sha256, {"kind": _KIND}, _TIMING)
+
+        own = begin(points)
+        loads: dict[str, Load] = {}
+        for name, columns in tables.items():
+            table = _table(writer, name, columns)
+            if log.rows[name] and not writer.loads.loaded(table.table_id, sha256):
+                loads[name] = begin(table)
+        return _Begun(own, loads, points.rows - (own.already or 0))
+
+
+def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
+    found = existing(writer, name)
+    _require_same(found, columns)
+    return found or writer.tables.create(name, columns)
+
+
+def _columns(predicate: Predicate) -> Columns:
+    """The columns of a predicate's table: as the signature names them, where a table can have them, then ``tp``."""
+    taken = {"ts", TP}
+    found = []
+    for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
+        own = name if folded(name) not in taken else f"x{number}"
+        taken.add(folded(own))
+        found.append((own, type_))
+    return (*found, (TP, BIGINT))
+
+
+def _require_apart(names: Iterable[str]) -> None:
+    """Raises Refused where two predicates would be one table."""
+    seen = {TIME_POINTS: TIME_POINTS}
+    for name in names:
+        if folded(name) in seen:
+            raise Refused(
+                f"{name} and {seen[folded(name)]} would be one table: tables are named alike in any case",
+                hint="Rename one of them, in the signature, the log and the formulas.",
+            )
+        seen[folded(name)] = name
+
+
+def _require_same(table: TableRecord | None, columns: Columns) -> None:
+    if table is None:
+        return
+    there = tuple((each.name, each.type) for each in table.schema.columns if each.name != table.schema.start)
+    if there != columns or table.keys:
+        shown = ", ".join(f"{name} {type_}" for name, type_ in there)
+        wanted = ", ".join(f"{name} {type_}" for name, type_ in columns)
+        raise Refused(
+            f"the table {table.name} has the columns {shown}, and the log's has {wanted}",
+            hint="Nothing was stored. Load the log into a home of its own, or rename the predicate.",
+        )
+
+
+def _rows(log: _Log, name: str, first: int) -> Iterator[Row]:
+    """The rows of a predicate."""
+    columns = [column for column, _ in _columns(log.known[name])]
+    for point in log.points():
+        for values in point.rows.get(name, ()):
+            yield Row(dict(zip(columns, (*values, first + point.number), strict=True)), point.at)
+
+
+def _instants(log: _Log, first: int) -> Iterator[Row]:
+    """The time points themselves."""
+    for point in log.points():
+        yield Row({TP: first + point.number, AT: point.at}, point.at)

@@ -37,7 +37,7 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
 from weft.sql.lower import bind_view
 
-TEXTS = 800
+TEXTS = 400
 SHARDS = 2
 ASKED = 2
 """Instants at which a view is asked."""

@@ -50,7 +50,10 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """The formula, finite in all of its free variables, said with finite parts; None where it is not, or no way."""
+        """The formula said with finite parts; None where there is no way.
+
+        It is finite in the variables that it still has; on one that is gone it does not depend.
+        """
         if formula not in self._known:
             self._known[formula] = None
             self._known[formula] = _simple(self._finite(formula))
@@ -308,9 +311,12 @@ class Safe:
     def _exists_among(self, variable: Variable, inner: Formula) -> Formula | None:
         parts = [part for one in conjuncts(inner) for part in self._flat(one)]
         within = [part for part in parts if variable in free(part)]
-        if all(self.finite(Not(part)) is not None for part in within):
-            return self._conjunction([part for part in parts if part not in within])
-        return self._split(variable, inner)
+        excluded = [self.finite(Not(part)) for part in within]
+        if None in excluded:
+            return self._split(variable, inner)
+        # What turns out not to depend on the variable excludes all of its values, or none.
+        whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
+        return self._conjunction([*(part for part in parts if part not in within), *whole])
 
     def _split(self, variable: Variable, inner: Formula) -> Formula | None:
         """∃x for the values that were seen, and for one that was not."""

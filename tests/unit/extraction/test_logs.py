@@ -1,4 +1,4 @@
-"""Logs of temporal logic loaded into tables: answers are those of the log itself, however it is cut, killed and ticked."""
+"""Logs of temporal logic loaded into tables: answers are those of the log, however it is cut, killed and ticked."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
     (files / "s.sig").write_text("P(int) p(int)")
     (files / "1.log").write_text("@1 P (1)")
     with _opened(files) as weft:
-        with pytest.raises(Refused, match="P and p would be one table|p and P would be one table"):
+        with pytest.raises(Refused, match="p and P would be one table"):
             _load(weft, files, "1.log")
         (files / "s.sig").write_text("P(int)")
         (files / "1.log").write_text("@1 P (1)\n@2 P (x)")

@@ -38,6 +38,8 @@ def test_operators_bind_as_in_dejavu() -> None:
         ("prop p : Forall x . a(x) -> P b(x)", "EXISTS x. (a(x) AND (NOT (ONCE b(x))))"),
         ("prop p : Forall x . P a(x)", "TRUE"),
         ("prop p : Exists x . !a(x)", "FALSE"),
+        ("prop p : Exists x . Forall y . r(x, y)", "TRUE"),
+        ("prop p : Exists x . a(x) & Exists y . !r(x, y)", "NOT (EXISTS x. a(x))"),
         ("prop p : Forall x . (a(x) -> x < 5)", "EXISTS x. (a(x) AND (NOT x < 5))"),
         ("prop p : forall x . a(x) -> b(x)", "EXISTS x. (a(x) AND (NOT b(x)))"),
         ("prop p : Forall x . [a(x), b(x)) -> c", "EXISTS x. (((NOT b(x)) SINCE a(x)) AND (NOT c()))"),
@@ -146,7 +148,7 @@ EVENTS = [
 
 
 @given(texts(), st.lists(st.sampled_from(EVENTS), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_random_formulas_over_all_values_mean_what_they_say(
     formula: tuple[str, Truths], log: list[tuple[str, ...]]
 ) -> None:

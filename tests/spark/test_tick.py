@@ -11,6 +11,7 @@ from replayed import AT, DAY, HOUR, START, answers, commits, first_instants, loa
 from weft.api import Weft
 from weft.catalog import layout
 from weft.errors import ClockError, LeaseLost
+from weft.execution import counting as counting_module
 from weft.execution import outputs as outputs_module
 from weft.execution import tick as tick_module
 from weft.schedule.ticking import Ticked
@@ -150,7 +151,7 @@ def test_a_tick_that_died_is_done_again_with_its_own_clock(
     weft.install("space", SPACE)
     for point, until in (("tick.planned", 1.5), ("tick.computed", 2.5), ("tick.counting", 3.5)):
         with monkeypatch.context() as patch:
-            for module in (tick_module, outputs_module):
+            for module in (tick_module, outputs_module, counting_module):
                 patch.setattr(module, "failpoint", die_at(point))
             with pytest.raises(Killed):
                 weft.tick(now=day(until))

@@ -84,7 +84,7 @@ class FromHistory:
 
 
 def compare(events: int, batches: Sequence[int], out: Path | None, say: Callable[[str], None]) -> None:
-    """Measures each formula with each size of batch, says what it finds, and writes the figures to ``out`` as JSON.
+    """Measures each formula with each size of batch, says what it finds, writes the figures to ``out`` as JSON lines.
 
     Raises ExecutionError where the answers from the history are others.
     """
@@ -100,8 +100,8 @@ def compare(events: int, batches: Sequence[int], out: Path | None, say: Callable
             for each in compared:
                 say(f"  answered from the history of {each.events:,} events: {each.seconds:.2f} s a batch")
     if out is not None:
-        found = {"courses": [asdict(each) | {"rate": each.rate} for each in courses], "anew": list(map(asdict, anew))}
-        out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        lines = [json.dumps(each) for each in (*map(_json, courses), *map(asdict, anew))]
+        out.write_text("\n".join(lines) + "\n", encoding="utf-8")
         say(f"written to {out}")
 
 
@@ -188,3 +188,17 @@ def _line(course: Course) -> str:
         f"last batches {course.growth:.2f} times the first; {course.answers:,} answers; "
         f"stored: {course.tuples[-1]:,} tuples, {course.bytes // 1024:,} kB"
     )
+
+
+def _json(course: Course) -> dict[str, object]:
+    """A course without what each of its batches was like."""
+    told = {"rate": round(course.rate), "growth": round(course.growth, 2), "batches": len(course.seconds)}
+    median = {"seconds": round(statistics.median(course.seconds), 4), "tuples": course.tuples[-1]}
+    return {
+        "formula": course.formula,
+        "batch": course.batch,
+        **told,
+        **median,
+        "answers": course.answers,
+        "bytes": course.bytes,
+    }

@@ -90,7 +90,8 @@ def tell(error: WeftError) -> None:
     place = f" ({error.where})" if error.where else ""
     err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
     err.print(f"{error.message}{place}", markup=False, highlight=False, soft_wrap=True)
-    pointed = _pointed(error.where)
+    # What is wrong with a formula comes with its line: the formula may be a file's.
+    pointed = None if "\n" in error.message else _pointed(error.where)
     if pointed:
         err.print(pointed, markup=False, highlight=False, soft_wrap=True)
     if error.hint:

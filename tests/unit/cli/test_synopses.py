@@ -59,3 +59,4 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], why: str, weft: C
     told = weft(*arguments)
     assert told.code == 2
     assert why in told.err
+    assert told.err.count("^") <= 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -75,19 +75,13 @@ class Loads:
         """The loads of a source of that digest into the table, finished or not, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest)
-        with self._database.reading() as connection:
-            return tuple(
-                LoadRecord(**row._mapping) for row in connection.execute(wanted.order_by(loads.c.load_id.desc()))
-            )
+        return self._newest_first(wanted)
 
     def unfinished(self, table_id: int) -> tuple[LoadRecord, ...]:
         """The loads into the table that have not come to their end, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.finished_at.is_(None))
-        with self._database.reading() as connection:
-            return tuple(
-                LoadRecord(**row._mapping) for row in connection.execute(wanted.order_by(loads.c.load_id.desc()))
-            )
+        return self._newest_first(wanted)
 
     def stored_by(self, load_id: int) -> int:
         """How many rows the load has committed so far: where one that died goes on."""
@@ -137,8 +131,11 @@ class Loads:
 
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """The latest loads, the newest first."""
+        return self._newest_first(select(ddl.loads).limit(limit))
+
+    def _newest_first(self, wanted: Select[Any]) -> tuple[LoadRecord, ...]:
         with self._database.reading() as connection:
-            rows = connection.execute(select(ddl.loads).order_by(ddl.loads.c.load_id.desc()).limit(limit))
+            rows = connection.execute(wanted.order_by(ddl.loads.c.load_id.desc()))
             return tuple(LoadRecord(**row._mapping) for row in rows)
 
 

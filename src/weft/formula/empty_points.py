@@ -48,37 +48,33 @@ def _matches(rows: Iterable[Row], columns: dict[int, set[object]]) -> bool:
 def _may_skip(formula: Formula) -> bool:
     if any(isinstance(part, algebra.Previous) for part in algebra.subformulas(formula)):
         return False
-    return _false_when_empty(formula) and _indifferent(formula)
+    return _when_empty(formula) is False and _indifferent(formula)
 
 
-def _false_when_empty(formula: Formula) -> bool:
+def _when_empty(formula: Formula) -> bool | None:
+    """What a formula says at a state without events: true of all values, false of all, None where it is not known."""
     match formula:
         case algebra.Atom():
-            return True
-        case algebra.Not(formula=inner):
-            return _true_when_empty(inner)
-        case algebra.And(left=left, right=right):
-            return _false_when_empty(left) or _false_when_empty(right)
-        case algebra.Or(left=left, right=right):
-            return _false_when_empty(left) and _false_when_empty(right)
-        case algebra.Exists(formula=inner):
-            return _false_when_empty(inner)
-        case _:
             return False
+        case algebra.Not(formula=inner):
+            said = _when_empty(inner)
+            return None if said is None else not said
+        case algebra.And(left=left, right=right):
+            return _decided(left, right, by=False)
+        case algebra.Or(left=left, right=right):
+            return _decided(left, right, by=True)
+        case algebra.Exists(formula=inner):
+            return _when_empty(inner)
+        case _:
+            return None
 
 
-def _true_when_empty(formula: Formula) -> bool:
-    match formula:
-        case algebra.Not(formula=inner):
-            return _false_when_empty(inner)
-        case algebra.And(left=left, right=right):
-            return _true_when_empty(left) and _true_when_empty(right)
-        case algebra.Or(left=left, right=right):
-            return _true_when_empty(left) or _true_when_empty(right)
-        case algebra.Exists(formula=inner):
-            return _true_when_empty(inner)
-        case _:
-            return False
+def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
+    """What two sides say together, where either decides that says ``by``."""
+    said = {_when_empty(left), _when_empty(right)}
+    if by in said:
+        return by
+    return None if None in said else not by
 
 
 def _indifferent(formula: Formula) -> bool:
@@ -89,9 +85,9 @@ def _indifferent(formula: Formula) -> bool:
         case algebra.Not() | algebra.Exists() | algebra.And() | algebra.Or():
             return all(map(_indifferent, algebra.parts(formula)))
         case algebra.Once(formula=inner):
-            return _indifferent(inner) and _false_when_empty(inner)
+            return _indifferent(inner) and _when_empty(inner) is False
         case algebra.Since(left=left, right=right):
-            conditions = _true_when_empty(left) and _false_when_empty(right)
+            conditions = _when_empty(left) is True and _when_empty(right) is False
             return conditions and _indifferent(left) and _indifferent(right)
         case _:
             return False

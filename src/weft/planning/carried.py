@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from weft.algebra.formula import VARIABLE_TYPES
 from weft.algebra.schema import BIGINT, INT, STRING, DataType
 
-_AS_IT_IS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN")
 _NONE: Final = "'N'"
 
 
@@ -50,7 +50,7 @@ class Carried:
 
     @property
     def _plain(self) -> DataType:
-        if self.column.name in _AS_IT_IS:
+        if self.column.name in VARIABLE_TYPES:
             return self.column
         return {"TIMESTAMP": BIGINT, "DATE": INT}.get(self.column.name, STRING)
 

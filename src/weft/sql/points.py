@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.algebra.formula import Variable
-from weft.sql.sweeping import listed, over
+from weft.sql.sweeping import BOTH_BOUNDS, listed, over
 
 PERIOD: Final = ("from_tp", "to_tp")
 
@@ -99,10 +99,9 @@ def conjunction(conditions: Sequence[str]) -> str:
 
 def bounds(query: str, keys: Sequence[str], amount: str) -> str:
     """For each period its start and its end, ``tp``, and what is added there, ``d``."""
-    sides = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
     return (
         f"SELECT {listed(keys, 'CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp')}, "
-        f"CASE WHEN side = 0 THEN {amount} ELSE -({amount}) END AS d FROM ({query}) AS given {sides}"
+        f"CASE WHEN side = 0 THEN {amount} ELSE -({amount}) END AS d FROM ({query}) AS given {BOTH_BOUNDS}"
     )
 
 

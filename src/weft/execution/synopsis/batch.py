@@ -8,29 +8,20 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.algebra.formula import VARIABLE_TYPES
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.errors import ExecutionError
-
-_ARROW = {
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "STRING": pa.string(),
-    "BOOLEAN": pa.bool_(),
-}
+from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
     """The Arrow type of a variable's type; raises ExecutionError for one that formulas do not have."""
-    if type.name not in _ARROW:
+    if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
         )
-    return _ARROW[type.name]
+    return columns.arrow_type(type)
 
 
 @dataclass(frozen=True)

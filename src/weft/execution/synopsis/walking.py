@@ -45,9 +45,7 @@ class Walk:
             )
             earlier = at
         self.stored |= stepping.before
-        columns = list(zip(*found, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return _table(found, schema)
 
     def _places(self, formula: Formula) -> list[int]:
         """Where the answers' variables are in a row."""
@@ -62,9 +60,7 @@ class Walk:
         for (row, at), count in self.stored[stored].items():
             found = [*row, *([at] if stored.timed else []), *([format(count, "x")] if stored.counted else [])]
             rows.append(found or [True])
-        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
         """What tells the rows of a part without fixpoints."""
@@ -99,6 +95,12 @@ class _Changing:
                     del rows[row]
             self.rows = rows
         return self.rows
+
+
+def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _decimal(count: int) -> str:

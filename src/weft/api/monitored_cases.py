@@ -11,16 +11,19 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from weft.api.monitoring import Options, lines, violations
 from weft.errors import Refused, WeftError
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.extraction.log_files import text_of
 from weft.formula.reading import reading
 from weft.formula.signature import signature
 from weft.formula.verdicts import verdict
 
 _SECOND = 1_000_000
+_DIVIDED: Final = "Fatal error: exception Division_by_zero"
+"""What MonPoly prints where it ends with a division by 0, after the verdicts before it."""
 Outcome = Literal["same", "refused", "other"]
 
 
@@ -78,7 +81,13 @@ def _of_monpoly(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[
     known = signature(text_of(folder / case["sig"]))
     read = reading(case["formula"], known, negate=options.negate)
     expected = [verdict(int(each["ts"]) * _SECOND, each["tp"], each["result"]) for each in case["verdicts"]]
-    return list(lines(read, known, folder / case["log"], options)), expected
+    found: list[str] = []
+    try:
+        found.extend(lines(read, known, folder / case["log"], options))
+    except DivisionByZero:
+        if _DIVIDED not in case.get("output", ()):
+            raise
+    return found, expected
 
 
 def _of_dejavu(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[str]]:

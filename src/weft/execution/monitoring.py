@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from weft.algebra.formula import Atom, Formula, Variable, free_variables, subformulas
 from weft.algebra.schema import DataType
-from weft.derivation.synopsis.construct import synopsis
-from weft.execution.synopsis.batch import EMPTY, Batch, arrow_type
+from weft.derivation.synopsis.construct import Synopsis, synopsis
+from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.evaluating import evaluated_together
 from weft.formula.states import Row, TimePoint, batches
 
@@ -29,14 +30,32 @@ class Answered:
 def monitored(
     formula: Formula, columns: Sequence[Variable], points: Iterable[TimePoint], size: int = BATCH
 ) -> Iterator[Answered]:
-    """The answers of a formula at each time point of a log, as they come; also where there are none."""
+    """The answers of a formula at each time point of a log, as they come; also where there are none.
+
+    Raises DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
+    """
     kept = synopsis(formula, "set")
     order = [free_variables(formula).index(column) for column in columns]
     types = predicate_types(formula)
     state = EMPTY
     for batch in batches(points, size):
-        state, (answers,) = evaluated_together(kept, state, _batch(batch, types))
-        yield from _answered(batch, answers, order)
+        state, answers, failure = _taken_in(kept, state, batch, types)
+        yield from _answered([point for point in batch if failure is None or point.number < failure.tp], answers, order)
+        if failure is not None:
+            raise failure
+
+
+def _taken_in(
+    kept: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
+) -> tuple[State, pa.Table, DivisionByZero | None]:
+    """The state after time points and their answers; of those before the first that divides by 0, where one does."""
+    failure: DivisionByZero | None = None
+    while True:
+        try:
+            after, (answers,) = evaluated_together(kept, before, _batch(points, types))
+            return after, answers, failure
+        except DivisionByZero as error:
+            failure, points = error, [point for point in points if point.number < error.tp]
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:

@@ -17,7 +17,7 @@ from weft.algebra.formula import AggregateFunction, Counting
 from weft.errors import FormulaError
 from weft.formula import syntax
 from weft.formula.scoping import with_its_parameters
-from weft.formula.syntax import Bounds, Connective, Written
+from weft.formula.syntax import UNITS, Bounds, Connective, Written
 from weft.formula.terms import EXTENDED_TERM_WORDS, TERM_WORDS, TermParser
 from weft.formula.tokens import END, Symbols, Token, refused_at, tokens
 
@@ -63,16 +63,6 @@ _ONCE: Final[dict[str, Counting]] = {"ONCE": "any", "ONCE1": "first", "ONCE2": "
 _STRENGTH: Final = {**dict.fromkeys(_SINCE, 10), "EQUIV": 40, "IMPLIES": 50, "OR": 60, "AND": 70}
 _RIGHT_TO_LEFT: Final = (*_SINCE, "IMPLIES")
 _AGGREGATES: Final = ("CNT", "MIN", "MAX", "SUM", "AVG", "MED")
-_SECOND: Final = 1_000_000
-_UNITS: Final = {
-    "us": 1,
-    "ms": 1_000,
-    "s": _SECOND,
-    "m": 60 * _SECOND,
-    "h": 3_600 * _SECOND,
-    "d": 86_400 * _SECOND,
-}
-"""Units of time in microseconds; us and ms are Weft's own."""
 _DEEPEST: Final = 100
 _LONGEST: Final = 150
 
@@ -306,10 +296,10 @@ class _FormulaParser(TermParser):
         token = self.ahead()
         if token.kind == "duration":
             number = token.text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-            unit = _UNITS.get(token.text[len(number) :])
+            unit = UNITS.get(token.text[len(number) :])
             if unit is None:
-                raise self.refused(f"a unit of time is one of {', '.join(_UNITS)}")
+                raise self.refused(f"a unit of time is one of {', '.join(UNITS)}")
             self.take()
             return sign * int(number) * unit
         wanted = "a number of seconds, with or without a unit s m h d, or * for no end,"
-        return sign * int(self.expect("int", wanted).text) * _SECOND
+        return sign * int(self.expect("int", wanted).text) * UNITS["s"]

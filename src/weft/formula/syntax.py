@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from weft.algebra.formula import AggregateFunction, Counting
 
@@ -43,6 +43,17 @@ class Call:
 
 
 WrittenTerm: TypeAlias = "Name | Value | Call"
+
+
+UNITS: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+"""Units of time in microseconds, in order; us and ms are Weft's own."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 >>> from weft.algebra.formula import Atom, Interval, Once, Variable
 >>> from weft.algebra.schema import BIGINT
 >>> written(Once(Interval(0, 60_000_000), Atom("P", (Variable("x", BIGINT),))))
-'ONCE[0,60] P(x)'
+'ONCE[0,1m] P(x)'
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Interval, Term
+from weft.formula.syntax import UNITS
 
-_SECOND: Final = 1_000_000
 _COUNTING: Final = {"any": "", "first": "1", "second": "2"}
 
 
@@ -67,20 +67,30 @@ def term_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """An interval in seconds, an end beside a second as an open one, others in microseconds; nothing for all time."""
+    """An interval in the largest units that measure its ends; nothing for all time.
+
+    An end a microsecond beside a whole millisecond is an open one.
+
+    >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
+    ('[0,7d]', '(1m,*)')
+    """
     if interval.everything:
         return ""
     low, high = interval.low, interval.high
-    opened = low % _SECOND == 1
-    first = f"({low // _SECOND}" if opened else f"[{_length(low)}"
+    beside = UNITS["ms"]
+    first = f"({_length(low - 1)}" if low % beside == 1 else f"[{_length(low)}"
     if high is None:
         return f"{first},*)"
-    closed = high % _SECOND != _SECOND - 1 or high + 1 - _SECOND < low
-    return f"{first},{_length(high)}]" if closed else f"{first},{(high + 1) // _SECOND})"
+    closed = high % beside != beside - 1
+    return f"{first},{_length(high)}]" if closed else f"{first},{_length(high + 1)})"
 
 
 def _length(length: int) -> str:
-    return str(length // _SECOND) if length % _SECOND == 0 else f"{length}us"
+    """A length of time in the largest unit of which it is a multiple."""
+    if not length:
+        return "0"
+    unit = [unit for unit, size in UNITS.items() if length % size == 0][-1]
+    return f"{length // UNITS[unit]}{unit}"
 
 
 def _leaf(formula: Formula) -> str:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from weft.algebra.formula import Atom, subformulas
+from weft.algebra.formula import Atom, Formula, subformulas
 from weft.algebra.schema import BIGINT, TIMESTAMP, TableSchema
-from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.divisions import unguarded
+from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import SynopsisError
 from weft.formula.reading import counted_reading, reading
 from weft.formula.signature import Predicate
+from weft.formula.written import term_text
 from weft.planning.synopsis_events import terms_of
 from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
 
@@ -21,7 +23,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def formula_synopsis(text: str, language: Language, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
     """The synopsis of a formula's text, whose predicates are named as the tables.
 
-    Raises FormulaError for what is no formula or has no finite answers, SynopsisError for tables that cannot be read.
+    Raises FormulaError for what is no formula or has no finite answers, SynopsisError for tables that cannot be read
+    and for a division that may be by 0, at which a tick would fail for ever.
     """
     points = _points(tables)
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
@@ -35,10 +38,11 @@ def formula_synopsis(text: str, language: Language, tables: Mapping[str, TableSc
         if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
             signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
     found = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
+    semantics: Semantics = "set" if language == "monpoly" else "bag"
+    _require_divisors(found.formula, semantics)
     read = sorted({part.predicate for part in subformulas(found.formula) if isinstance(part, Atom)})
     over = {name: tables[name] for name in read}
     _require_one_kind(over, logs)
-    semantics: Semantics = "set" if language == "monpoly" else "bag"
     of_log = points if logs & over.keys() else None
     return complete(SynopsisPlan(FormulaOver(language, found.formula, found.columns, semantics, over, of_log)))
 
@@ -68,6 +72,20 @@ def _require_terms(table: TableSchema, *, log: bool) -> None:
                 f"a formula cannot speak of {table.name}: its column {name} is {column.type if column else 'unknown'}",
                 hint="Formulas have integers, doubles and texts.",
             )
+
+
+def _require_divisors(formula: Formula, semantics: Semantics) -> None:
+    """Raises SynopsisError for a division of integers whose divisor nothing beside it keeps from being 0."""
+    found = unguarded(prepared(formula, semantics), semantics)
+    if found is not None:
+        division, divisor = (
+            term_text(term).removeprefix("(").removesuffix(")") for term in (found, found.arguments[1])
+        )
+        condition = f"NOT ({divisor} = 0)" if semantics == "set" else f"{divisor} <> 0"
+        raise SynopsisError(
+            f"nothing keeps {divisor} from being 0 in {division}, and a division by 0 would stop the query for ever",
+            hint=f"Say beside it which rows are meant: AND {condition}",
+        )
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:

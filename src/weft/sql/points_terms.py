@@ -1,6 +1,7 @@
 """Terms and tests over the rows of a relation over time points, and atoms, as SQL.
 
-A quotient by the integer 0 has no value: no test of it holds, nor does its negation, and nothing is bound by it.
+A quotient by the integer 0 has no value (NULL): who applies a test asks before whether one is in it
+(``first_divided_by_0``).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _quotient(left: str, right: str) -> str:
 
 
 def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Whether a test holds of a row; NULL where a quotient in it has no value."""
+    """Whether a test holds of a row."""
     match test:
         case Comparison(operator="substring", left=left, right=right):
             return f"CONTAINS({term(right, column, dialect)}, {term(left, column, dialect)})"
@@ -102,6 +103,12 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
     counted = f"n - CASE WHEN {held} THEN 1 ELSE 0 END AS n"
     rows = f"SELECT {listed(steps.values(), counted, PERIOD)} FROM {steps.source} AS given"
     return f"SELECT {listed(steps.heads)} FROM ({rows}) AS given WHERE n > 0"
+
+
+def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> str:
+    """The first time point, ``tp``, at which a row's divisor is 0; NULL: at none."""
+    divisor = term(division.arguments[1], lambda variable: steps.column(variable), dialect)
+    return f"SELECT MIN(from_tp) AS tp FROM {steps.source} AS given WHERE {divisor} = 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:

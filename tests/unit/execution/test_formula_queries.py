@@ -130,6 +130,7 @@ def test_formulas_over_ordinary_tables_have_a_state_for_each_instant_at_which_ro
         ("time_points(x, y)", "time_points"),
         ("q(x) AND odd(x)", "odd: its column c is DATE"),
         ("q(x) AND plain(x)", "is of a log"),
+        ("q(x) AND p(y, z) AND v = y / x", r"nothing keeps x from being 0 in y / x.*AND NOT \(x = 0\)"),
     ],
 )
 def test_what_a_formula_cannot_be_is_refused_with_the_reason(text: str, why: str, weft: Weft, tmp_path: Path) -> None:
@@ -137,8 +138,16 @@ def test_what_a_formula_cannot_be_is_refused_with_the_reason(text: str, why: str
     load(weft, tmp_path, log, 0, 1)
     _ingest(weft, tmp_path, "odd", "c,ts", [f"2020-01-01,{_text(0)}"], 0)
     _ingest(weft, tmp_path, "plain", "c,ts", [f"7,{_text(0)}"], 0)
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Refused, match=f"(?s){why}"):
         weft.install("f", text, language="monpoly")
+
+
+def test_a_standing_query_divides_what_is_never_0(weft: Weft, tmp_path: Path) -> None:
+    states = ({"p": [(6, "u"), (5, "v")], "q": [(0,), (3,)]}, {"p": [(8, "u")], "q": [(0,)]})
+    load(weft, tmp_path, Log((0, SECOND), states), 0, 2)
+    weft.install("f", "q(x) AND p(y, z) AND v = y / x AND NOT (x = 0)", language="monpoly")
+    weft.tick(now=_text(2 * SECOND))
+    assert {row.values for row in weft.results("f")} == {(0, 3, 6, "u", 2), (0, 3, 5, "v", 1)}
 
 
 def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from weft.execution.monitoring import monitored
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.formula.dejavu import properties
 from weft.formula.dejavu_log import events
 from weft.formula.monpoly_log import time_points
-from weft.formula.reading import reading
+from weft.formula.reading import counted_reading, reading
 from weft.formula.signature import signature
 from weft.formula.states import Row
 
@@ -55,3 +56,52 @@ def test_rules_are_kept_by_those_of_which_they_do_not_hold(size: int) -> None:
     states = events(log, properties(text).events, timed=False)
     violated = [each.point.number + 1 for each in monitored(found.violated, (), states, size) if each.rows]
     assert violated == [1, 4, 8]
+
+
+DIVIDED = "@0 D(6, 3) @1 D(7, 2) D(1, 1) @2 D(0, 1) @3 D(5, 0) Q(5) @4 D(8, 2)"
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("text", "term", "at"),
+    [
+        ("D(a, b) AND z = a / b", "a / b", 3),
+        ("D(a, b) AND 100 < a MOD b", "a MOD b", 3),
+        ("D(a, b) AND NOT (a = 1 + 2 * (a / b))", "a / b", 3),
+        ("Q(q) AND (ONCE (EXISTS a. D(a, b) AND q = 1 / (a / b)))", "1 / (a / b)", 2),
+        ("MU X(n). (EXISTS b. D(n, b)) OR (EXISTS m, b. PREVIOUS X(m) AND D(n, b) AND 1 < m / b)", "m / b", 3),
+    ],
+)
+def test_a_division_by_0_is_an_error_that_names_the_term(text: str, term: str, at: int, size: int) -> None:
+    known = signature("D(a:int, b:int) Q(a:int)")
+    read = counted_reading(text, known)
+    with pytest.raises(DivisionByZero) as error:
+        list(monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), size))
+    assert error.value.message == f"{term} divides by 0 at time point {at}"
+
+
+def test_answers_before_a_division_by_0_are_given() -> None:
+    known = signature("D(a:int, b:int) Q(a:int)")
+    read = reading("D(a, b) AND z = a / b", known)
+    found = []
+    with pytest.raises(DivisionByZero):
+        for each in monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), 100):
+            found.append((each.point.number, sorted(each.rows)))
+    assert found == [(0, [(6, 3, 2)]), (1, [(1, 1, 1), (7, 2, 3)]), (2, [(0, 1, 0)])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "D(a, b) AND NOT (b = 0) AND z = a / b",
+        "D(a, b) AND z = a / b AND NOT (b = 0)",
+        "D(a, b) AND z = a / b AND 0 < b",
+        "D(a, b) AND NOT Q(a) AND z = a / b",
+        "D(a, b) AND z = a / b AND (EXISTS x. D(b, x) OR D(x, b) AND NOT Q(x))",
+    ],
+)
+def test_what_another_part_leaves_out_is_not_divided(text: str) -> None:
+    known = signature("D(a:int, b:int) Q(a:int)")
+    read = reading(text, known)
+    found = list(monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known)))
+    assert [sorted(each.rows) for each in found][3:] == [[], [(8, 2, 4)]]

@@ -143,6 +143,30 @@ def test_what_has_infinitely_many_answers_is_refused_with_the_part_at_fault(text
 
 
 @pytest.mark.parametrize(
+    ("interval", "shown"),
+    [
+        ("[0,7d]", "[0,7d]"),
+        ("[0,604800]", "[0,7d]"),
+        ("[0,5us]", "[0,5us]"),
+        ("(3d,90m]", None),
+        ("(90m,3d)", "(90m,3d)"),
+        ("[90s,1500ms]", None),
+        ("[1500ms,90s]", "[1500ms,90s]"),
+        ("(0,*)", "(0,*)"),
+        ("[0,*)", ""),
+    ],
+)
+def test_an_interval_is_shown_in_the_units_of_a_person(interval: str, shown: str | None) -> None:
+    if shown is None:
+        with pytest.raises(FormulaError, match="negative or empty"):
+            reading(f"ONCE{interval} P(x)", KNOWN)
+        return
+    read = reading(f"ONCE{interval} P(x)", KNOWN)
+    assert written(read.formula) == f"ONCE{shown} P(x)"
+    assert reading(written(read.formula), KNOWN).formula == read.formula
+
+
+@pytest.mark.parametrize(
     ("text", "answered"),
     [
         ("x = 1", "TRUE AND x = 1"),
@@ -152,7 +176,10 @@ def test_what_has_infinitely_many_answers_is_refused_with_the_part_at_fault(text
         ("FORALL x. P(x) IMPLIES Q(x)", "NOT (EXISTS x. (P(x) AND (NOT Q(x))))"),
         ("P(x) AND (R(y, x) OR NOT Q(x)) AND R(x, y)", None),
         ("P(x) AND EXISTS y. NOT Q(x) AND R(x, y)", "P(x) AND (EXISTS y. (R(x,y) AND (NOT Q(x))))"),
-        ("(NOT P(x) AND Q(y)) SINCE[1,2] R(x, y)", "(((ONCE[0,2] R(x,y)) AND (NOT P(x))) AND Q(y)) SINCE[1,2] R(x,y)"),
+        (
+            "(NOT P(x) AND Q(y)) SINCE[1,2] R(x, y)",
+            "(((ONCE[0,2s] R(x,y)) AND (NOT P(x))) AND Q(y)) SINCE[1s,2s] R(x,y)",
+        ),
     ],
 )
 def test_the_form_that_is_answered(text: str, answered: str | None) -> None:

@@ -1,6 +1,7 @@
 """Conjunctions: the parts that give rows are joined, those that share variables first, and tests applied on the way.
 
-A test whose one side is a variable that is not bound yet, ``x = t``, binds it.
+A test whose one side is a variable that is not bound yet, ``x = t``, binds it.  A test that divides is applied when
+nothing else is left to apply, so that any part of the conjunction may keep it from dividing by 0.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from weft.algebra.formula import (
     free_variables,
 )
 from weft.derivation.synopsis.answerable import binding, group_variables, is_test
+from weft.derivation.synopsis.divisions import dividing
 from weft.errors import DerivationError
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.relating import Relating, Value
 from weft.sql.points import Steps
-from weft.sql.points_terms import extended, grouped, lessened, selected
+from weft.sql.points_terms import extended, first_divided_by_0, grouped, lessened, selected
 from weft.sql.sweeping import listed
 
 
@@ -59,6 +62,7 @@ def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
         return _joined(relating, [left], [Not(test)])
+    left = _divisible(relating, left, test)
     query = lessened(left, test, relating.engine.dialect)
     return relating.made(query, left.variables, counted=True, points=left.points)
 
@@ -76,13 +80,19 @@ def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Va
     """The values joined, and of that what the tests leave."""
     if any(value is None for value in values):
         return None
-    left = list(tests)
+    last = [test for test in tests if dividing(test)]
+    left = [test for test in tests if test not in last]
     found: Value = values.pop(0) if values else relating.everything
     found = _tested(relating, found, left)
     while values and found is not None:
         known = set(found.variables)
         at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
         found = _tested(relating, relating.joined(found, values.pop(at)), left)
+    while found is not None and (test := _applicable(last, found)) is not None:
+        last.remove(test)
+        found = _tested(relating, _divisible(relating, found, test), [test])
+        found = _tested(relating, found, left)
+    left += last
     if left and found is not None:
         raise DerivationError(f"nothing binds the variables of {left}")
     return found
@@ -118,6 +128,16 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         counted=steps.counted,
         points=steps.points,
     )
+
+
+def _divisible(relating: Relating, found: Steps, test: Formula) -> Steps:
+    """The rows; raises DivisionByZero where the test divides by 0 in one of them."""
+    for division in dividing(test):
+        query = first_divided_by_0(found, division, relating.engine.dialect)
+        (tp,) = relating.engine.rows(query).column("tp").to_pylist()
+        if tp is not None:
+            raise DivisionByZero(division, test, tp)
+    return found
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.local import local_engine
 from weft.execution.synopsis.past import Past
@@ -27,7 +28,7 @@ def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa
 
     The answers are ``tp, c1 … ck [, n]``, ordered by all of them; columns are the formula's free variables in their
     order; counts are BIGINT, or decimal digits where the formula has a fixpoint.  Raises ExecutionError for a batch
-    that does not follow the state, and for a count that grows beyond BIGINT.
+    that does not follow the state, and for a count that grows beyond BIGINT; DivisionByZero where one is met.
     """
     after, (answers,) = evaluated_together(synopsis, state, batch)
     return after, answers
@@ -45,7 +46,10 @@ def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine)
     step = _Step(synopsis, state, batch, engine)
     if not batch.points.num_rows:
         return state, tuple(step.no_answers(number) for number in range(len(synopsis.formulas)))
-    return step.taken()
+    try:
+        return step.taken()
+    except DivisionByZero as error:
+        raise error.named(synopsis.formulas) from None
 
 
 @dataclass

@@ -37,11 +37,13 @@ from weft.algebra.formula import (
 )
 from weft.derivation.synopsis.answerable import binding, conjuncts, group_variables, is_test
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
+from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import DerivationError
+from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
-from weft.execution.synopsis.stepping_terms import groups_of, measured, satisfied, value
+from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, satisfied, value
 
 _NONE: Final[Anchors] = {}
 Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
@@ -211,9 +213,8 @@ class Stepping:
         groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
         for row in self.of(formula.formula):
             given = dict(zip(variables, row, strict=True))
-            item = value(formula.item, given)
-            if item is not None:
-                groups.setdefault(tuple(given[each] for each in formula.groups), []).append(item)
+            group = groups.setdefault(tuple(given[each] for each in formula.groups), [])
+            group.append(value(formula.item, given))
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: And) -> Rows:
@@ -238,10 +239,11 @@ class Stepping:
         found: Rows = {}
         variables = free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
+        self._require_divisible(table, taken)
         for row, count in table.rows.items():
             given = dict(zip(table.variables, row, strict=True))
             if isinstance(taken, (Comparison, Matches)):
-                gone = int(bool(satisfied(taken, given)))
+                gone = int(satisfied(taken, given))
             else:
                 gone = others.get(tuple(given[each] for each in variables), 0)
             if count > gone and not (gone and self.semantics == "set"):
@@ -256,12 +258,23 @@ class Stepping:
             if isinstance(groups, Matches):
                 table = table.matched(groups)
                 continue
-            test = next((each for each in left if set(free_variables(each)) <= known or binding(each, known)), None)
-            if test is None:
+            may = [each for each in left if set(free_variables(each)) <= known or binding(each, known)]
+            if not may:
                 raise DerivationError(f"nothing binds the variables of {left}")
+            test = min(may, key=lambda each: bool(dividing(each)))
             left.remove(test)
+            self._require_divisible(table, test)
             table = table.tested(test, self._times)
         return table
+
+    def _require_divisible(self, table: _Table, test: Formula) -> None:
+        """Raises DivisionByZero where a test divides by 0 in a row."""
+        if not dividing(test):
+            return
+        for row in table.rows:
+            division = divided_by_0(test, dict(zip(table.variables, row, strict=True)))
+            if division is not None:
+                raise DivisionByZero(division, test, self.now.tp)
 
 
 @dataclass(frozen=True)
@@ -313,8 +326,7 @@ class _Table:
             if bound is not None:
                 each = value(bound.right, given)
                 more = (*row, each)
-                if each is not None:
-                    found[more] = times(count, 1)
+                found[more] = times(count, 1)
             elif _holds(test, given):
                 found[row] = times(count, 1)
         new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
@@ -346,9 +358,9 @@ class _Table:
 def _holds(test: Formula, given: Mapping[Variable, Any]) -> bool:
     if isinstance(test, Not):
         assert isinstance(test.formula, (Comparison, Matches))
-        return satisfied(test.formula, given) is False
+        return not satisfied(test.formula, given)
     assert isinstance(test, (Comparison, Matches))
-    return satisfied(test, given) is True
+    return satisfied(test, given)
 
 
 def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:

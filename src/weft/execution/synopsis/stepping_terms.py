@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.algebra.formula import Aggregate, Comparison, Computed, Constant, Matches, Term, Variable
+from weft.algebra.formula import Aggregate, Comparison, Computed, Constant, Formula, Matches, Term, Variable
 from weft.algebra.schema import DOUBLE, INTEGRAL
+from weft.derivation.synopsis.divisions import dividing
 from weft.errors import ExecutionError
 
 Given = Mapping[Variable, Any]
@@ -16,7 +17,7 @@ _LARGEST = 2**63
 
 
 def value(term: Term, given: Given) -> Any:
-    """A term's value; None where a quotient by 0 leaves it without one.  Raises ExecutionError beyond BIGINT."""
+    """A term's value.  Raises ExecutionError beyond BIGINT; no divisor in it is 0 (``divided_by_0``)."""
     match term:
         case Variable():
             return given[term]
@@ -24,8 +25,6 @@ def value(term: Term, given: Given) -> Any:
             return constant
         case Computed(operation=operation, arguments=arguments, type=type):
             found = [value(argument, given) for argument in arguments]
-            if any(each is None for each in found):
-                return None
             return _in_range(_computed(operation, found, exact=type != DOUBLE))
 
 
@@ -53,10 +52,8 @@ def _computed(operation: str, found: Sequence[Any], *, exact: bool) -> Any:
             return _divided(operation, found[0], found[1]) if exact else _quotient(found[0], found[1])
 
 
-def _divided(operation: str, a: int, b: int) -> int | None:
+def _divided(operation: str, a: int, b: int) -> int:
     """Truncated; the remainder has the sign of what is divided."""
-    if b == 0:
-        return None
     whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return whole if operation == "/" else a - b * whole
 
@@ -67,15 +64,18 @@ def _quotient(a: float, b: float) -> float:
     return a / b
 
 
-def satisfied(test: Comparison | Matches, given: Given) -> bool | None:
-    """Whether a test holds of a row; None where a quotient in it has no value."""
+def divided_by_0(test: Formula, given: Given) -> Computed | None:
+    """The first division of a test whose divisor is 0 for a row; None where there is none."""
+    return next((each for each in dividing(test) if value(each.arguments[1], given) == 0), None)
+
+
+def satisfied(test: Comparison | Matches, given: Given) -> bool:
+    """Whether a test holds of a row."""
     if isinstance(test, Matches):
         found = groups_of(test, given)
         asked = enumerate(test.groups, 1)
         return found is not None and all(each is None or found[n] == value(each, given) for n, each in asked)
     one, other = value(test.left, given), value(test.right, given)
-    if one is None or other is None:
-        return None
     match test.operator:
         case "substring":
             return one in other

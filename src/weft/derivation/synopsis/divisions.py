@@ -1,0 +1,105 @@
+"""Divisions of integers, which have no value where the divisor is 0: where they stand, and what keeps 0 from them.
+
+A test that divides is applied to a conjunction's rows after everything else that can be (``dividing``): a conjunct that
+excludes a divisor of 0 keeps it from being divided by.  Without one it is an error at the time point at which it is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from weft.algebra.formula import (
+    And,
+    Comparison,
+    Computed,
+    Constant,
+    Formula,
+    Not,
+    Term,
+    parts,
+)
+from weft.algebra.schema import DOUBLE
+from weft.derivation.synopsis.answerable import conjuncts, is_test
+from weft.derivation.synopsis.prepared import Semantics
+
+_DIVIDES: Final = ("/", "MOD")
+
+
+def divisions(term: Term) -> Iterator[Computed]:
+    """The divisions of integers in a term, innermost first, but those by a constant that is not 0."""
+    if not isinstance(term, Computed):
+        return
+    for argument in term.arguments:
+        yield from divisions(argument)
+    if term.operation in _DIVIDES and term.type != DOUBLE:
+        divisor = term.arguments[1]
+        if not isinstance(divisor, Constant) or divisor.value == 0:
+            yield term
+
+
+def dividing(formula: Formula) -> tuple[Computed, ...]:
+    """The divisions in the terms of a comparison or its Not; none in another formula."""
+    match formula:
+        case Not(formula=Comparison() as test) | (Comparison() as test):
+            return (*divisions(test.left), *divisions(test.right))
+        case _:
+            return ()
+
+
+def unguarded(formula: Formula, semantics: Semantics) -> Computed | None:
+    """The first division whose divisor no conjunct beside it keeps from being 0; None where there is none."""
+    return next(_unguarded(formula, semantics), None)
+
+
+def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
+    if not isinstance(formula, And):
+        if is_test(formula):
+            yield from dividing(formula)
+        for part in parts(formula):
+            yield from _unguarded(part, semantics)
+        return
+    every = list(conjuncts(formula, counts=semantics != "set"))
+    if len(every) == 1:  # a difference, the test in it being asked of what it is taken from
+        every = [formula.left, formula.right]
+    safe = set(_kept_from_0(formula, semantics))
+    for part in every:
+        if is_test(part.formula if isinstance(part, Not) else part):
+            yield from (division for division in dividing(part) if division.arguments[1] not in safe)
+        else:
+            yield from _unguarded(part, semantics)
+
+
+def _kept_from_0(formula: Formula, semantics: Semantics) -> Iterator[Term]:
+    """The terms that are not 0 in any answer."""
+    match formula:
+        case And(left=left, right=right):
+            yield from _kept_from_0(left, semantics)
+            yield from _kept_from_0(right, semantics)
+        case Not(formula=Comparison(operator="=", left=left, right=right)) if semantics == "set":
+            yield from _other_than(0, left, right)
+        case Comparison() if not dividing(formula):
+            yield from _compared(formula)
+        case _:
+            return
+
+
+def _compared(test: Comparison) -> Iterator[Term]:
+    left, right = test.left, test.right
+    match test.operator:
+        case "<>":
+            yield from _other_than(0, left, right)
+        case "<" | "<=":
+            least = 0 if test.operator == "<" else 1
+            if isinstance(left, Constant) and isinstance(left.value, int) and left.value >= least:
+                yield right
+            if isinstance(right, Constant) and isinstance(right.value, int) and right.value <= -least:
+                yield left
+        case _:
+            return
+
+
+def _other_than(value: int, left: Term, right: Term) -> Iterator[Term]:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(other, Constant) and other.value == value:
+            yield one

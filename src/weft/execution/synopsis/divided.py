@@ -1,0 +1,39 @@
+"""A division by 0, which has no value: the batch in which it is met is not taken in, and the error names the term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.algebra.formula import Comparison, Computed, Formula, Not, subformulas
+from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.divisions import dividing
+from weft.errors import ExecutionError
+from weft.formula.written import term_text
+
+
+class DivisionByZero(ExecutionError):
+    """``division`` is by 0 at the time point ``tp`` for a row; ``test`` is the comparison in which it stands."""
+
+    def __init__(self, division: Computed, test: Formula, tp: int) -> None:
+        divisor = term_text(division.arguments[1])
+        super().__init__(
+            f"{term_text(division).removeprefix('(').removesuffix(')')} divides by 0 at time point {tp}",
+            hint=f"Leave such rows out with a part beside it: AND NOT ({divisor} = 0).",
+        )
+        self.division = division
+        self.test = test
+        self.tp = tp
+
+    def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
+        """The same with the variables named as in the first of the formulas that has the test."""
+        wanted = canonical(_positive(self.test))
+        for formula in formulas:
+            for part in subformulas(formula):
+                if isinstance(part, Comparison) and canonical(part) == wanted:
+                    place = dividing(_positive(self.test)).index(self.division)
+                    return DivisionByZero(dividing(part)[place], part, self.tp)
+        return self
+
+
+def _positive(test: Formula) -> Formula:
+    return test.formula if isinstance(test, Not) else test

@@ -1,16 +1,20 @@
-"""The settings of the environment: defaults, what is refused and how, names that are misspelt."""
+"""Settings of the environment and of a home's file: defaults, what goes over what, what is refused and how."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from weft.api import Weft
 from weft.cli import main
-from weft.configuration import configuration, misspelt
+from weft.configuration import configuration, settings_of
+from weft.configuration.spark_names import ADJUSTABLE, why_refused
 from weft.errors import Refused
 from weft.runtime.doctor import examine
+from weft.runtime.settings import settings
 
 
 @pytest.fixture(autouse=True)
@@ -69,10 +73,209 @@ def test_a_command_says_which_variable_is_wrong(
     assert "refused: WEFT_QUERY_ROWS is 'many'" in capsys.readouterr().err
 
 
-def test_the_doctor_sees_a_name_that_is_misspelt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_QUERY_SECOND", "5")
+@pytest.mark.parametrize("command", ["queries", "try", "tick", "doctor", "prepare", "init", "demo"])
+def test_every_command_names_the_variable_that_has_a_bad_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEFT_SPARK_MEMORY", "banana")
+    monkeypatch.setattr("sys.argv", ["weft", command, *(["SELECT 1"] if command == "try" else [])])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "refused: WEFT_SPARK_MEMORY is 'banana': it does not match a number and its unit, such as 512m" in told
+
+
+def test_a_variable_that_is_misspelt_is_refused_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_SOMETHING_ELSE", "5")
-    assert misspelt() == {"WEFT_QUERY_SECOND": "WEFT_QUERY_SECONDS"}
+    configuration()
+    monkeypatch.setenv("WEFT_QUERY_SECOND", "5")
+    with pytest.raises(Refused, match=r"WEFT_QUERY_SECOND is no setting: did you mean WEFT_QUERY_SECONDS\?"):
+        configuration()
     check = next(each for each in examine(None, 0) if each.name == "settings")
     assert not check.ok
-    assert "WEFT_QUERY_SECOND is no setting - did you mean WEFT_QUERY_SECONDS?" in str(check)
+    assert "did you mean WEFT_QUERY_SECONDS?" in str(check)
+
+
+def _written(home: Path, text: str) -> Path:
+    (home / "weft.toml").write_text(text, encoding="utf-8")
+    return home
+
+
+WHOLE = """
+[spark]
+master = "local[3]"
+memory = "2g"
+"spark.sql.shuffle.partitions" = 8
+ui.enabled = true
+
+[limits]
+seconds = 5
+rows = 7
+
+[files]
+root = "answers"
+
+[smtp]
+host = "mail.example.com"
+tls = "implicit"
+password = "open sesame"
+from = "weft@example.com"
+
+[install]
+every = "1h"
+to = ["file:a.csv"]
+user = "ann"
+from = "now"
+
+[users.ann]
+zone = "Europe/Paris"
+[users."bo peep"]
+email = "bo@example.com"
+"""
+
+
+def test_a_homes_file_is_read_and_variables_go_over_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = _written(tmp_path, WHOLE)
+    monkeypatch.setenv("WEFT_QUERY_ROWS", "9")
+    found = configuration(home)
+    assert found.spark == {"spark.sql.shuffle.partitions": "8", "spark.ui.enabled": "true"}
+    assert (found.spark_master, found.spark_memory, found.query_seconds, found.query_rows) == ("local[3]", "2g", 5, 9)
+    assert (found.files_root, found.mail_port) == (home / "answers", 465)
+    assert (found.install_every, found.install_to, found.install_user, found.install_from) == (
+        *("1h", ("file:a.csv",), "ann"),
+        "now",
+    )
+    assert (found.users["ann"].zone, found.users["bo peep"].email) == ("Europe/Paris", "bo@example.com")
+    assert configuration().query_seconds == 600
+    assert configuration(tmp_path / "another").query_rows == 9
+
+
+def test_each_setting_is_told_with_where_it_comes_from_and_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = _written(tmp_path, WHOLE)
+    monkeypatch.setenv("WEFT_QUERY_ROWS", "9")
+    found = {each.key: each for each in settings_of(home)}
+    assert (found["limits.rows"].value, found["limits.rows"].origin) == (9, "WEFT_QUERY_ROWS")
+    assert found["limits.seconds"].origin == f"{home / 'weft.toml'}, line 9"
+    assert (found["smtp.timeout"].value, found["smtp.timeout"].origin) == (30, "default")
+    assert found["spark.ui.enabled"].origin == f"{home / 'weft.toml'}, line 6"
+    assert found["users.ann.zone"].origin == f"{home / 'weft.toml'}, line 28"
+    assert found["users.bo peep.email"].value == "bo@example.com"
+    assert "sesame" not in str(found)
+    assert found["smtp.password"].value == "(hidden)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("[limits]\nsecnds = 5", "limits.secnds is no setting: did you mean limits.seconds?", 2),
+        ("[limits]\nrows = 'many'", "limits.rows is 'many': input should be a valid integer", 2),
+        ("[limits]\nrows = true", "limits.rows is True: it should be a valid number", 2),
+        ("[limit]\nrows = 5", "limit.rows is no setting: did you mean limits.rows?", 2),
+        ("host = 'x'", "host is no setting: did you mean smtp.host?", 1),
+        ("files_root = 'x'", "files_root is no setting: did you mean files.root?", 1),
+        ("[smtp]\n\ntls = 'startls'", "did you mean starttls?", 3),
+        ("smtp = {host = 'x', prt = 5}", "smtp.prt is no setting: did you mean smtp.port?", 1),
+        ("[smtp]\npassword = 5", "smtp.password is not one that can be: input should be a valid string", 2),
+        ("[smtp]\nfrom = 'Weft'", "smtp.from is 'Weft': it is no address", 2),
+        ("[spark]\nmemroy = '2g'", "spark.memroy is no setting of Weft or Spark: did you mean spark.memory?", 2),
+        ("[spark]\nmemory = 'banana'", "spark.memory is 'banana'", 2),
+        ("[spark]\n'spark.sql.session.timeZone' = 'CET'", "spark.sql.session.timeZone is not a setting of yours", 2),
+        ("[spark]\nsql.ansi.enabled = true", "spark.sql.ansi.enabled is not a setting of yours", 2),
+        ("[spark]\nsql.EXTENSIONS = 'a.b'", "spark.sql.EXTENSIONS is not a setting of yours", 2),
+        ("'spark.sql.legacy.timeParserPolicy' = 'LEGACY'", "Weft's own reading of it rests on that", 1),
+        ("[spark]\n'spark.jars.packages' = ['a']", "spark.jars.packages is not a setting of yours", 2),
+        ("[spark]\n'spark.executor.cores' = [1]", "spark.executor.cores is [1]: it should be a text", 2),
+        ("[users.ann]\nzone = 'Europe/Pari'", "users.ann.zone is 'Europe/Pari': it is no time zone: did you mean", 2),
+        ("[users.ann]\nzon = 'CET'", "users.ann.zon is no setting: did you mean users.ann.zone?", 2),
+        ("[install]\nevery = 'often'", "install.every is 'often'", 2),
+        ("[install]\nto = ['a', 5]", "install.to is 5", 2),
+        ("[install]\nto = 'email:a@x'", "install.to is 'email:a@x'", 2),
+        ("cache = '/var/cache'", "cache is not set in a home's file", 1),
+        ("[smtpp]", "smtpp is no setting", 1),
+        ("a = [\n  1\n]\n[limits]\nrows = 0", "a is no setting", 1),
+    ],
+)
+def test_a_key_or_value_of_the_file_that_cannot_be_is_refused_with_its_line(
+    tmp_path: Path, text: str, message: str, line: int
+) -> None:
+    with pytest.raises(Refused) as refused:
+        configuration(_written(tmp_path, text))
+    assert message in refused.value.message
+    assert refused.value.where == f"{tmp_path / 'weft.toml'}, line {line}"
+
+
+def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"the settings are no TOML: .*line 2"):
+        configuration(_written(tmp_path, "[smtp]\nhost = mail.example.com"))
+    (tmp_path / "weft.toml").write_bytes(b"\xff\xfea")
+    with pytest.raises(Refused, match="not UTF-8"):
+        configuration(tmp_path)
+
+
+def test_a_password_that_others_can_read_is_told_by_the_doctor(tmp_path: Path) -> None:
+    home = _written(tmp_path, "[smtp]\npassword = 'x'")
+    for mode, well in ((0o644, False), (0o600, True)):
+        (home / "weft.toml").chmod(mode)
+        check = next(each for each in examine(home, 0) if each.name == "settings")
+        assert check.ok is well
+        assert well or "chmod 600" in str(check)
+
+
+def test_what_weft_starts_spark_with_is_refused_or_changes_no_answer(tmp_path: Path) -> None:
+    own = settings("local[2]", (), configuration())
+    assert {name for name in own if why_refused(name) is None} == ADJUSTABLE
+    home = _written(tmp_path, "[spark]\n'spark.sql.shuffle.partitions' = 3\nmemory = '700m'")
+    theirs = settings("local[2]", (), configuration(home))
+    assert theirs == {**own, "spark.sql.shuffle.partitions": "3", "spark.driver.memory": "700m"}
+
+
+def _weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    monkeypatch.setattr("sys.argv", ["weft", *words])
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr()
+    return told.out, told.err
+
+
+def test_weft_config_shows_what_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = str(_written(tmp_path, WHOLE))
+    out, _ = _weft(monkeypatch, capsys, "config", "--home", home, "--json")
+    told = {each["setting"]: each for each in json.loads(out)}
+    assert told["limits.rows"] == {
+        "setting": "limits.rows",
+        "value": 7,
+        "from": f"{home}/weft.toml, line 10",
+        "variable": "WEFT_QUERY_ROWS",
+    }
+    monkeypatch.setenv("COLUMNS", "200")
+    out, _ = _weft(monkeypatch, capsys, "config", "--home", home)
+    assert "sesame" not in out
+    assert "weft.toml, line 9" in out
+    _written(tmp_path, "[limits]\nrws = 1")
+    _, err = _weft(monkeypatch, capsys, "queries", "--home", home)
+    assert "refused: limits.rws is no setting: did you mean limits.rows?" in " ".join(err.split())
+
+
+def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", wall=lambda: 10_000_000) as weft:
+        weft.ingest_file(_rows(tmp_path), "t")
+        _written(weft.home, "[install]\nevery = '1h'\nto = ['file:a.csv']\nuser = 'ann'\nfrom = 'now'")
+        query = weft.install("all", "SELECT a FROM t")
+        told = weft.show("all").subscriptions
+        assert (query.every_us, query.user, query.from_mode) == (3_600_000_000, "ann", "now")
+        assert [each.channel for each in told] == ["file:a.csv"]
+        own = weft.install("own", "SELECT a FROM t", every="2h", to=["cursor"], user="bo", start="start")
+        assert (own.every_us, own.user, own.from_mode) == (7_200_000_000, "bo", "start")
+        assert weft.show("own").subscriptions == ()
+
+
+def _rows(folder: Path) -> Path:
+    file = folder / "t.csv"
+    file.write_text("a\n1\n")
+    return file

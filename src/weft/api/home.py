@@ -19,6 +19,7 @@ from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
+from weft.configuration import Setting, settings_of
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
@@ -241,7 +242,7 @@ class Weft(Sourcing, Viewing):
         *,
         user: str | None = None,
         every: str | int | None = None,
-        start: FromMode = "start",
+        start: FromMode | None = None,
         to: Sequence[str] = (),
         keep: Keep = "history",
         language: Language = "sql",
@@ -249,6 +250,9 @@ class Weft(Sourcing, Viewing):
         discard_history: bool = False,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
+
+        ``user``, ``every``, ``start`` and ``to`` are the settings' where they are not given;
+        ``to=["cursor"]`` is no channel.
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
         raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
@@ -353,6 +357,10 @@ class Weft(Sourcing, Viewing):
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
+
+    def settings(self) -> tuple[Setting, ...]:
+        """Every setting that holds for this home, with where it comes from; raises Refused for one that cannot be."""
+        return settings_of(self.home)
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""

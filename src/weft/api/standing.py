@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
+from weft.configuration import configuration
 from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
@@ -47,13 +48,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class NewQuery:
-    """A query that is to be installed; what the fields may be is told by ``Weft.install``."""
+    """A query that is to be installed; what the fields may be is told by ``Weft.install``.
+
+    What is None, and ``to`` where it is empty, is as the home's settings have it for new queries.
+    """
 
     name: str
     sql: str
     user: str | None = None
     every: str | int | None = None
-    start: FromMode = "start"
+    start: FromMode | None = None
     to: tuple[str, ...] = ()
     keep: Keep = "history"
     language: Language = "sql"
@@ -98,12 +102,17 @@ def _named(query: NewQuery, made: Callable[[], Made]) -> Made:
 
 
 def _canonical(home: Home, query: NewQuery) -> NewQuery:
-    """The query with its timeliness in microseconds, and its channels as they are kept; raises Refused."""
+    """The query with its timeliness in microseconds, and its channels as they are kept, what it leaves open being as
+    the settings have it; raises Refused."""
     from weft.delivery.registry import canonical
 
-    every = parse_interval(query.every) if isinstance(query.every, str) else query.every
-    channels = (canonical(channel, home.folder) for channel in query.to)
-    return replace(query, every=every, to=tuple(channel for channel in channels if channel != "cursor"))
+    chosen = configuration(home.folder)
+    every = chosen.install_every if query.every is None else query.every
+    every = parse_interval(every) if isinstance(every, str) else every
+    start = query.start or ("start" if query.is_synopsis else chosen.install_from)
+    channels = (canonical(channel, home.folder) for channel in query.to or chosen.install_to)
+    to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
+    return replace(query, user=query.user or chosen.install_user, every=every, start=start, to=to)
 
 
 def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:

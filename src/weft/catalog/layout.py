@@ -30,6 +30,11 @@ def data(home: Path) -> Location:
     return Location.of(home)
 
 
+def home_of(data: Location) -> Path:
+    """The folder of the home whose data is there."""
+    return Path(data.path)
+
+
 def has_data(home: Path) -> bool:
     """Whether there is any table, or a ledger."""
     return bool((data(home) / TABLES).names()) or (data(home) / LEDGER).exists()

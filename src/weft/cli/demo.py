@@ -11,6 +11,7 @@ import typer
 
 from weft.cli import printing
 from weft.cli.frame import example
+from weft.configuration import configuration
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,6 +36,7 @@ def demo(
     from weft.cli.troubles import remember
     from weft.demo.play import fresh_folder, play
 
+    configuration()  # what is set wrong is refused before anything is made
     folder = home or fresh_folder(Path("demo-home"))
     remember(home=folder)
     play(folder, _Terminal(folder))

@@ -51,6 +51,7 @@ def home_folder(home: Path | None) -> Path:
     Location.of(folder)
     if remote is not None and not (folder.exists() and os.path.samefile(remote.weft.home, folder)):
         raise terminal.Elsewhere
+    configuration(folder)  # its file, too
     remember(home=folder)
     return folder
 

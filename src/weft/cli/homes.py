@@ -1,14 +1,15 @@
-"""init, prepare, doctor."""
+"""init, config, prepare, doctor."""
 
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, home_folder
-from weft.cli.printing import say, say_json, screen, working
+from weft.cli.printing import plain, say, say_json, screen, table, working
 
 
 class ClockName(str, Enum):
@@ -21,6 +22,7 @@ class ClockName(str, Enum):
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft init --clock replay --home history"))(init)
+    app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
 
@@ -45,6 +47,43 @@ def init(
             say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})
         else:
             say(f"{folder} is a home with the {record.clock} clock.")
+
+
+def config(home: HomeOption = None, json: JsonOption = False) -> None:
+    """Show every setting: what holds, and where it was set: by a variable, in the home's weft.toml, or nowhere."""
+    from weft.configuration import FILE, settings_of
+
+    folder = home_folder(home)
+    found = settings_of(folder)
+    if json:
+        say_json(
+            [
+                {"setting": each.key, "value": as_json(each.value), "from": each.origin, "variable": each.variable}
+                for each in found
+            ]
+        )
+        return
+    rows = [
+        (each.key, as_text(each.value), plain(each.origin.removeprefix(f"{folder}/")), each.variable or "")
+        for each in found
+    ]
+    table(("setting", "value", "from", "variable"), rows)
+    file = folder / FILE
+    say(f"Settings of this home go into {file}" + ("." if file.exists() else ", which is not there yet."))
+
+
+def as_json(value: object) -> object:
+    """A setting's value as JSON has it."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def as_text(value: object) -> str:
+    """A setting's value in a table."""
+    if value is None or value == ():
+        return "-"
+    return plain(
+        ", ".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+    )
 
 
 def prepare(json: JsonOption = False) -> None:

@@ -10,6 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, shown, table
+from weft.configuration import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,9 +92,11 @@ def install(
         str | None, typer.Option(metavar="10m", help="Run it at least this often (default: with each tick).")
     ] = None,
     start: Annotated[
-        StartName,
-        typer.Option("--from", help="start: the history's answers first; now: only what enters from now."),
-    ] = StartName.start,
+        StartName | None,
+        typer.Option(
+            "--from", help="start: the history's answers first (the default); now: only what enters from now."
+        ),
+    ] = None,
     to: ChannelOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
@@ -107,9 +110,9 @@ def install(
     with opened(home) as weft:
         query = weft.install(
             *(name, text),
-            user=user or terminal.user(),
+            user=user or configuration(weft.home).install_user or terminal.user(),
             every=every,
-            start=start.value,
+            start=None if start is None else start.value,
             to=to or (),
             keep=keep.value,
             language=language.value,
@@ -117,7 +120,7 @@ def install(
             discard_history=discard_history,
         )
         synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
-        notes = () if synopsis else weft.explain(text, start=start.value).notes
+        notes = () if synopsis else weft.explain(text, start=query.from_mode).notes
         sharing = weft.show(name).sharing
     if json:
         say_json(_as_json(query))

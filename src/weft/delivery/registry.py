@@ -17,8 +17,8 @@ CURSOR: Final = "cursor"
 
 
 def files_root(home: Path) -> Path:
-    """The folder under which file channels write: ``WEFT_FILES_ROOT``, else ``files`` in the home."""
-    return configuration().files_root or layout.files_folder(home)
+    """The folder under which file channels write: the settings', else ``files`` in the home."""
+    return configuration(home).files_root or layout.files_folder(home)
 
 
 def _file(address: str, home: Path) -> FileChannel:

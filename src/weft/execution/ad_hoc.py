@@ -47,17 +47,18 @@ def ask(
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
     reader = Reader(spark, data, tables)
+    allowed = limits(data)
     with (
         held(data, [table.path for table in tables.values()]),
         plain_errors("asking the query"),
-        limited(limits().seconds),
-        few_enough(limits().rows),
+        limited(allowed.seconds),
+        few_enough(allowed.rows),
     ):
         try:
             views = Views(reader, columns_by_table(branches))
             views.register([path for branch in branches for path in branch.paths.values()], {})
-            found = _at_once(reader, named, branches, limit) if views.small else None
-            rows, count = found or _step_by_step(reader, named, branches, limit)
+            found = _at_once(reader, named, branches, limit, allowed.rows) if views.small else None
+            rows, count = found or _step_by_step(reader, named, branches, limit, allowed.rows)
         finally:
             reader.release()
     types = [type_ for _, type_ in columns]
@@ -65,10 +66,9 @@ def ask(
 
 
 def _at_once(
-    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None
+    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None, most: int
 ) -> tuple[list[list[str | None]], int] | None:
     """The rows asked for, sorted, and how many there are, by one job over rows in memory; None: too many for that."""
-    most = limits().rows
     distinct = reader.spark.sql(_text(query, branches, min(most, COLLECTED))).distinct()
     found = in_memory(reader.spark, _encoded(query, distinct.orderBy(*distinct.columns)))
     if found is None:
@@ -79,10 +79,9 @@ def _at_once(
 
 
 def _step_by_step(
-    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None
+    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None, most: int
 ) -> tuple[list[list[str | None]], int]:
     """The same from all that Spark has to read: found and counted, then sorted as far as it is asked for."""
-    most = limits().rows
     found = reader.keep(reader.spark.sql(_text(query, branches, most)).distinct())
     count = found.count()
     if count > most:

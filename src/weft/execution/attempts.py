@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from weft.catalog import layout
 from weft.configuration import configuration
 from weft.errors import JvmEnded, LimitExceeded
 from weft.execution.answers import MANY
@@ -40,9 +41,9 @@ class Limits:
     rows: int
 
 
-def limits() -> Limits:
-    """The limits as the settings have them (``WEFT_QUERY_SECONDS``, ``WEFT_QUERY_ROWS``)."""
-    chosen = configuration()
+def limits(data: Location) -> Limits:
+    """The limits as the settings of the home with that data have them; raises Refused for settings that cannot be."""
+    chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
@@ -75,7 +76,7 @@ class Attempts:
 
     session: Callable[[], SparkSession]
     data: Location
-    limits: Limits = field(default_factory=limits)
+    limits: Limits
     look_ups: LookUps | None = None
     _reader: Reader | None = field(default=None, init=False)
     _small: bool = field(default=False, init=False)

@@ -68,7 +68,7 @@ def run_tick(
     compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
     where Spark fails.
     """
-    limits()  # refused, if they cannot be, before anything is planned
+    limits(writer.data)  # refused, if they cannot be, before anything is planned
     reports = []
     with phase(PLANNING):
         prepare(writer)
@@ -142,7 +142,7 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    attempts = Attempts(session, writer.data, look_ups=look_ups) if session is not None else None
+    attempts = Attempts(session, writer.data, limits(writer.data), look_ups) if session is not None else None
     run = Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     since = LookingBack(writer, run.plans, run.lower, taus).since
     try:

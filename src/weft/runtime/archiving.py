@@ -31,15 +31,17 @@ Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
 """Made now; there already; being made by another process; not needed, as Spark runs on a cluster."""
 
 
-def wanted_archive() -> ClassArchive | None:
-    """The archive for commands as they would start Spark now; None on a cluster, or before Delta's jars are there.
+def wanted_archive(home: Path | None = None) -> ClassArchive | None:
+    """The archive for commands as they would start Spark now, with the settings of ``home``.
 
+    None on a cluster, or before Delta's jars are there.
     Raises ExecutionError where there is no Java.
     """
-    jars, master = present_jars(), configuration().spark_master or local_master()
+    chosen = configuration(home)
+    jars, master = present_jars(), chosen.spark_master or local_master()
     if not jars or not in_one_process(master):
         return None
-    return class_archive(find_java(), class_path(jars), jvm_options(settings(master, jars)))
+    return class_archive(find_java(), class_path(jars), jvm_options(settings(master, jars, chosen)))
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:

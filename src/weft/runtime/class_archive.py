@@ -76,7 +76,7 @@ class ClassArchive:
 
 
 _recording = False
-_missed: ClassArchive | None = None
+_missed: tuple[ClassArchive, str] | None = None
 """What the JVM of this process would have used."""
 
 
@@ -102,8 +102,11 @@ def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def archive_options(archive: ClassArchive) -> tuple[str, ...]:
-    """Java's options that make it use the archive, or record it; none where it is not there or not wanted."""
+def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
+    """Java's options that make it use the archive, or record it; none where it is not there or not wanted.
+
+    ``memory`` is what the JVM is given: an archive is for one with the same options.
+    """
     global _missed
     if _recording:
         under = () if archive.own_base is None else (f"-XX:SharedArchiveFile={archive.own_base}",)
@@ -111,7 +114,7 @@ def archive_options(archive: ClassArchive) -> tuple[str, ...]:
     if configuration().class_archive == "off":
         return ()
     if not archive.there():
-        _missed = archive
+        _missed = archive, memory
         return ()
     with suppress(OSError):
         os.utime(archive.file)  # what nobody uses is removed one day
@@ -133,14 +136,17 @@ def recording() -> Iterator[None]:
 def make_in_background() -> bool:
     """Starts ``weft prepare`` in a process of its own, with the lowest priority, where this process's JVM missed an
     archive; whether it did.  Nothing waits for it, and where it failed once it is not tried again unasked."""
-    archive = _missed
-    if archive is None or archive.there() or archive.failure.exists():
+    if _missed is None:
+        return False
+    archive, memory = _missed
+    if archive.there() or archive.failure.exists():
         return False
     try:
         archive.file.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(archive.file.parent, os.W_OK) or shutil.disk_usage(archive.file.parent).free < _ROOM:
             return False
         environ = {name: value for name, value in os.environ.items() if name != "WEFT_FAILPOINT"}
+        environ["WEFT_SPARK_MEMORY"] = memory  # a home's file may have set it
         subprocess.Popen(
             [sys.executable, "-m", "weft", "prepare"],
             stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ Each check is one line, with the fix where something is wrong.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from weft.catalog import open_catalog
-from weft.configuration import configuration, misspelt
-from weft.errors import WeftError
+from weft.configuration import FILE, configuration
+from weft.errors import Refused, WeftError
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
@@ -40,11 +41,11 @@ class Check:
 def examine(home: Path | None, at: int) -> Iterator[Check]:
     """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC)."""
     yield _python()
-    yield _settings()
+    yield _guarded("settings", lambda: _settings(home))
     yield _guarded("java", _java)
     yield _guarded("spark and delta", _pair)
     yield _guarded("jars", _jars)
-    yield _guarded("class archive", _class_archive)
+    yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
         yield from _home(home, at)
 
@@ -55,12 +56,16 @@ def _python() -> Check:
     return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
 
 
-def _settings() -> Check:
-    wrong = misspelt()
-    seen = ", ".join(f"{name} is no setting" for name in sorted(wrong))
-    return Check(
-        "settings", not wrong, seen or "as documented", f"did you mean {', '.join(sorted(set(wrong.values())))}?"
-    )
+def _settings(home: Path | None) -> str:
+    chosen = configuration(home)
+    if home is None or not (file := home / FILE).exists():
+        return "as documented"
+    if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise Refused(
+            f"{file} has a password, and others on this machine can read it",
+            hint=f"chmod 600 {file}, or name a file of its own by password_file",
+        )
+    return f"as documented, {file} among them"
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:
@@ -87,10 +92,10 @@ def _jars() -> str:
     return f"not there yet; the first start of Spark fetches them into {jar_folder()}"
 
 
-def _class_archive() -> str:
+def _class_archive(home: Path | None) -> str:
     if configuration().class_archive == "off":
         return "not used: WEFT_CLASS_ARCHIVE is off"
-    archive = wanted_archive()
+    archive = wanted_archive(home)
     if archive is None:
         return "none: it goes with Delta's jars and a Spark on this machine"
     if archive.there():

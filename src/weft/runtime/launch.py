@@ -128,7 +128,7 @@ def _command(java: Java, jars: Sequence[Path], wanted: Mapping[str, str], more: 
         str(java.executable),
         *options,
         *((_QUICK_COMPILER,) if _short_lived else ()),
-        *archive_options(class_archive(java, path, options)),
+        *archive_options(class_archive(java, path, options), wanted["spark.driver.memory"]),
         "-cp",
         os.pathsep.join(map(str, (*path, *more))),
         _MAIN,

@@ -21,7 +21,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from weft.configuration import configuration
+from weft.configuration import Configuration, configuration
 from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.runtime.jars import CONNECTOR, check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
@@ -55,7 +55,8 @@ class _Running:
     session: SparkSession
     gateway: Any
     log: Path
-    kafka: bool = False
+    kafka: bool
+    memory: str
     of_homes: dict[Path | None, SparkSession] = field(default_factory=dict)
 
 
@@ -66,6 +67,8 @@ class Jvm:
     session: SparkSession
     log: Path
     process: Popen[bytes]
+    memory: str
+    """What it has, such as ``2g``."""
 
     def lives(self) -> bool:
         """Whether it runs."""
@@ -90,7 +93,7 @@ def spark_session(
     """The session of a home: its temporary views and settings are seen by no other home's.
 
     The first call of a process starts the JVM.  ``home`` says whose ``logs/`` takes Spark's log then (None: the cache
-    folder's).  ``master`` is Spark's master URL; by default ``WEFT_SPARK_MASTER``, else all cores of this machine.
+    folder's).  ``master`` is Spark's master URL; by default the one of the settings, else all cores of this machine.
     ``kafka`` says whether the JVM is started with the connector for Kafka; it is asked only then.  Sessions whose JVM
     has died are replaced.  Raises ExecutionError where Java, the jars or the pair of Spark and Delta does not allow a
     start, naming the log.
@@ -101,7 +104,8 @@ def spark_session(
             _discard(_running)
             _running = None
         if _running is None:
-            _running = _start(home, master or configuration().spark_master or local_master(), kafka())
+            chosen = configuration(home)
+            _running = _start(home, master or chosen.spark_master or local_master(), kafka(), chosen)
         if home not in _running.of_homes:
             _running.of_homes[home] = _running.session.newSession()
         return _running.of_homes[home]
@@ -133,7 +137,7 @@ def running_jvm() -> Jvm:
     """The JVM that there is now; raises ExecutionError where there is none."""
     if _running is None:
         raise ExecutionError("Spark is not started", hint="ask for a session first")
-    return Jvm(_running.session, _running.log, _running.gateway.proc)
+    return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
 def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
@@ -156,7 +160,7 @@ def log_path(home: Path | None) -> Path:
     return (home if home is not None else cache_folder()) / "logs" / "spark.log"
 
 
-def _start(home: Path | None, master: str, kafka: bool) -> _Running:
+def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -> _Running:
     check_pair()
     java = find_java()
     jars = find_jars(java)
@@ -167,7 +171,7 @@ def _start(home: Path | None, master: str, kafka: bool) -> _Running:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    wanted = settings(master, (*jars, *more))
+    wanted = settings(master, (*jars, *more), chosen)
     gateway = None
     try:
         with _launch_environment(java.home), log.open("ab") as sink:
@@ -186,7 +190,7 @@ def _start(home: Path | None, master: str, kafka: bool) -> _Running:
     except BaseException:  # Ctrl-C while starting: no JVM may stay behind
         _close(gateway)
         raise
-    return _Running(session, gateway, log, kafka)
+    return _Running(session, gateway, log, kafka, wanted["spark.driver.memory"])
 
 
 def _jvm_error() -> type[Exception]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.configuration import configuration
+from weft.configuration import Configuration
 from weft.runtime.java import cache_folder
 
 if TYPE_CHECKING:
@@ -72,8 +72,11 @@ _GIVEN: Final = {
 }
 
 
-def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
-    """What Spark is started with, as ``spark.…`` names and values; every session begins with them."""
+def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
+    """What Spark is started with, as ``spark.…`` names and values; every session begins with them.
+
+    What is chosen goes over Weft's own where it changes no answer: the rest was refused when it was read.
+    """
     cores = str(os.cpu_count() or 2)
     return {
         "spark.app.name": "weft",
@@ -84,7 +87,7 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # Names on this machine need not resolve, and nobody else is to reach the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
-        "spark.driver.memory": jvm_memory(),
+        "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
         # Out of memory it ends at once, instead of going on with threads missing.
         " -XX:+ExitOnOutOfMemoryError",
@@ -108,6 +111,7 @@ def settings(master: str, jars: tuple[Path, ...]) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
+        **chosen.spark,
     }
 
 
@@ -124,11 +128,10 @@ def _local(master: str) -> bool:
     return master.startswith("local")
 
 
-def jvm_memory() -> str:
-    """The memory of the JVM: ``WEFT_SPARK_MEMORY``, else a quarter of the machine's, between 1 and 4 GiB."""
-    chosen = configuration().spark_memory
-    if chosen is not None:
-        return chosen
+def jvm_memory(chosen: Configuration) -> str:
+    """The memory of the JVM: the one that is chosen, else a quarter of the machine's, between 1 and 4 GiB."""
+    if chosen.spark_memory is not None:
+        return chosen.spark_memory
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):  # not told on this system

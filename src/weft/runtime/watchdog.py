@@ -18,7 +18,6 @@ from weft.errors import JvmEnded, LimitExceeded
 from weft.interruption import Stopped, stop_here
 from weft.runtime.cancelling import end_what_goes_on, was_cancelled
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
-from weft.runtime.settings import jvm_memory
 
 _ANSWER_SECONDS: Final = 30.0
 """A JVM that takes longer than this for next to nothing is ended."""
@@ -138,7 +137,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
         return JvmEnded("Spark's JVM ended in the middle of the query", where=str(jvm.log), hint="The log may say why.")
     words, kind = _CAUSES[seen]
     if kind == "memory":
-        return JvmEnded(f"the query {words}, {jvm_memory()}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
+        return JvmEnded(f"the query {words}, {jvm.memory}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
     return JvmEnded(f"the query {words}", hint="Write it another way.", known=True)
 
 

@@ -98,18 +98,18 @@ def _made(archive: ClassArchive) -> ClassArchive:
 
 def test_it_is_used_once_it_is_there(java: Java, jars: tuple[Path, ...]) -> None:
     archive = class_archive(java, jars, OPTIONS)
-    assert archive_options(archive) == ()
+    assert archive_options(archive, "1g") == ()
     _made(archive)
-    assert archive_options(archive)[-1] == f"-XX:SharedArchiveFile={archive.file}"
-    assert "-Xshare:auto" in archive_options(archive)
+    assert archive_options(archive, "1g")[-1] == f"-XX:SharedArchiveFile={archive.file}"
+    assert "-Xshare:auto" in archive_options(archive, "1g")
 
 
 def test_a_java_without_an_archive_of_its_own_gets_one_under_it(tmp_path: Path, jars: tuple[Path, ...]) -> None:
     archive = _made(class_archive(_java(tmp_path / "bare", own_archive=False), jars, OPTIONS))
     assert archive.own_base is not None
-    assert archive_options(archive)[-1] == f"-XX:SharedArchiveFile={archive.own_base}:{archive.file}"
+    assert archive_options(archive, "1g")[-1] == f"-XX:SharedArchiveFile={archive.own_base}:{archive.file}"
     with recording():
-        assert archive_options(archive) == (
+        assert archive_options(archive, "1g") == (
             f"-XX:SharedArchiveFile={archive.own_base}",
             f"-XX:ArchiveClassesAtExit={archive.draft}",
         )
@@ -124,9 +124,9 @@ def test_one_that_is_not_as_long_as_it_was_is_not_used(
     archive = _made(class_archive(_java(tmp_path / "bare", own_archive=False), jars, OPTIONS))
     archive.layers[layer].write_bytes(b"c" * size)
     assert not archive.there()
-    assert archive_options(archive) == ()
+    assert archive_options(archive, "1g") == ()
     archive.layers[layer].unlink()
-    assert archive_options(archive) == ()
+    assert archive_options(archive, "1g") == ()
 
 
 def test_it_is_neither_used_nor_made_where_it_is_not_wanted(
@@ -134,25 +134,25 @@ def test_it_is_neither_used_nor_made_where_it_is_not_wanted(
 ) -> None:
     monkeypatch.setenv("WEFT_CLASS_ARCHIVE", "off")
     archive = class_archive(java, jars, OPTIONS)
-    assert archive_options(archive) == ()
+    assert archive_options(archive, "1g") == ()
     assert not make_in_background()
-    assert archive_options(_made(archive)) == ()
+    assert archive_options(_made(archive), "1g") == ()
 
 
 def test_what_is_written_is_not_yet_the_archive(java: Java, jars: tuple[Path, ...]) -> None:
     archive = class_archive(java, jars, OPTIONS)
     with recording():
-        assert archive_options(archive) == (f"-XX:ArchiveClassesAtExit={archive.draft}",)
+        assert archive_options(archive, "1g") == (f"-XX:ArchiveClassesAtExit={archive.draft}",)
     assert archive.draft != archive.file
     archive.draft.parent.mkdir(parents=True)
     archive.draft.touch()
     assert not archive.there()
-    assert archive_options(archive) == ()
+    assert archive_options(archive, "1g") == ()
 
 
 def test_what_failed_once_is_not_tried_again_unasked(java: Java, jars: tuple[Path, ...]) -> None:
     archive = class_archive(java, jars, OPTIONS)
-    assert archive_options(archive) == ()  # missed
+    assert archive_options(archive, "1g") == ()  # missed
     archive.failure.parent.mkdir(parents=True)
     archive.failure.write_text("the disk was full")
     assert not make_in_background()
@@ -168,7 +168,7 @@ def test_a_process_of_its_own_makes_it(
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setenv("WEFT_FAILPOINT", "ingest.written")
-    archive_options(class_archive(java, jars, OPTIONS))  # missed
+    archive_options(class_archive(java, jars, OPTIONS), "1g")  # missed
     assert make_in_background()
     until = time.monotonic() + 30
     while not told.exists():
@@ -204,5 +204,5 @@ def test_what_was_left_behind_and_what_nobody_uses_is_removed(java: Java, jars: 
 def test_using_it_keeps_it(java: Java, jars: tuple[Path, ...]) -> None:
     archive = _made(class_archive(java, jars, OPTIONS))
     os.utime(archive.file, (1, 1))
-    archive_options(archive)
+    archive_options(archive, "1g")
     assert archive.file.stat().st_mtime > 1

@@ -147,7 +147,7 @@ class SynopsesOfTick:
         tables = [self.tables[each.id] for each in {each.id: each for one in some for each in one.plan.tables}.values()]
         log = None if plan.points is None else self.tables[plan.points.id]
         news = News(self.writer.data, tables, log, member.tau, member.t)
-        before, answers = state, _Answers()
+        before, answers = state, _Answers(limits(self.writer.data).rows)
         for points in news.states(state.tp):
             state, rows = evaluated_together(synopsis, state, news.batch(points, events))
             places = iter(rows)
@@ -254,6 +254,7 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
 class _Answers:
     """The answers of some queries, of each no more than it may add in a tick."""
 
+    most: int
     rows: list[pa.Table] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
 
@@ -261,12 +262,11 @@ class _Answers:
         """Raises LimitExceeded for too many."""
         self.rows.append(rows)
         self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
-        most = limits().rows
-        if self.counts[query_id] > most:
+        if self.counts[query_id] > self.most:
             self.rows = [arrow_answers.each_once(pa.concat_tables(self.rows))]
             self.counts = {key: each.rows for key, each in arrow_answers.added(self.rows[0]).items()}
-            if self.counts[query_id] > most:
-                raise too_many(self.counts[query_id], most)
+            if self.counts[query_id] > self.most:
+                raise too_many(self.counts[query_id], self.most)
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:

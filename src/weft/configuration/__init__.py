@@ -1,0 +1,11 @@
+"""Weft's settings: variables of the environment, over ``weft.toml`` in a home, over defaults; read and checked here.
+
+They are read when they are needed, not when Weft is imported, so that a program may set them first.  A variable that
+is empty is one that is not set.
+"""
+
+from weft.configuration.fields import FILE, Configuration, User
+from weft.configuration.reading import Setting, configuration, settings_of
+from weft.configuration.spilling import spill_folder
+
+__all__ = ["FILE", "Configuration", "Setting", "User", "configuration", "settings_of", "spill_folder"]

@@ -1,0 +1,200 @@
+"""Every setting that a user may make: its name in ``weft.toml``, its variable, its default, and what it may be."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from weft.errors import WeftError
+from weft.instants import parse_interval
+
+FILE: Final = "weft.toml"
+"""The file in a home that has its settings."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a setting is made: its key in the file (None: only by its variable), and its variable (None: only there).
+
+    What is ``secret`` is never shown.
+    """
+
+    key: str | None
+    variable: str | None = None
+    secret: bool = False
+
+
+def _memory(text: str) -> str:
+    if re.fullmatch(r"[1-9][0-9]*[kKmMgGtT]", text) is None:
+        raise ValueError("it does not match a number and its unit, such as 512m or 2g")
+    return text
+
+
+def _address(text: str) -> str:
+    if re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", text) is None:
+        raise ValueError("it is no address such as ann@example.com")
+    return text
+
+
+def _zone(text: str) -> str:
+    import zoneinfo
+
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(text, zoneinfo.available_timezones(), 1, 0.6)
+        meant = f": did you mean {near[0]}?" if near else ", such as Europe/Paris"
+        raise ValueError(f"it is no time zone{meant}") from None
+    return text
+
+
+def _length(text: str) -> str:
+    try:
+        parse_interval(text)
+    except WeftError as error:
+        raise ValueError(error.message) from None
+    return text
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("it should be a valid number")
+    return value
+
+
+Memory = Annotated[str, AfterValidator(_memory)]
+Address = Annotated[str, AfterValidator(_address)]
+Length = Annotated[str, AfterValidator(_length)]
+Zone = Annotated[str, AfterValidator(_zone)]
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+Number = Annotated[float, BeforeValidator(_no_bool)]
+
+
+class User(BaseModel):
+    """A person: the time zone of what is told to them, and where their mail goes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    zone: Zone | None = None
+    email: Address | None = None
+
+
+class Configuration(BaseModel):
+    """What holds.  A field's ``Place`` is where it is set, its description what it says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home: Annotated[Path, Place(None, "WEFT_HOME")] = Field(default=Path("weft-home"), description="a home's folder")
+    cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
+        default=None, description="the folder for what can always be made again"
+    )
+    jars: Annotated[Path | None, Place(None, "WEFT_JARS")] = Field(
+        default=None, description="a folder that has Delta's jars"
+    )
+    ivysettings: Annotated[str | None, Place(None, "WEFT_IVYSETTINGS")] = Field(
+        default=None, description="an Ivy settings file"
+    )
+    class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
+        default="auto", description="whether a class-data archive is used, and made by itself: auto or off"
+    )
+    files_root: Annotated[Path | None, Place("files.root", "WEFT_FILES_ROOT")] = Field(
+        default=None, description="the folder under which file channels write"
+    )
+    spark_master: Annotated[str | None, Place("spark.master", "WEFT_SPARK_MASTER")] = Field(
+        default=None, description="Spark's master URL"
+    )
+    spark_memory: Annotated[Memory | None, Place("spark.memory", "WEFT_SPARK_MEMORY")] = Field(
+        default=None, description="the memory of Spark's JVM, a number and its unit: 512m, 2g"
+    )
+    spark: dict[str, str] = Field(default={}, description="what else Spark is started with, by its name: spark.…")
+    query_seconds: Annotated[Number, Place("limits.seconds", "WEFT_QUERY_SECONDS")] = Field(
+        default=600.0,
+        ge=1,
+        le=1_000_000,
+        allow_inf_nan=False,
+        description="how long a query may take in one tick, or in `weft try`, in seconds",
+    )
+    query_rows: Annotated[Whole, Place("limits.rows", "WEFT_QUERY_ROWS")] = Field(
+        default=10_000_000,
+        ge=1,
+        le=2**31,
+        description="how many rows a query may add in one tick, or give in `weft try`",
+    )
+    smtp_host: Annotated[str | None, Place("smtp.host", "WEFT_SMTP_HOST")] = Field(
+        default=None, min_length=1, description="the server that takes mail"
+    )
+    smtp_port: Annotated[Whole | None, Place("smtp.port", "WEFT_SMTP_PORT")] = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="its port; by default 587 with starttls, 465 with implicit, 25 with none",
+    )
+    smtp_tls: Annotated[Literal["starttls", "implicit", "none"], Place("smtp.tls", "WEFT_SMTP_TLS")] = Field(
+        default="starttls", description="how the conversation is kept private: starttls, implicit or none"
+    )
+    smtp_ca_file: Annotated[Path | None, Place("smtp.ca_file", "WEFT_SMTP_CA_FILE")] = Field(
+        default=None, description="a file with the certificates to trust, instead of the system's"
+    )
+    smtp_user: Annotated[str | None, Place("smtp.user", "WEFT_SMTP_USER")] = Field(
+        default=None, min_length=1, description="who logs in there"
+    )
+    smtp_password: Annotated[str | None, Place("smtp.password", "WEFT_SMTP_PASSWORD", secret=True)] = Field(
+        default=None, min_length=1, description="the password"
+    )
+    smtp_password_env: Annotated[str | None, Place("smtp.password_env")] = Field(
+        default=None, min_length=1, description="the variable of the environment that has the password"
+    )
+    smtp_password_file: Annotated[Path | None, Place("smtp.password_file", "WEFT_SMTP_PASSWORD_FILE")] = Field(
+        default=None, description="the file that has the password"
+    )
+    smtp_from: Annotated[Address | None, Place("smtp.from", "WEFT_SMTP_FROM")] = Field(
+        default=None, description="the address that mail comes from, such as weft@example.com"
+    )
+    smtp_timeout: Annotated[Number, Place("smtp.timeout", "WEFT_SMTP_TIMEOUT")] = Field(
+        default=30.0,
+        ge=0.1,
+        le=600,
+        allow_inf_nan=False,
+        description="how long each answer of the server is waited for, in seconds, 0.1 to 600",
+    )
+    smtp_unknown: Annotated[Literal["again", "hold"], Place("smtp.unknown", "WEFT_SMTP_UNKNOWN")] = Field(
+        default="again", description="what becomes of a message that may have gone: again (it is sent again) or hold"
+    )
+    install_every: Annotated[Length | None, Place("install.every")] = Field(
+        default=None, description="how often new queries run at least, such as 1h"
+    )
+    install_to: Annotated[tuple[str, ...], Place("install.to")] = Field(
+        default=(), description="where the answers of new queries go: a list of channels"
+    )
+    install_user: Annotated[str | None, Place("install.user")] = Field(
+        default=None, min_length=1, description="whose new queries are"
+    )
+    install_from: Annotated[Literal["start", "now"], Place("install.from")] = Field(
+        default="start", description="which answers new queries deliver: start or now"
+    )
+    users: dict[str, User] = Field(default={}, description="people by name: zone, email")
+
+    @property
+    def mail_port(self) -> int:
+        """The port of the server that takes mail."""
+        return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
+
+
+def place_of(field: str) -> Place | None:
+    """Where a field of ``Configuration`` is set; None for those of many keys, ``spark`` and ``users``."""
+    metadata = Configuration.model_fields[field].metadata
+    return next((each for each in metadata if isinstance(each, Place)), None)
+
+
+PLACES: Final = {name: place for name in Configuration.model_fields if (place := place_of(name)) is not None}
+"""The place of each field that has one."""
+
+
+def description(field: str) -> str:
+    """What a field says."""
+    return Configuration.model_fields[field].description or ""

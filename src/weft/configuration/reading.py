@@ -1,0 +1,224 @@
+"""The settings of the environment and of a home's file put together, each with where it comes from."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
+from weft.configuration.spark_names import meant, why_refused
+from weft.configuration.toml_file import Written, read_toml
+from weft.errors import Refused
+
+_PREFIX: Final = "WEFT_"
+_ALIKE: Final = 0.85
+_FIELDS: Final = {place.key: name for name, place in PLACES.items() if place.key is not None}
+_VARIABLES: Final = {place.variable: name for name, place in PLACES.items() if place.variable is not None}
+_USER_KEYS: Final = tuple(User.model_fields)
+_SECTIONS: Final = ("spark", "users", *dict.fromkeys(key.partition(".")[0] for key in _FIELDS))
+_NOT_SETTINGS: Final = ("WEFT_FAILPOINT",)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as it holds: its key, its value (of a secret only that there is one), and where it was set.
+
+    ``variable`` is that of the environment, where it has one; ``origin`` a variable, a file with its line, "default".
+    """
+
+    key: str
+    value: Any
+    origin: str
+    variable: str | None
+
+
+@dataclass
+class _Given:
+    """What was found: values by field, the way to each value with what it is called and where it stands."""
+
+    values: dict[str, Any]
+    places: dict[tuple[str, ...], tuple[str, str | None]]
+    """By the way to a value in ``values``: its name for a person, and the file with its line (None: a variable)."""
+
+
+def configuration(home: Path | None = None) -> Configuration:
+    """The settings as they are now: variables over the file of ``home`` (None: variables only) over defaults.
+
+    Raises Refused, naming the variable or the key with its file and line, for one that is not known or cannot be.
+    """
+    return _checked(_given(home), home)
+
+
+def settings_of(home: Path) -> tuple[Setting, ...]:
+    """Every setting that holds for a home, the defaults too, with where it comes from; raises as ``configuration``."""
+    given = _given(home)
+    chosen = _checked(given, home)
+    found = []
+    for field, place in PLACES.items():
+        value = getattr(chosen, field)
+        hidden = "(hidden)" if place.secret and value is not None else value
+        name = place.key or field
+        found.append(Setting(name, hidden, _origin(given, (field,)), place.variable))
+    for key, text in sorted(chosen.spark.items()):
+        found.append(Setting(key, text, _origin(given, ("spark", key)), None))
+    for name, user in sorted(chosen.users.items()):
+        for key in _USER_KEYS:
+            path = ("users", name, key)
+            if path in given.places:
+                found.append(Setting(".".join(path), getattr(user, key), _origin(given, path), None))
+    return tuple(found)
+
+
+def _origin(given: _Given, path: tuple[str, ...]) -> str:
+    if path not in given.places:
+        return "default"
+    name, where = given.places[path]
+    return where or name
+
+
+def _given(home: Path | None) -> _Given:
+    given = _Given({}, {})
+    if home is not None:
+        for written in read_toml(home / FILE):
+            _take(given, written)
+    for name, field in _VARIABLES.items():
+        if text := os.environ.get(name):
+            given.values[field] = text
+            given.places[field,] = (name, None)
+    _refuse_misspelt(given.values.get("smtp_password_env"))
+    return given
+
+
+def _take(given: _Given, written: Written) -> None:
+    """Puts one key of the file where it belongs; raises Refused for one that is not known."""
+    path, key = written.path, ".".join(written.path)
+    if key in _FIELDS:
+        given.values[_FIELDS[key]] = written.value
+        given.places[_FIELDS[key],] = (key, written.where)
+    elif key.startswith("spark."):
+        name = _spark_name(path, written)
+        given.values.setdefault("spark", {})[name] = _spark_text(name, written)
+        given.places["spark", name] = (name, written.where)
+    elif path[0] == "users" and len(path) == 3 and path[2] in _USER_KEYS:
+        given.values.setdefault("users", {}).setdefault(path[1], {})[path[2]] = written.value
+        given.places[path] = (key, written.where)
+    elif not (path == (path[0],) and path[0] in _SECTIONS and written.value == {}):
+        raise _unknown(key, written)
+
+
+def _spark_name(path: tuple[str, ...], written: Written) -> str:
+    name = ".".join(path)
+    while name.startswith("spark.spark."):  # "spark.x.y" = … below [spark]
+        name = name.removeprefix("spark.")
+    reason = why_refused(name)
+    if reason is not None:
+        raise Refused(f"{name} is not a setting of yours: {reason}", where=written.where, hint="Take the line out.")
+    near = meant(name)
+    if near is not None:
+        raise Refused(
+            f"{name} is no setting of Weft or Spark: did you mean {near}?",
+            where=written.where,
+            hint='In [spark] stand master, memory, and settings of Spark such as "spark.sql.shuffle.partitions" = 4.',
+        )
+    return name
+
+
+def _spark_text(name: str, written: Written) -> str:
+    value = written.value
+    if not isinstance(value, str | int | float):
+        raise Refused(f"{name} is {value!r}: it should be a text, a number, true or false", where=written.where)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown(key: str, written: Written) -> Refused:
+    only = next((place for name, place in PLACES.items() if place.key is None and key.split(".")[-1] == name), None)
+    if only is not None:
+        return Refused(
+            f"{key} is not set in a home's file",
+            where=written.where,
+            hint=f"It is about the machine: set the variable {only.variable}.",
+        )
+    people = _user_keys(written.path)
+    near = difflib.get_close_matches(key, [*_FIELDS, *people], 1, 0.6) or _by_last_word(key)
+    likely = f": did you mean {near[0]}?" if near else ""
+    return Refused(
+        f"{key} is no setting{likely}",
+        where=written.where,
+        hint=None if near else "`weft config` lists those that there are.",
+    )
+
+
+def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
+    if len(path) > 1:
+        yield from (f"users.{path[1]}.{key}" for key in _USER_KEYS)
+
+
+def _by_last_word(key: str) -> list[str]:
+    """A key in another section, or in none: ``host`` for ``smtp.host``."""
+    last = key.rpartition(".")[2]
+    return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
+
+
+def _checked(given: _Given, home: Path | None) -> Configuration:
+    try:
+        found = Configuration(**given.values)
+    except ValidationError as error:
+        raise _refusal(given, error) from None
+    return found if home is None else _beside(found, given, home)
+
+
+def _beside(found: Configuration, given: _Given, home: Path) -> Configuration:
+    """Paths in a home's file are relative to the home."""
+    moved = {
+        field: home / Path(value).expanduser()
+        for field in ("files_root", "smtp_ca_file", "smtp_password_file")
+        if (value := getattr(found, field)) is not None and given.places[field,][1] is not None
+    }
+    return found.model_copy(update=moved) if moved else found
+
+
+def _refusal(given: _Given, error: ValidationError) -> Refused:
+    first = error.errors()[0]
+    way = tuple(str(part) for part in first["loc"])
+    path = next(way[:length] for length in range(len(way), 0, -1) if way[:length] in given.places)
+    name, where = given.places[path]
+    place = PLACES.get(path[0], Place(None))
+    value = "not one that can be" if place.secret else repr(first["input"])
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    said = _likely(first)
+    undo = "Set it anew, or unset it for the default." if where is None else "Change the line, or take it out."
+    told = description(path[0])
+    return Refused(
+        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"It says {told}. {undo}"
+    )
+
+
+def _likely(error: Mapping[str, Any]) -> str:
+    """The word that was meant, where only some words are allowed."""
+    if error["type"] != "literal_error":
+        return ""
+    words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
+    near = difflib.get_close_matches(str(error["input"]), [word for word in words if word != "or"], 1, 0.6)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def _refuse_misspelt(named: object) -> None:
+    for name, near in _misspelt(name for name in os.environ if name != named):
+        raise Refused(
+            f"{name} is no setting: did you mean {near}?",
+            hint=f"Set {near} instead, or unset {name}.",
+        )
+
+
+def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Variables that look like one of Weft's and are none, each with the one that it looks like."""
+    for name in names:
+        if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
+            for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):
+                yield name, near

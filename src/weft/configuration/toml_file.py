@@ -1,0 +1,93 @@
+"""``weft.toml`` as keys and values, each with its line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.errors import Refused
+
+
+@dataclass(frozen=True)
+class Written:
+    """One key of the file with its value: ``("smtp", "host")``; ``where`` names the file and, where known, the line."""
+
+    path: tuple[str, ...]
+    value: Any
+    where: str
+
+
+def read_toml(file: Path) -> list[Written]:
+    """What the file has, in its order; nothing where there is none.  Raises Refused for one that cannot be read."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Refused(f"the settings cannot be read: {error.strerror}", where=str(file)) from None
+    except UnicodeDecodeError:
+        raise Refused("the settings are not UTF-8 text", where=str(file), hint="Save the file as UTF-8.") from None
+    try:
+        tree = _loads(text)
+    except ValueError as error:
+        raise Refused(
+            f"the settings are no TOML: {str(error)[:1].lower()}{str(error)[1:]}",
+            where=str(file),
+            hint='A line is [section] or key = value; texts stand in quotes: host = "mail.example.com".',
+        ) from None
+    places = _lines(text)
+    return [Written(path, value, _where(file, path, places)) for path, value in _flat(tree, ())]
+
+
+def _loads(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    tree: dict[str, Any] = tomllib.loads(text)
+    return tree
+
+
+def _flat(tree: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], int]) -> str:
+    for length in range(len(path), 0, -1):  # of a value within { } the line of what it is in
+        if path[:length] in places:
+            return f"{file}, line {places[path[:length]]}"
+    return str(file)
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line of each key that stands at the beginning of one, and of each [section]; TOML's reader tells none."""
+    found: dict[tuple[str, ...], int] = {}
+    section: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        begin = line.strip()
+        head, equals, _ = begin.partition("=")
+        with suppress(ValueError):  # the middle of a value over several lines
+            if begin.startswith("[") and not begin.startswith("[["):
+                section = _path(begin)
+                found.setdefault(section, number)
+            elif equals:
+                found.setdefault((*section, *_path(f"{head} = 0")), number)
+    return found
+
+
+def _path(line: str) -> tuple[str, ...]:
+    """The one key that a line of TOML has."""
+    path: tuple[str, ...] = ()
+    tree: Any = _loads(line)
+    while isinstance(tree, dict) and len(tree) == 1:
+        key, tree = next(iter(tree.items()))
+        path = (*path, key)
+    return path

@@ -14,12 +14,12 @@ from weft.algebra.schema import TableSchema
 from weft.api import standing
 from weft.api.arguments import AnyInstant, length, micros, timing
 from weft.api.explaining import Known, explained
+from weft.api.keeping import Keeping
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
-from weft.configuration import Setting, settings_of
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from weft.extraction.sources.tracked import Polled
     from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, TsOrder
-    from weft.runtime.doctor import Check
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
     from weft.storage.ledger import ResultRow
@@ -60,7 +59,7 @@ class Description:
     samples: tuple[tuple[object, ...], ...]
 
 
-class Weft(Sourcing, Viewing):
+class Weft(Keeping, Sourcing, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
@@ -348,25 +347,6 @@ class Weft(Sourcing, Viewing):
         """By id, whether time alone can add rows to the query or to one that it reads; None: one fits its tables no
         more."""
         return standing.time_driven(self.opened, queries)
-
-    def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
-        """Keeps arrangements and data files in order, step by step; what nobody needs any more is kept for ``retain``.
-
-        Starts no Spark.  Raises LeaseBusy, StorageError, Refused for more than a week.
-        """
-        from weft.execution.maintenance import maintain
-
-        return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
-
-    def settings(self) -> tuple[Setting, ...]:
-        """Every setting that holds for this home, with where it comes from; raises Refused for one that cannot be."""
-        return settings_of(self.home)
-
-    def doctor(self) -> Iterator[Check]:
-        """Whether Weft and this home are well, check by check; starts no Spark."""
-        from weft.runtime.doctor import examine
-
-        return examine(self.home, self.clock())
 
     def close(self) -> None:
         """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""

@@ -52,6 +52,10 @@ LanguageOption = Annotated[
     LanguageName, typer.Option("--language", help="sql; monpoly or mutl: a formula over tables, kept as a synopsis.")
 ]
 
+StartOption = Annotated[
+    StartName | None,
+    typer.Option("--from", help="start: the history's answers first (the default); now: only what enters from now."),
+]
 ChannelOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -91,12 +95,7 @@ def install(
     every: Annotated[
         str | None, typer.Option(metavar="10m", help="Run it at least this often (default: with each tick).")
     ] = None,
-    start: Annotated[
-        StartName | None,
-        typer.Option(
-            "--from", help="start: the history's answers first (the default); now: only what enters from now."
-        ),
-    ] = None,
+    start: StartOption = None,
     to: ChannelOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,

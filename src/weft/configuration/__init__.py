@@ -4,6 +4,8 @@ They are read when they are needed, not when Weft is imported, so that a program
 is empty is one that is not set.
 """
 
+from __future__ import annotations
+
 from weft.configuration.fields import FILE, Configuration, User
 from weft.configuration.reading import Setting, configuration, settings_of
 from weft.configuration.spilling import spill_folder

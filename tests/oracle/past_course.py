@@ -12,6 +12,7 @@ from oracle.past_grammar import PREDICATES, used
 from oracle.past_logic import Log, Row
 from weft.algebra.formula import Formula
 from weft.algebra.schema import DataType
+from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.engine import Engine
@@ -58,7 +59,8 @@ def along_together(
     states: list[State] | None = None,
 ) -> list[list[Counter[Row]]]:
     """The answers of each formula of a synopsis at each time point; the state after each batch goes to ``states``."""
-    predicates = {name: PREDICATES[name] for formula in formulas for name in used(formula)}
+    names = {undated(name) or name for formula in formulas for name in used(formula)} - {POINTS}
+    predicates = {name: PREDICATES[name] for name in names}
     answers = [[Counter[Row]() for _ in log.at] for _ in formulas]
     state = EMPTY
     for first, end in ranges:

@@ -8,29 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+from weft.derivation.synopsis.prepared import Semantics
+from weft.errors import Refused
 from weft.execution.monitoring import monitored
 from weft.extraction.log_files import in_file, opened_text, text_of
 from weft.formula.dejavu import properties
 from weft.formula.dejavu_log import events
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
-from weft.formula.reading import Reading, reading
+from weft.formula.reading import Reading, counted_reading, reading
 from weft.formula.signature import Signature, signature
+from weft.formula.twofol.reading import two_sorted
 from weft.formula.verdicts import answers, verdict
+from weft.planning.two_sorted_plan import planned
+
+FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "2fol"]
 
 
 @dataclass(frozen=True)
 class Options:
     """What is asked of a run beside its files.
 
-    ``negate`` the formula's NOT; ``every_point``: time points without answers are printed; ``empty_points``: so are
+    ``language`` of the formula; ``duplicates``: answers are counted, as µTL's always are; ``negate``: the formula's NOT
+    is answered; ``every_point``: time points without answers are printed; ``empty_points``: so are
     those that have no event the formula speaks of, which MonPoly leaves out where that changes no answer.
     """
 
     negate: bool = False
     every_point: bool = False
     empty_points: bool = False
+    language: FormulaLanguage = "monpoly"
+    duplicates: bool = False
 
 
 def verdicts(known: Path, formula: Path, log: Path, options: Options) -> Iterator[str]:
@@ -38,18 +48,36 @@ def verdicts(known: Path, formula: Path, log: Path, options: Options) -> Iterato
     with in_file(known):
         columns = signature(text_of(known))
     with in_file(formula):
-        read = reading(text_of(formula), columns, negate=options.negate)
-    yield from lines(read, columns, log, options)
+        read, semantics = formula_read(text_of(formula), columns, options)
+    yield from lines(read, columns, log, options, semantics)
 
 
-def lines(read: Reading, known: Signature, log: Path, options: Options) -> Iterator[str]:
-    """The lines that MonPoly prints for a formula that has been read."""
-    kept = relevant(read.formula) if options.every_point and not options.empty_points else None
+def formula_read(text: str, known: Signature, options: Options) -> tuple[Reading, Semantics]:
+    """A formula in the language of the options, and whether its answers are counted; raises FormulaError, Refused."""
+    if options.language != "monpoly" and options.negate:
+        raise Refused(f"--negate is for MonPoly's formulas, and this one is {options.language}", hint="Write NOT.")
+    match options.language:
+        case "monpoly" if options.duplicates:
+            raise Refused("MonPoly's formulas do not count duplicates", hint="Write it in mutl, or leave it out.")
+        case "monpoly":
+            return reading(text, known, negate=options.negate), "set"
+        case "mutl":
+            return counted_reading(text, known), "bag"
+        case "2fol":
+            semantics: Semantics = "bag" if options.duplicates else "set"
+            return planned(two_sorted(text, known), semantics).reading, semantics
+
+
+def lines(read: Reading, known: Signature, log: Path, options: Options, semantics: Semantics = "set") -> Iterator[str]:
+    """The lines that MonPoly prints for a formula that has been read; with duplicates each answer with its count."""
+    filtered = options.every_point and not options.empty_points and options.language == "monpoly"
+    kept = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
-        for answered in monitored(read.formula, read.columns, time_points(stream, known, str(log))):
+        points = time_points(stream, known, str(log))
+        for answered in monitored(read.formula, read.columns, points, semantics=semantics):
             if kept is not None and not kept(answered.point):
                 continue
-            shown = answers(answered.rows, closed=not read.columns, every_point=options.every_point)
+            shown = answers(answered.rows, answered.counts, closed=not read.columns, every_point=options.every_point)
             if shown is not None:
                 yield verdict(answered.point.at, answered.point.number, shown)
 

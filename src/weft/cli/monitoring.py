@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
@@ -17,11 +18,30 @@ DIFFERENT = 1
 """The exit code where a case came out otherwise than expected."""
 
 
+class MonitoredLanguage(str, Enum):
+    """In which language a formula is written."""
+
+    monpoly = "monpoly"
+    mutl = "mutl"
+    two_sorted = "2fol"
+
+
+class _Asked(NamedTuple):
+    """What is asked of a run beside its files: the options of ``api.monitoring``."""
+
+    negate: bool = False
+    every_point: bool = False
+    empty_points: bool = False
+    language: Literal["monpoly", "mutl", "2fol"] = "monpoly"
+    duplicates: bool = False
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
     app.command(
         epilog=example(
             "weft monitor --sig events.sig --formula policy.mfotl --log events.log",
+            "weft monitor --sig events.sig --formula policy.2fol --log events.log --language 2fol --duplicates",
             "weft monitor --formula property.qtl --log events.csv",
             "weft monitor --cases monitor/monpoly/cases.jsonl",
         )
@@ -34,7 +54,7 @@ def monitor(
     ] = None,
     formula: Annotated[
         Path | None,
-        typer.Option("--formula", metavar="FILE", help="The formula, in MonPoly's language; DejaVu's in a .qtl file."),
+        typer.Option("--formula", metavar="FILE", help="The formula, in the --language; DejaVu's in a .qtl file."),
     ] = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="The log, packed (.gz) or not (-: stdin).")
@@ -52,22 +72,29 @@ def monitor(
             "--empty-time-points", help="With --every-time-point: also those without an event of the formula."
         ),
     ] = False,
+    language: Annotated[
+        MonitoredLanguage, typer.Option("--language", help="monpoly; mutl: µTL, counted; 2fol: time points with names.")
+    ] = MonitoredLanguage.monpoly,
+    duplicates: Annotated[
+        bool, typer.Option("--duplicates", help="With 2fol: count how often each answer is one.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Answer a formula of past temporal logic along a log, and print what MonPoly or DejaVu print. Starts no Spark."""
+    asked = _Asked(negate, every_point, empty_points, language.value, duplicates)
     if cases is not None:
-        if sig or formula or log or negate or every_point or empty_points:
+        if sig or formula or log or asked != _Asked():
             raise Refused("--cases has everything in its file", hint="Leave the other options out.")
         _cases(terminal.path(cases), json)
         return
-    _one(formula, log, sig, (negate, every_point, empty_points), json)
+    _one(formula, log, sig, asked, json)
 
 
-def _one(formula: Path | None, log: Path | None, sig: Path | None, asked: tuple[bool, bool, bool], json: bool) -> None:
+def _one(formula: Path | None, log: Path | None, sig: Path | None, asked: _Asked, json: bool) -> None:
     if formula is None or log is None:
         raise Refused("a formula and a log are wanted", hint="Give --formula FILE and --log FILE, or --cases FILE.")
     if formula.suffix == ".qtl":
-        if sig or any(asked):
+        if sig or asked != _Asked():
             raise Refused("a .qtl file takes no option but --log", hint="Leave the other options out.")
         _violations(terminal.path(formula), _log(log), json)
         return
@@ -80,10 +107,10 @@ def _log(log: Path) -> Path:
     return log if str(log) == "-" else terminal.path(log)
 
 
-def _verdicts(sig: Path, formula: Path, log: Path, asked: tuple[bool, bool, bool], json: bool) -> None:
+def _verdicts(sig: Path, formula: Path, log: Path, asked: _Asked, json: bool) -> None:
     from weft.api.monitoring import Options, verdicts
 
-    for line in verdicts(sig, formula, log, Options(*asked)):
+    for line in verdicts(sig, formula, log, Options(**asked._asdict())):
         _line({"verdict": line} if json else line)
 
 

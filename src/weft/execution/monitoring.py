@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from weft.algebra.formula import Atom, Formula, Variable, free_variables, subformulas
 from weft.algebra.schema import DataType
+from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.construct import Synopsis, synopsis
+from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.evaluating import evaluated_together
@@ -21,20 +23,28 @@ BATCH = 100_000
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers at a time point, their values in the order of the columns asked for."""
+    """The answers at a time point, their values in the order of the columns asked for.
+
+    ``counts`` are how often each is one, in their order; None under set semantics.
+    """
 
     point: TimePoint
     rows: Sequence[Row]
+    counts: Sequence[int] | None = None
 
 
 def monitored(
-    formula: Formula, columns: Sequence[Variable], points: Iterable[TimePoint], size: int = BATCH
+    formula: Formula,
+    columns: Sequence[Variable],
+    points: Iterable[TimePoint],
+    size: int = BATCH,
+    semantics: Semantics = "set",
 ) -> Iterator[Answered]:
     """The answers of a formula at each time point of a log, as they come; also where there are none.
 
     Raises DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
     """
-    kept = synopsis(formula, "set")
+    kept = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
     types = predicate_types(formula)
     state = EMPTY
@@ -59,9 +69,14 @@ def _taken_in(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """The predicates of a formula with the types of their columns."""
-    atoms = (part for part in subformulas(formula) if isinstance(part, Atom))
-    return {atom.predicate: tuple(term.type for term in atom.terms) for atom in atoms}
+    """The predicates of a formula with the types of their columns; of dated ones those that a log has."""
+    atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
+    found = {}
+    for atom in atoms:
+        types = tuple(term.type for term in atom.terms)
+        plain = undated(atom.predicate)
+        found[plain or atom.predicate] = types if plain is None else types[:-1]
+    return found
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
@@ -91,10 +106,13 @@ def _events(points: Sequence[TimePoint], name: str, types: tuple[DataType, ...])
 
 
 def _answered(points: Sequence[TimePoint], answers: pa.Table, order: Sequence[int]) -> Iterator[Answered]:
-    by_point: dict[int, list[Row]] = {}
+    by_point: dict[int, list[int]] = {}
     columns = [answers.column(f"c{place + 1}").to_pylist() for place in order]
-    rows = zip(*columns, strict=True) if columns else iter([()] * answers.num_rows)
-    for number, row in zip(answers.column("tp").to_pylist(), rows, strict=True):
-        by_point.setdefault(number, []).append(row)
+    rows: list[Row] = list(zip(*columns, strict=True)) if columns else [()] * answers.num_rows
+    counts = [int(count) for count in answers.column("n").to_pylist()] if "n" in answers.column_names else None
+    for place, number in enumerate(answers.column("tp").to_pylist()):
+        by_point.setdefault(number, []).append(place)
     for point in points:
-        yield Answered(point, by_point.get(point.number, ()))
+        places = by_point.get(point.number, ())
+        often = None if counts is None else [counts[place] for place in places]
+        yield Answered(point, [rows[place] for place in places], often)

@@ -29,12 +29,12 @@ Scope = Mapping[str, DataType]
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
     """The formula's tree; raises FormulaError with the place of a name that is not known or a type that clashes."""
-    lowering = _Lowering(signature, text)
+    lowering = Lowering(signature, text)
     tree = lowering.formula(formula, {})
     return settled(tree, lowering.types)
 
 
-class _Lowering:
+class Lowering:
     """One formula on its way: the signature, the types found by now, and the free variables' ones."""
 
     def __init__(self, signature: Signature, text: str) -> None:
@@ -59,7 +59,7 @@ class _Lowering:
             case syntax.Joined():
                 return self._joined(written, scope)
             case syntax.Quantified():
-                return self._quantified(written, scope)
+                return self.quantified(written, scope)
             case syntax.Single(formula=inner):
                 return algebra.Distinct(self.formula(inner, scope))
             case syntax.Once() | syntax.Since():
@@ -86,14 +86,20 @@ class _Lowering:
                 onward = algebra.Or(algebra.Not(left), right)
                 return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
 
-    def _quantified(self, written: syntax.Quantified, scope: Scope) -> Formula:
-        bound = {name: self.types.new() for name in written.names}
+    def quantified(self, written: syntax.Quantified, scope: Scope) -> Formula:
+        """A quantifier; FORALL is NOT EXISTS NOT."""
+        bound = {name: self.bound_type(written) for name in written.names}
         inner = self.formula(written.formula, {**scope, **bound})
         if written.quantifier == "FORALL":
-            return algebra.Not(self._exists(bound, algebra.Not(inner)))
-        return self._exists(bound, inner)
+            return algebra.Not(self.exists(bound, algebra.Not(inner)))
+        return self.exists(bound, inner)
 
-    def _exists(self, bound: Scope, inner: Formula) -> Formula:
+    def bound_type(self, written: syntax.Quantified) -> DataType:
+        """What is known of the type of a variable that is bound by a quantifier."""
+        return self.types.new()
+
+    def exists(self, bound: Scope, inner: Formula) -> Formula:
+        """EXISTS, without variables that are bound in vain."""
         free = free_variables(inner)
         used = tuple(variable for name, found in bound.items() if (variable := Variable(name, found)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -130,7 +136,7 @@ class _Lowering:
 
     def _aggregated(self, written: syntax.Aggregated, scope: Scope) -> Formula:
         """An aggregation: what it does not group by is bound below it."""
-        groups = {name: self._type_of(name, scope) for name in written.groups}
+        groups = {name: self.type_of(name, scope) for name in written.groups}
         own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
         inner = self.formula(written.formula, own)
         item_type = own.get(written.item, STRING)
@@ -142,11 +148,11 @@ class _Lowering:
         for group, found in groups.items():
             if Variable(group, found) not in free:
                 raise self.refused(written.at, f"{group} is grouped by, and is not free in the formula below")
-        output = Variable(written.output, self._type_of(written.output, scope))
+        output = Variable(written.output, self.type_of(written.output, scope))
         if written.function in ("SUM", "AVG", "MED"):
-            self._join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
+            self.join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
         result = {"CNT": BIGINT, "AVG": DOUBLE, "MED": DOUBLE}.get(written.function, item_type)
-        self._join(output.type, result, written.at, written.output)
+        self.join(output.type, result, written.at, written.output)
         by = tuple(Variable(name, found) for name, found in groups.items())
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
@@ -197,33 +203,35 @@ class _Lowering:
             case syntax.Applied(name=name) if name in self.rules:
                 return self._of_rule(written, scope)
             case syntax.Applied():
-                return self._of_signature(written, scope)
+                return self.of_signature(written, scope)
             case syntax.Compared(operator=operator, left=one, right=other, at=at):
                 left, right = self.term(one, scope), self.term(other, scope)
-                self._join(_type(left), _type(right), at, "the left side of the comparison")
+                self.join(_type(left), _type(right), at, "the left side of the comparison")
                 if operator == "substring":
-                    self._join(_type(left), STRING, at, "what SUBSTRING takes")
+                    self.join(_type(left), STRING, at, "what SUBSTRING takes")
                 return algebra.Comparison(operator, left, right)
             case syntax.Matched():
                 return self._matched(written, scope)
             case _:
                 raise self.refused(written.at, "this is no formula")
 
-    def _of_signature(self, written: syntax.Applied, scope: Scope) -> Formula:
+    def of_signature(self, written: syntax.Applied, scope: Scope) -> Formula:
+        """A predicate of the signature over terms."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
             raise self.refused(written.at, f"{written.name} is no predicate of the signature; it has {known}")
-        return algebra.Atom(written.name, self._arguments(written, predicate.types, scope))
+        return algebra.Atom(written.name, self.arguments(written, predicate.types, scope))
 
     def _of_rule(self, written: syntax.Applied, scope: Scope) -> Formula:
         unique, types, fixpoint = self.rules[written.name]
-        terms = self._arguments(written, types, scope)
+        terms = self.arguments(written, types, scope)
         if fixpoint is None:
             return algebra.Defined(unique, terms)
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
-    def _arguments(self, written: syntax.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
+    def arguments(self, written: syntax.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
+        """The terms of a predicate whose columns have these types."""
         if len(types) != len(written.terms):
             raise self.refused(
                 written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
@@ -231,7 +239,7 @@ class _Lowering:
         terms = []
         for place, (term, expected) in enumerate(zip(written.terms, types, strict=True), 1):
             found = self.term(term, scope)
-            self._join(_type(found), expected, term.at, f"column {place} of {written.name}")
+            self.join(_type(found), expected, term.at, f"column {place} of {written.name}")
             terms.append(found)
         return tuple(terms)
 
@@ -246,11 +254,11 @@ class _Lowering:
         except ValueError as reason:
             raise self.refused(written.pattern.at, f"the regular expression cannot be taken: {reason}") from None
         text = self.term(written.text, scope)
-        self._join(_type(text), STRING, written.text.at, "what MATCHES takes")
+        self.join(_type(text), STRING, written.text.at, "what MATCHES takes")
         groups = tuple(None if group is None else self.term(group, scope) for group in written.groups)
         for group, term in zip(written.groups, groups, strict=True):
             if group is not None and term is not None:
-                self._join(_type(term), STRING, group.at, "what a group found")
+                self.join(_type(term), STRING, group.at, "what a group found")
         if len(groups) > groups_in(pattern):
             raise self.refused(
                 written.at, f"{len(groups)} groups are named, and the expression has {groups_in(pattern)}"
@@ -261,19 +269,20 @@ class _Lowering:
         """A term; one without variables is worked out."""
         match written:
             case syntax.Name(name=name):
-                return Variable(name, self._type_of(name, scope))
+                return Variable(name, self.type_of(name, scope))
             case syntax.Value(value=value, regular=regular):
                 if regular:
                     raise self.refused(written.at, "a regular expression stands behind MATCHES only")
                 return algebra.Constant(value, _type_of_value(value))
             case syntax.Call():
-                return self._call(written, scope)
+                return self.call(written, scope)
 
-    def _call(self, written: syntax.Call, scope: Scope) -> Term:
+    def call(self, written: syntax.Call, scope: Scope) -> Term:
+        """An operation over terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, found in zip(written.arguments, arguments, strict=True):
-            self._join(_type(found), takes, argument.at, f"what {written.operation} takes")
+            self.join(_type(found), takes, argument.at, f"what {written.operation} takes")
         try:
             return worked_out(written.operation, arguments, self.types.known(gives))
         except ArithmeticError as reason:
@@ -286,13 +295,15 @@ class _Lowering:
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
         return number, number
 
-    def _type_of(self, name: str, scope: Scope) -> DataType:
+    def type_of(self, name: str, scope: Scope) -> DataType:
+        """The type of a variable; one that nothing binds is free in the whole formula."""
         found = scope.get(name)
         if found is None:
             found = self.free.setdefault(name, self.types.new())
         return found
 
-    def _join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
+    def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
+        """Makes two types the same; raises FormulaError at the offset where they cannot be."""
         try:
             self.types.join(given, wanted)
         except Clash:

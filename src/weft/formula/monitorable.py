@@ -8,6 +8,7 @@ practice of runtime monitoring, section 5.3): within a state, not into other tim
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.algebra import formula as algebra
@@ -37,24 +38,25 @@ class Unbounded:
     formula: Formula
     rule: str
 
-    def error(self) -> FormulaError:
-        """The refusal of the formula."""
+    def error(self, told: Callable[[Formula], str] = written) -> FormulaError:
+        """The refusal of the formula; ``told`` gives the text of a part."""
         return FormulaError(
-            f"the formula cannot be monitored, because of\n    {written(self.formula)}\n  {self.rule}",
+            f"the formula cannot be monitored, because of\n    {told(self.formula)}\n  {self.rule}",
             hint="bound each variable by a predicate before it is negated or compared",
         )
 
 
-def monitorable(formula: Formula, *, counts: bool = False) -> Formula:
+def monitorable(formula: Formula, *, counts: bool = False, told: Callable[[Formula], str] = written) -> Formula:
     """The formula in a form that passes the check; raises FormulaError with the reason where there is none.
 
-    ``counts``: duplicates matter, and the formula is taken as it is written or not at all.
+    ``counts``: duplicates matter, and the formula is taken as it is written or not at all; ``told`` gives the text of
+    the part at fault.
     """
     refused = unbounded(formula)
     if refused is None:
         return formula
     if counts:
-        raise refused.error()
+        raise refused.error(told)
     inwards = negations_inwards(formula)
     again = unbounded(inwards)
     if again is None:
@@ -63,7 +65,7 @@ def monitorable(formula: Formula, *, counts: bool = False) -> Formula:
     last = unbounded(rewritten)
     if last is None:
         return rewritten
-    raise last.error()
+    raise last.error(told)
 
 
 def _ordered(formula: Formula) -> Formula:

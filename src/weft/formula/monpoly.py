@@ -38,24 +38,24 @@ _NOT_TAKEN: Final = {
     "LETPAST": "recursive definitions of MonPoly; write MU X(x). … instead",
     "null": "records and null",
 }
-_KEYWORDS: Final = (
+KEYWORDS: Final = (
     *("FALSE", "TRUE", "LET", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL", "PREV", "PREVIOUS"),
     *("ONCE", "PAST_ALWAYS", "HISTORICALLY", "SINCE", "CNT", "MIN", "MAX", "SUM", "AVG", "MED"),
     *_FUTURE,
     *_NOT_TAKEN,
 )
-_EXTENSION: Final = ("DISTINCT", "MU", "SINCE1", "SINCE2", "ONCE1", "ONCE2")
+EXTENSION: Final = ("DISTINCT", "MU", "SINCE1", "SINCE2", "ONCE1", "ONCE2")
 
-_WORDS: Final = (
+WORDS: Final = (
     ("duration", r"[0-9]+(?:us|ms|[A-Za-z])"),
     *((sign, expression) for sign, expression in (("[", r"\["), ("]", r"\]"), (".", r"\."), (";", ";"))),
     ("<-", "<-"),
     ("regexes", r"\|>|<\||▷|◁"),
 )
-_SKIPPED: Final = r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*"
-_ORDINARY: Final = Symbols.of(_SKIPPED, (*((word, word) for word in _KEYWORDS), *_WORDS, *TERM_WORDS))
+SKIPPED: Final = r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*"
+_ORDINARY: Final = Symbols.of(SKIPPED, (*((word, word) for word in KEYWORDS), *WORDS, *TERM_WORDS))
 _EXTENDED: Final = Symbols.of(
-    _SKIPPED, (*((word, word) for word in (*_KEYWORDS, *_EXTENSION)), *_WORDS, *EXTENDED_TERM_WORDS)
+    SKIPPED, (*((word, word) for word in (*KEYWORDS, *EXTENSION)), *WORDS, *EXTENDED_TERM_WORDS)
 )
 
 _SINCE: Final[dict[str, Counting]] = {"SINCE": "any", "SINCE1": "first", "SINCE2": "second"}
@@ -69,15 +69,15 @@ _LONGEST: Final = 150
 
 def parsed(text: str, *, extended: bool = False) -> Written:
     """Reads a formula; raises FormulaError with the place of what it does not take."""
-    parser = _FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
+    parser = FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
         raise parser.unexpected("nothing, or an operator, may follow")
     return formula
 
 
-class _FormulaParser(TermParser):
-    """Reads formulas by the strength of their operators."""
+class FormulaParser(TermParser):
+    """Reads formulas by the strength of their operators; another language of formulas takes it over."""
 
     depth = 0
 
@@ -105,7 +105,7 @@ class _FormulaParser(TermParser):
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
-        left = self._first()
+        left = self.first()
         links = 0
         while (word := self.ahead().kind) in _STRENGTH and _STRENGTH[word] > weakest:
             links += 1
@@ -126,7 +126,7 @@ class _FormulaParser(TermParser):
         connective = cast("Connective", word)
         return syntax.Joined(connective, left, self.formula(strength), at)
 
-    def _first(self) -> Written:
+    def first(self) -> Written:
         """What begins a formula: an operator with the formula after it, an atom, or brackets."""
         token = self.ahead()
         match token.kind:
@@ -139,7 +139,7 @@ class _FormulaParser(TermParser):
                 self.take()
                 return syntax.Single(self.formula(80), token.at)
             case "EXISTS" | "FORALL":
-                return self._quantified()
+                return self.quantified()
             case "PREV" | "PREVIOUS" | "ONCE" | "ONCE1" | "ONCE2" | "PAST_ALWAYS" | "HISTORICALLY":
                 return self._once()
             case "LET":
@@ -147,11 +147,12 @@ class _FormulaParser(TermParser):
             case "MU":
                 return self._least()
             case _:
-                return self._atom()
+                return self.atom()
 
-    def _quantified(self) -> Written:
+    def quantified(self) -> Written:
+        """A quantifier, its variables and the formula that it reaches over."""
         token = self.take()
-        names = self._names("a variable")
+        names = self.names("a variable")
         self.expect(".", "'.' after the variables")
         return syntax.Quantified("EXISTS" if token.kind == "EXISTS" else "FORALL", names, self.formula(30), token.at)
 
@@ -203,24 +204,25 @@ class _FormulaParser(TermParser):
 
     def _parameters(self) -> tuple[str, ...]:
         self.expect("(", "'(' and the parameters, which are variables,")
-        parameters = () if self.at(")") else self._names("a parameter, which is a variable,")
+        parameters = () if self.at(")") else self.names("a parameter, which is a variable,")
         self.expect(")", "')' after the parameters")
         return parameters
 
     def _head(self, wanted: str) -> tuple[str, tuple[str, ...]]:
         return self.expect("name", wanted).text, self._parameters()
 
-    def _names(self, wanted: str) -> tuple[str, ...]:
+    def names(self, wanted: str) -> tuple[str, ...]:
+        """Variables with commas between them."""
         names = [self.variable(wanted)]
         while self.taken(","):
             names.append(self.variable(wanted))
         return tuple(names)
 
-    def _atom(self) -> Written:
+    def atom(self) -> Written:
         """A predicate, an aggregation, a comparison, or a formula in brackets."""
         token = self.ahead()
         if token.kind == "name" and self.ahead(1).kind == "(":
-            return self._applied()
+            return self.applied()
         if token.kind in ("name", "_", "?") and self._aggregates():
             return self._aggregated()
         if token.kind == "name" and token.text in self.defined and not self._comparison_follows():
@@ -244,7 +246,8 @@ class _FormulaParser(TermParser):
     def _comparison_follows(self) -> bool:
         return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
 
-    def _applied(self) -> Written:
+    def applied(self) -> Written:
+        """A predicate over terms; ``_`` among them is a variable that is bound at once."""
         token = self.take()
         self.take()
         terms: list[syntax.WrittenTerm] = []
@@ -269,7 +272,7 @@ class _FormulaParser(TermParser):
         function = cast("AggregateFunction", self.take().kind)
         item = self.variable("a variable to aggregate")
         grouped = self.taken(";") and self.at("name", "_", "?")
-        groups = self._names("a variable to group by") if grouped else ()
+        groups = self.names("a variable to group by") if grouped else ()
         return syntax.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
@@ -282,15 +285,15 @@ class _FormulaParser(TermParser):
                 raise self.refused("the lower end of the interval is wanted after '['", self.ahead(1))
             return Bounds(at=opened.at)
         self.take()
-        low = self._length()
+        low = self.length()
         self.expect(",", "',' and the upper end of the interval")
-        high = None if self.taken("*") else self._length()
+        high = None if self.taken("*") else self.length()
         if not self.at(")", "]"):
             raise self.refused("')' or ']' after the interval's upper end is wanted here")
         high_open = self.take().kind == ")"
         return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
 
-    def _length(self) -> int:
+    def length(self) -> int:
         """A length of time in microseconds; a number without a unit is seconds."""
         sign = -1 if self.taken("-") else 1
         token = self.ahead()

@@ -127,13 +127,17 @@ class Joined:
 
 @dataclass(frozen=True)
 class Quantified:
-    """``EXISTS`` or ``FORALL``; ``seen``: over the values that the variable has had in an event, by now."""
+    """``EXISTS`` or ``FORALL``; ``seen``: over the values that the variable has had in an event, by now.
+
+    ``time``: over time points, in a formula of two sorts.
+    """
 
     quantifier: Literal["EXISTS", "FORALL"]
     names: tuple[str, ...]
     formula: Written
     at: int = field(default=0, compare=False)
     seen: bool = False
+    time: bool = False
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class TermParser(Cursor):
         return self._chain(_ADDED, self._product)
 
     def _product(self) -> WrittenTerm:
-        return self._chain(_MULTIPLIED, self._single)
+        return self._chain(_MULTIPLIED, self.single)
 
     def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
         """Terms joined by operators that bind alike, from left to right."""
@@ -110,7 +110,8 @@ class TermParser(Cursor):
             left = syntax.Call(token.kind, (left, part()), token.at)
         return left
 
-    def _single(self) -> WrittenTerm:
+    def single(self) -> WrittenTerm:
+        """A term that no operator outside of brackets joins."""
         token = self.ahead()
         match token.kind:
             case "int":
@@ -131,7 +132,7 @@ class TermParser(Cursor):
             case "-":
                 self.take()
                 self._deeper()
-                inner = self._single()
+                inner = self.single()
                 self.nested -= 1
                 return _negative(inner, token.at)
             case "f2i" | "i2f":

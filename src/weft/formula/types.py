@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
 
-_WORDS = {"BIGINT": "an integer", "DOUBLE": "a float", "STRING": "a text"}
+_WORDS = {
+    "BIGINT": "an integer",
+    "DOUBLE": "a float",
+    "STRING": "a text",
+    "TIME POINT": "a time point",
+    "INTERVAL": "a length of time",
+}
 
 
 class Clash(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from weft.formula.states import Row, Value
 
@@ -16,17 +16,24 @@ def verdict(at: int, number: int, answer: str) -> str:
     return f"@{shown} (time point {number}): {answer}"
 
 
-def answers(rows: Iterable[Row], *, closed: bool, every_point: bool = False) -> str | None:
+def answers(
+    rows: Sequence[Row], counts: Sequence[int] | None = None, *, closed: bool, every_point: bool = False
+) -> str | None:
     """The answers at a time point, in order; None where there is none, unless ``every_point``.
 
     A closed formula is ``true`` or ``false``.  With ``every_point`` (MonPoly's -verbose) the rows stand in one list.
+    Where they are counted, each is followed by ``*`` and its count.
     """
+    often = None if counts is None else dict(zip(rows, counts, strict=True))
     found = sorted(set(rows), key=_order)
-    if closed:
-        return "true" if found else "false" if every_point else None
-    if every_point:
-        return f"({','.join(map(row_text, found))})"
-    return " ".join(map(row_text, found)) or None
+    if closed and not found:
+        return "false" if every_point else None
+    shown = ["true" if closed else row_text(row) for row in found]
+    if often is not None:
+        shown = [f"{text}*{often[row]}" for text, row in zip(shown, found, strict=True)]
+    if every_point and not closed:
+        return f"({','.join(shown)})"
+    return " ".join(shown) or None
 
 
 def row_text(row: Row) -> str:

@@ -78,14 +78,14 @@ def interval_text(interval: Interval) -> str:
         return ""
     low, high = interval.low, interval.high
     beside = UNITS["ms"]
-    first = f"({_length(low - 1)}" if low % beside == 1 else f"[{_length(low)}"
+    first = f"({length_text(low - 1)}" if low % beside == 1 else f"[{length_text(low)}"
     if high is None:
         return f"{first},*)"
     closed = high % beside != beside - 1
-    return f"{first},{_length(high)}]" if closed else f"{first},{_length(high + 1)})"
+    return f"{first},{length_text(high)}]" if closed else f"{first},{length_text(high + 1)})"
 
 
-def _length(length: int) -> str:
+def length_text(length: int) -> str:
     """A length of time in the largest unit of which it is a multiple."""
     if not length:
         return "0"

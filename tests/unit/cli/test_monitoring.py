@@ -166,3 +166,41 @@ def test_spark_is_not_loaded(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.split() == ["3", "False"]
+
+
+@pytest.mark.parametrize(
+    ("language", "formula", "options", "printed"),
+    [
+        ("2fol", "EXISTS TIME t. P(x) AT t AND t < NOW", (), [f"@{n} (time point {tp}): (1) (2){x}" for n, tp, x in
+            ((2, 1, ""), (2, 2, " (3)"), (5, 3, " (3)"))]),
+        ("2fol", "EXISTS TIME t, s. P(x) AT t AND t <= s", ("--duplicates",), ["@1 (time point 0): (1)*1 (2)*1",
+            "@2 (time point 1): (1)*2 (2)*2 (3)*1", "@2 (time point 2): (1)*3 (2)*3 (3)*2",
+            "@5 (time point 3): (1)*4 (2)*4 (3)*3"]),
+        ("mutl", "MU X. (EXISTS x. P(x)) OR (PREVIOUS X) OR (PREVIOUS X)", (), ["@1 (time point 0): true*2",
+            "@2 (time point 1): true*5", "@2 (time point 2): true*10", "@5 (time point 3): true*20"]),
+    ],
+)  # fmt: skip
+def test_other_languages(
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+    language: str,
+    formula: str,
+    options: tuple[str, ...],
+    printed: list[str],
+) -> None:
+    assert monitored(files, formula, "--language", language, *options) == 0
+    assert capsys.readouterr().out.splitlines() == printed
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--duplicates",), "MonPoly's formulas do not count duplicates"),
+        (("--language", "2fol", "--negate"), "--negate is for MonPoly's formulas"),
+    ],
+)
+def test_options_that_are_of_another_language(
+    files: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+) -> None:
+    assert monitored(files, "P(x)", *options) == 2
+    assert told in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pyarrow as pa
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
+from weft.execution.synopsis.dating import with_dates
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.local import local_engine
@@ -42,6 +43,7 @@ def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[
 
 def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
     """The same on an engine."""
+    batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
     if not batch.points.num_rows:

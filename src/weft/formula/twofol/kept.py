@@ -1,0 +1,188 @@
+"""A formula of two sorts as one that is asked of the kept history: what is evaluated where no synopsis is constructed.
+
+Each variable over time points gets its values from the time points that there are, each quantifier's Q becoming
+T(t) ∧ Q, which changes no count; then it is a column of numbers like others.  P(x) AT t are the rows of P at all time
+points so far, each with its time point: ◇ of a dated predicate, whose synopsis is the history itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import (
+    ALWAYS,
+    And,
+    Atom,
+    Comparison,
+    Computed,
+    Constant,
+    Exists,
+    Formula,
+    Not,
+    Once,
+    Term,
+    Variable,
+    free_variables,
+)
+from weft.algebra.schema import BIGINT
+from weft.algebra.two_sorted import NOW, POINTS, TIME, dated, distance
+from weft.formula.answerable import answerable
+from weft.formula.monitorable import compares, monitorable
+from weft.formula.normal import negations_inwards
+from weft.formula.twofol.written import two_sorted_text
+
+
+def over_history(formula: Formula, *, counts: bool) -> Formula:
+    """What is evaluated, over dated predicates; raises FormulaError where there are no finitely many answers.
+
+    ``counts``: duplicates matter, and the formula is taken as it is written or not at all.
+    """
+    given = formula if counts else negations_inwards(formula)
+    ranged = _of_now(_ranged(given), given)
+    safe = answerable(monitorable(ranged, counts=counts, told=two_sorted_text))
+    return _Evaluated(counts=counts).formula(safe)
+
+
+def _of_now(formula: Formula, given: Formula) -> Formula:
+    return Exists((NOW,), _within(NOW, formula)) if NOW in free_variables(given) else formula
+
+
+def _ranged(formula: Formula) -> Formula:
+    """Every quantifier over time points with the time points that it ranges over."""
+    below = algebra.with_parts(formula, tuple(map(_ranged, algebra.parts(formula))))
+    match below:
+        case Exists(variables=variables, formula=inner):
+            for variable in variables:
+                inner = _within(variable, inner) if variable.type == TIME else inner
+            return Exists(variables, inner)
+        case algebra.Aggregate(formula=inner):
+            return algebra.with_parts(below, (_of_now(inner, inner),))
+        case _:
+            return below
+
+
+def _within(time: Variable, formula: Formula) -> Formula:
+    """T(t) ∧ Q, T(t) standing where Q needs it: left of what compares t, on each side of an OR, inside of EXISTS."""
+    point = Atom(POINTS, (time,))
+    if time not in free_variables(formula):
+        return And(point, formula)
+    match formula:
+        case Atom():
+            return formula
+        case And(left=left, right=right):
+            return _conjunction(time, left, right)
+        case algebra.Or(left=left, right=right):
+            return algebra.Or(_within(time, left), _within(time, right))
+        case Not(formula=inner):
+            return And(point, Not(_inside(time, inner)))
+        case Exists() | algebra.Distinct() | algebra.Aggregate():
+            return algebra.with_parts(formula, tuple(_within(time, part) for part in algebra.parts(formula)))
+        case _:
+            return And(point, formula)
+
+
+def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
+    if time not in free_variables(right):
+        return And(_within(time, left), right)
+    if isinstance(right, Not):
+        return And(_within(time, left), Not(_inside(time, right.formula)))
+    if compares(right):
+        return And(_within(time, left), right)
+    return And(_within(time, left) if time in free_variables(left) else left, _within(time, right))
+
+
+def _inside(time: Variable, formula: Formula) -> Formula:
+    """Of what is negated: a test stays one."""
+    return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
+
+
+class _Evaluated:
+    """Says a formula with ranges over dated predicates; ``fresh`` numbers variables that have no name in it."""
+
+    def __init__(self, *, counts: bool) -> None:
+        self.counts = counts
+        self.fresh = count(1)
+
+    def formula(self, formula: Formula) -> Formula:
+        """The formula over data alone, time points being their numbers."""
+        match formula:
+            case Atom(predicate=predicate, terms=terms):
+                return self._atom(predicate, terms)
+            case And(left=left, right=Comparison() as test) if _timed(test):
+                return self._timed(self.formula(left), test)
+            case And(left=left, right=Not(formula=Comparison() as test)) if _timed(test):
+                found = self.formula(left)
+                points = [Atom(POINTS, (each,)) for each in free_variables(test)]
+                return And(found, Not(self._timed(self._conjoined([self.formula(each) for each in points]), test)))
+            case Comparison(operator=operator, left=left, right=right):
+                return Comparison(operator, _term(left), _term(right))
+            case Exists(variables=variables, formula=inner):
+                return Exists(tuple(map(_number, variables)), self.formula(inner))
+            case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
+                by = tuple(map(_number, groups))
+                return algebra.Aggregate(output, function, _term(item), by, self.formula(inner))
+            case _:
+                return algebra.with_parts(formula, tuple(map(self.formula, algebra.parts(formula))))
+
+    def _conjoined(self, parts: Sequence[Formula]) -> Formula:
+        found = parts[0]
+        for part in parts[1:]:
+            found = And(found, part)
+        return found
+
+    def _atom(self, predicate: str, terms: Sequence[Term]) -> Formula:
+        *values, point = terms
+        assert isinstance(point, Variable)
+        if predicate == POINTS:
+            at = self._new()
+            return Exists((at,), self._instant(point, at))
+        return self._so_far(Atom(dated(predicate), (*values, _number(point))), point)
+
+    def _instant(self, point: Variable, at: Variable) -> Formula:
+        return self._so_far(Atom(POINTS, (_number(point), at)), point)
+
+    def _so_far(self, atom: Atom, point: Variable) -> Formula:
+        return atom if point == NOW else Once(ALWAYS, atom, "first" if self.counts else "any")
+
+    def _timed(self, left: Formula, test: Comparison) -> Formula:
+        """The rows of which a comparison of times holds, with the instants of their time points on the way."""
+        instants = {each: self._new() for each in free_variables(test)}
+        for point, at in instants.items():
+            left = And(left, self._instant(point, at))
+        numbers = {side: _length(side, instants) for side in (test.left, test.right)}
+        compared = Comparison(test.operator, numbers[test.left], numbers[test.right])
+        return Exists(tuple(instants.values()), And(left, compared))
+
+    def _new(self) -> Variable:
+        return Variable(f"@{next(self.fresh)}", BIGINT)
+
+
+def _timed(test: Comparison) -> bool:
+    """Whether a comparison is of the time from one time point to another."""
+    return distance(test.left) is not None or distance(test.right) is not None
+
+
+def _length(term: Term, instants: dict[Variable, Variable]) -> Term:
+    match distance(term), term:
+        case (later, earlier), _:
+            return Computed("-", (instants[later], instants[earlier]), BIGINT)
+        case _, Constant(value=value):
+            return Constant(value, BIGINT)
+        case _:
+            raise AssertionError(term)
+
+
+def _number(variable: Variable) -> Variable:
+    return Variable(variable.name, BIGINT) if variable.type == TIME else variable
+
+
+def _term(term: Term) -> Term:
+    match term:
+        case Variable():
+            return _number(term)
+        case Constant():
+            return term
+        case Computed(arguments=arguments):
+            return Computed(term.operation, tuple(map(_term, arguments)), term.type)

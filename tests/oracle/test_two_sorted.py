@@ -1,0 +1,102 @@
+"""2-FOL over the kept history, and unions of conjunctive queries as nests: random formulas, written as text and read
+again, along random logs cut into batches, against figure 1 of the paper read literally over every prefix.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from oracle.past_course import course
+from oracle.past_grammar import PREDICATES
+from oracle.past_logic import Log, Row
+from oracle.past_logs import log, partition
+from oracle.two_sorted_grammar import drawn, operators
+from oracle.two_sorted_logic import by_figure_1
+from weft.algebra.formula import Formula, Variable
+from weft.derivation.synopsis.construct import synopsis
+from weft.errors import FormulaError
+from weft.execution.synopsis.local import local_engine
+from weft.formula.signature import Predicate
+from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.written import two_sorted_text
+
+FORMULAS = 200
+STATES = 5
+TRIES = 4
+SIGNATURE = {
+    name: Predicate(name, types, tuple(f"c{n}" for n in range(1, len(types) + 1))) for name, types in PREDICATES.items()
+}
+WANTED = (
+    "Atom", "Atom NOW", "And", "AndNot", "AndNotTest", "Or", "Distinct", "Exists", "Exists TIME", "Not",
+    *(f"Comparison{kind} {operator}" for kind in (" TIME", " apart") for operator in ("<", "<=", "=", "<>")),
+    "Aggregate CNT", "Aggregate CNT TIME", "Aggregate SUM", "Aggregate MIN", "Aggregate MAX",
+)  # fmt: skip
+
+
+def reread(formula: Formula, columns: tuple[Variable, ...]) -> Formula:
+    """The formula from its text, which says the same."""
+    read = two_sorted(two_sorted_text(formula), SIGNATURE)
+    assert set(read.columns) == set(columns)
+    return read.formula
+
+
+def answers(
+    evaluated: Formula, columns: tuple[Variable, ...], given: Log, ranges: Any, semantics: str
+) -> list[Counter[Row]]:
+    plan = synopsis(evaluated, "set" if semantics == "set" else "bag")
+    with local_engine(1) as engine:
+        engine.sql.connection.execute("PRAGMA disable_optimizer")
+        found = course(plan, evaluated, given, ranges, engine).answers
+    order = [plan.answers[0].index(each) for each in columns]
+    return [Counter({tuple(row[n] for n in order): count for row, count in rows.items()}) for rows in found]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("semantics", ["set", "bag"])
+def test_formulas_over_the_kept_history(semantics: str, record_property: Any) -> None:
+    counts, seen, number = Counter[str](), set[Formula](), 0
+    while len(seen) < FORMULAS:
+        chance, number = random.Random(f"two sorted {semantics} {number}"), number + 1
+        formula, columns = drawn(chance, semantics)
+        if formula in seen:
+            continue
+        formula = reread(formula, columns)
+        try:
+            evaluated = over_history(formula, counts=semantics == "bag")
+        except FormulaError:
+            counts["refused"] += 1
+            continue
+        seen.add(formula)
+        given, wanted = telling(formula, columns, semantics, chance)
+        ranges = partition(chance, len(given))
+        found = answers(evaluated, columns, given, ranges, semantics)
+        assert found == wanted, f"{two_sorted_text(formula)}\n{columns}\n{given}\n{ranges}"
+        counts.update(set(operators(formula)))
+        counts.update({"formulas": 1, "with answers": any(wanted), "that change": changes(wanted)})
+    record_property("two sorted", dict(counts))
+    print(semantics, dict(counts))
+    assert not [each for each in WANTED if not counts[each]], "something was never tried"
+    assert counts["with answers"] >= 0.6 * FORMULAS
+    assert counts["that change"] >= 0.4 * FORMULAS
+
+
+def telling(
+    formula: Formula, columns: tuple[Variable, ...], semantics: str, chance: random.Random
+) -> tuple[Log, list[Counter[Row]]]:
+    """A log along which the answers change, if one is soon found."""
+    for _ in range(TRIES):
+        given = log(chance, chance.randint(2, STATES))
+        wanted = [by_figure_1(formula, columns, given.until(n + 1), semantics) for n in range(len(given))]
+        if changes(wanted):
+            break
+    return given, wanted
+
+
+def changes(found: list[Counter[Row]]) -> bool:
+    return any(one != other for one, other in pairwise(found))

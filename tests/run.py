@@ -35,7 +35,7 @@ STAGES = {
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
-MUTANTS = 400
+MUTANTS = 200
 """Of thousands: all of them would take a day."""
 NO_TESTS = 5
 """pytest's exit code where a selection is empty."""

@@ -34,7 +34,7 @@ LARGE = 100
 """Tables that the branches of a large text name, more than."""
 EVERY_LARGE = 4
 EVERY_ON_DUCKDB = 16
-LONG = 20_000
+LONG = 4_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 
 

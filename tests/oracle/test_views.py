@@ -42,7 +42,7 @@ SHARDS = 2
 ASKED = 2
 """Instants at which a view is asked."""
 TRIES = 8
-LONG = 6_000
+LONG = 2_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 OPERATORS = (
     "Base", "Constant", "Selection", "Projection", "TemporalJoin", "TemporalUnion", "Difference", "Extension",

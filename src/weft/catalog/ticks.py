@@ -99,31 +99,33 @@ class Ticks:
             home = read_home(connection)
             set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
 
-    def open_output(self, tick_id: int, name: str, path: str) -> None:
-        """Notes that a planned tick is about to write an output; does nothing where that was noted before it died."""
+    def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
+        """Notes that a planned tick is about to write outputs (name, path); one that was noted before it died stays."""
         of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
-            known = connection.execute(select(of.state).where(of.tick_id == tick_id, of.name == name)).first()
-            if known is None:
-                connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, name=name, path=path, state="open"))
+            known = set(connection.execute(select(of.name).where(of.tick_id == tick_id)).scalars())
+            new = [{"name": name, "path": path} for name, path in outputs if name not in known]
+            if new:
+                connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
-    def output_written(self, tick_id: int, name: str, rows: int, stored: tuple[str, int, int]) -> None:
-        """Notes that an output is in Delta: ``rows`` are those it added.
+    def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
+        """Notes that outputs are in Delta: (name, the rows that it added, (path, version, rows) of its whole table).
 
-        ``stored`` is (path, version, rows) of its whole table.  Raises CatalogError for an output that was not opened.
+        Raises CatalogError for one that was not opened.
         """
         of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
-            changed = connection.execute(
-                update(ddl.tick_outputs)
-                .where(of.tick_id == tick_id, of.name == name)
-                .values(state="written", version=stored[1], rows=rows)
-            )
-            if changed.rowcount != 1:
-                raise CatalogError(f"the tick {tick_id} has no output {name!r}")
-            record_version(connection, *stored)
+            for name, rows, stored in outputs:
+                changed = connection.execute(
+                    update(ddl.tick_outputs)
+                    .where(of.tick_id == tick_id, of.name == name)
+                    .values(state="written", version=stored[1], rows=rows)
+                )
+                if changed.rowcount != 1:
+                    raise CatalogError(f"the tick {tick_id} has no output {name!r}")
+                record_version(connection, *stored)
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
         """The outputs of a tick, by name."""

@@ -10,9 +10,11 @@ Outputs are the answers, one for each stratum, those of synopses and what these 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -27,6 +29,10 @@ from weft.storage.ledger import require_ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_AT_ONCE: Final = 4
+"""Outputs that are written side by side."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,9 @@ class Outputs:
             return None
         version = find_version(self.writer.data / path, application(name), self.tick_id)
         if version is not None:
-            self.writer.ticks.open_output(self.tick_id, name, path)
-            self._record(name, path, version)
+            self.writer.ticks.open_outputs(self.tick_id, [(name, path)])
+            make_durable(self.writer.data / path, version)
+            self._record([(name, *self._stored(path, version))])
         return version
 
     def write(self, output: Output) -> int:
@@ -71,17 +78,46 @@ class Outputs:
 
         Raises LeaseLost where the commit is not in the log afterwards: another writer was quicker.
         """
-        table = self.writer.data / output.path
-        self.writer.ticks.open_output(self.tick_id, output.name, output.path)
-        if output.path == layout.LEDGER:
+        return self.write_all([output])[0]
+
+    def write_all(self, outputs: Sequence[Output]) -> list[int]:
+        """Commits outputs of different tables side by side, in any order; the versions of their tables.
+
+        All are noted before the first is written, and again once all are in Delta.  Raises LeaseLost as ``write``, and
+        what writing raises, when none of them is being written any more; those that are in Delta then are found there.
+        """
+        self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
+        if any(each.path == layout.LEDGER for each in outputs):
             require_ledger(self.writer.data)
-        failpoint("tick.computed")
         with phase(COMMITTING):
-            version = self._commit(output, table)
-        failpoint("tick.written")
-        with phase(COMMITTING):
-            self._record(output.name, output.path, version)
-        failpoint("tick.recorded")
+            versions = self._committed(outputs)
+            stored = [(each.name, *self._stored(each.path, v)) for each, v in zip(outputs, versions, strict=True)]
+            self._record(stored)
+        for _ in outputs:
+            failpoint("tick.recorded")
+        return versions
+
+    def _committed(self, outputs: Sequence[Output]) -> list[int]:
+        """Commits them; what waits for the disk of one lets another one go on."""
+        if len(outputs) == 1:
+            failpoint("tick.computed")
+            versions = [self._durable(outputs[0])]
+            failpoint("tick.written")
+            return versions
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            going = []
+            for each in outputs:
+                failpoint("tick.computed")
+                going.append(pool.submit(self._durable, each))
+            for done in as_completed(going):
+                done.exception()
+                failpoint("tick.written")
+        return [each.result() for each in going]
+
+    def _durable(self, output: Output) -> int:
+        table = self.writer.data / output.path
+        version = self._commit(output, table)
+        make_durable(table, version)
         return version
 
     def _commit(self, output: Output, table: Location) -> int:
@@ -111,13 +147,16 @@ class Outputs:
             require_ledger(self.writer.data)
         spend(self.writer.data / path, application(name), self.tick_id)
 
-    def _record(self, name: str, path: str, version: int) -> None:
+    def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
+        """How many rows a commit has added, and (path, version, rows) of the whole table."""
         table = self.writer.data / path
-        make_durable(table, version)
         added = sum(file.rows or 0 for file in added_files(table, version))
         now = delta_snapshot(table, check_files=False)
-        self.stored[path] = (path, now.version, now.rows or 0)
-        self.writer.ticks.output_written(self.tick_id, name, added, self.stored[path])
+        return added, (path, now.version, now.rows or 0)
+
+    def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
+        self.stored.update({whole[0]: whole for _, _, whole in written})
+        self.writer.ticks.outputs_written(self.tick_id, written)
 
 
 def application(name: str) -> str:

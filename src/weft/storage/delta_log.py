@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
@@ -80,6 +81,7 @@ class _Followed:
 _followed: dict[str, _Followed] = {}
 _idle: dict[str, tuple[Any, tuple[int, ...]]] = {}
 """By table, a handle of delta-rs that nobody uses, and the mark of the commit that it has come to."""
+_keeping: Final = Lock()  # tables are written side by side
 
 
 def has_commits(table: Location) -> bool:
@@ -330,10 +332,11 @@ def _still_followed(table: Location) -> _Followed | None:
 
 
 def _keep(kept: dict[str, _Kept], table: Location, what: _Kept) -> None:
-    kept.pop(table.path, None)
-    kept[table.path] = what
-    while len(kept) > _MOST_KEPT:
-        kept.pop(next(iter(kept)), None)
+    with _keeping:
+        kept.pop(table.path, None)
+        kept[table.path] = what
+        while len(kept) > _MOST_KEPT:
+            kept.pop(next(iter(kept)), None)
 
 
 def _advanced(

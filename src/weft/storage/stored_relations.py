@@ -4,12 +4,16 @@ A row of the Delta table is a row of the relation, the tick's t from which on it
 ``gone`` from there on.  The relation as of an instant is, of the rows that came until then, each one whose last says
 that it is not gone.  So a tick that died is run again from what its queries had come to, whatever it had written, and a
 query that was paused goes on from there though another one, which needs the same relation, went further.
+
+What a process has read or written of a table it keeps in memory, so that a tick reads files that are new to it only.
+Data files never change and their names never come again: by them what is kept is known to be what is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
@@ -26,14 +30,80 @@ SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
 """Rows that need not be those of the relation before they are written anew."""
+_FILES: Final = 32
+"""Files before they are: each costs a process that begins some milliseconds."""
+_MOST_BYTES: Final = 256 * 2**20
+"""What a process keeps of all tables together."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a tick writes: rows to be added, or, where ``anew``, all that the table has from then on."""
+    """What a tick writes: rows to be added, or, where ``anew``, all that the table has from then on.
+
+    ``wanted`` is the relation afterwards.
+    """
 
     rows: pa.Table
     anew: bool
+    wanted: pa.Table
+
+
+@dataclass
+class RelationLog:
+    """All that is stored of a relation: ``rows`` of the table, ``files`` by name that they are in, oldest first.
+
+    ``last`` is the greatest ``since`` (µs UTC; None: no rows), ``now`` the relation as the rows leave it (None: not
+    computed yet).
+    """
+
+    relation: pa.Schema
+    rows: pa.Table
+    files: tuple[str, ...] = ()
+    last: int | None = None
+    now: pa.Table | None = None
+
+    @classmethod
+    def of(cls, relation: pa.Schema, rows: pa.Table, files: tuple[str, ...] = ()) -> RelationLog:
+        """One with these rows."""
+        last = pc.max(rows.column(SINCE)).cast(pa.int64()).as_py() if rows.num_rows else None
+        return cls(relation, rows, files, last)
+
+    def current(self) -> pa.Table:
+        """The relation as it was left last."""
+        if self.now is None:
+            self.now = _at(self.rows, self.relation)
+        return self.now
+
+    def as_of(self, t: int) -> pa.Table:
+        """The relation as of the instant ``t`` (µs UTC)."""
+        if self.last is None or self.last <= t:
+            return self.current()
+        return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
+
+    def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
+        """What makes the relation ``wanted`` from ``t`` on; None where it is that already.
+
+        ``needed`` are the instants as of which it is still to be read; with them the table is written anew where it
+        has more than about twice the rows that this takes, or many files.  With ``always`` rows that are there are
+        written, too.
+        """
+        come, gone = _differing(wanted, self.current())
+        rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
+        if not rows.num_rows:
+            return None
+        whole = self.rows.num_rows + rows.num_rows
+        many = len(self.files) >= _FILES
+        if many or whole > 2 * wanted.num_rows + _SLACK:
+            kept = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
+            if many or 2 * kept.num_rows < whole:
+                return Change(kept, anew=True, wanted=wanted)
+        return Change(rows, anew=False, wanted=wanted)
+
+    def changed(self, change: Change) -> RelationLog:
+        """What is stored after a change; the file that it is in is left out."""
+        rows = change.rows if change.anew else pa.concat_tables([self.rows, change.rows])
+        last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
+        return RelationLog(self.relation, rows, () if change.anew else self.files, last, change.wanted)
 
 
 def table_schema(relation: pa.Schema) -> pa.Schema:
@@ -41,38 +111,46 @@ def table_schema(relation: pa.Schema) -> pa.Schema:
     return pa.schema([*relation, pa.field(SINCE, INSTANT), pa.field(GONE, pa.bool_())])
 
 
-def log_of(table: Location, relation: pa.Schema) -> pa.Table:
+_kept: dict[str, RelationLog] = {}
+"""By table, what this process has of it; that which was asked for last comes last."""
+_keeping: Final = Lock()
+
+
+def log_of(table: Location, relation: pa.Schema) -> RelationLog:
     """All that is stored of a relation, nothing where it never had a row.  Raises StorageError."""
     schema = table_schema(relation)
     if not has_commits(table):
-        return schema.empty_table()
+        return RelationLog(relation, schema.empty_table())
     with table.shared():  # nobody deletes the files that were replaced meanwhile
-        return read_data_files(delta_snapshot(table, check_files=False).files, schema)
+        files = delta_snapshot(table, check_files=False).files
+        names = tuple(file.location.name for file in files)
+        known = _kept.get(table.path)
+        if known is None or known.relation != relation or known.files != names[: len(known.files)]:
+            known = RelationLog(relation, schema.empty_table())
+        found = known
+        if len(known.files) < len(names):
+            more = read_data_files(files[len(known.files) :], schema)
+            found = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
+    _keep(table, found)
+    return found
 
 
-def as_of(log: pa.Table, relation: pa.Schema, t: int) -> pa.Table:
-    """The relation as of the instant ``t`` (µs UTC)."""
-    return _at(log.filter(pc.less_equal(log.column(SINCE), pa.scalar(t, INSTANT))), relation)
+def keep_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
+    """Keeps what is stored after a change that this process has committed as ``version``."""
+    snapshot = delta_snapshot(table, check_files=False)
+    if snapshot.version == version:
+        after = before.changed(change)
+        after.files = tuple(file.location.name for file in snapshot.files)
+        _keep(table, after)
 
 
-def change_to(
-    log: pa.Table, relation: pa.Schema, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False
-) -> Change | None:
-    """What makes the relation ``wanted`` from ``t`` on; None where it is that already.
-
-    ``needed`` are the instants as of which it is still to be read; with them the table is written anew where it has
-    more than about twice the rows that this takes.  With ``always`` rows that are there are written, too.
-    """
-    there = _at(log, relation)
-    come, gone = _less(wanted, there), _less(there, wanted)
-    rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
-    if not rows.num_rows:
-        return None
-    if log.num_rows + rows.num_rows > 2 * wanted.num_rows + _SLACK:
-        kept = pa.concat_tables([_last(log, relation, min([*needed, t])), rows])
-        if 2 * kept.num_rows < log.num_rows + rows.num_rows:
-            return Change(kept, anew=True)
-    return Change(rows, anew=False)
+def _keep(table: Location, log: RelationLog) -> None:
+    with _keeping:
+        _kept.pop(table.path, None)
+        _kept[table.path] = log
+        size = sum(each.rows.nbytes for each in _kept.values())
+        while size > _MOST_BYTES:
+            size -= _kept.pop(next(iter(_kept))).rows.nbytes
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
@@ -103,12 +181,19 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
     return rows.append_column(SINCE, since).append_column(GONE, pa.repeat(pa.scalar(gone), rows.num_rows))
 
 
-def _less(left: pa.Table, right: pa.Table) -> pa.Table:
-    """The rows of one that the other has not."""
-    if not left.num_rows or not right.num_rows:
-        return left
+def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of each one that the other has not; no row comes twice in one of them."""
+    if not left.num_rows or not right.num_rows or left is right:
+        return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
+    columns = ", ".join(quoted(name) for name in left.column_names)
     with temporal_sql() as sql:
         sql.given("first", left)
         sql.given("second", right)
-        found = sql.rows("SELECT * FROM first EXCEPT SELECT * FROM second")
-    return found.cast(left.schema)
+        found = sql.rows(
+            f"SELECT {columns}, COUNT(*) FILTER (WHERE side) > 0 AS side FROM "
+            f"(SELECT *, TRUE AS side FROM first UNION ALL SELECT *, FALSE AS side FROM second) AS sides "
+            f"GROUP BY {columns} HAVING BOOL_AND(side) OR NOT BOOL_OR(side)"
+        )
+    mine = found.column("side")
+    rows = found.select(left.column_names).cast(left.schema)
+    return rows.filter(mine), rows.filter(pc.invert(mine))

@@ -118,7 +118,7 @@ def test_a_dead_tick_of_which_nothing_is_written_is_abandoned_and_fenced(tmp_pat
     write_ledger(tmp_path / layout.LEDGER, 0, [(9, 1, 1, ["1"])])
     planned = writer.ticks.planned()
     assert planned is not None
-    writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
+    writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
     assert settle_tick(writer, 0) is None
     assert [tick.state for tick in writer.ticks.latest()] == ["abandoned"]
     assert [each.tau for each in writer.queries.all()] == [None, None]
@@ -131,7 +131,7 @@ def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) ->
     writer = home(tmp_path)
     planned = writer.ticks.planned()
     assert planned is not None
-    writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
+    writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
     assert settle_tick(writer, 0) is None
     assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
     assert verify(writer) == []
@@ -144,7 +144,7 @@ def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(
     writer = home(tmp_path)
     planned = writer.ticks.planned()
     assert planned is not None
-    writer.ticks.open_output(planned.tick_id, "ledger", layout.LEDGER)
+    writer.ticks.open_outputs(planned.tick_id, [("ledger", layout.LEDGER)])
     write_ledger(tmp_path / layout.LEDGER, planned.tick_id, [(1, 1, 12, ["1"]), (1, 2, 15, ["2"])])
     report = settle_tick(writer, 0)
     assert report is not None and [(o.query.name, o.rows, o.t) for o in report.outcomes] == [("lower", 2, 20)]

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
 import pytest
 
 from weft.api import Weft
@@ -231,6 +230,43 @@ def test_what_is_stored_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)
 
 
+def test_a_tick_reads_of_what_is_stored_only_what_another_process_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reading = [], stored_relations.read_data_files
+    monkeypatch.setattr(
+        stored_relations, "read_data_files", lambda files, schema: read.append(len(files)) or reading(files, schema)
+    )
+    rows = tuple(Row("s", number * HOUR, (number % 2, "x")) for number in range(12))
+    with made(tmp_path, FIRST, ["within"]) as weft:
+        for number, row in enumerate(rows):
+            load(weft, tmp_path, [row])
+            if number == 6:  # another process ticks
+                command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home")]
+                subprocess.run([*command, "--now", _text(row.ts + 1)], capture_output=True, check=True)
+                assert read == []
+            else:
+                weft.tick(now=row.ts + 1)
+        assert sum(read) == 2, "one file of the states, one of the relation"
+        assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)
+
+
+def test_what_is_stored_is_never_in_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_relations, "_FILES", 3)
+    rows = tuple(Row("r", number * HOUR, (number, "x", None)) for number in range(9))
+    with made(tmp_path, FIRST, ["before"]) as weft:
+        for row in rows:
+            load(weft, tmp_path, [row])
+            weft.tick(now=row.ts + 1)
+            places = [weft.catalog.data / layout.SYNOPSES / name for name in (*_stored(weft), "states")]
+            assert all(len(delta_snapshot(place).files) <= 3 for place in places)
+        last = Row("s", 9 * HOUR, (4, "y"))
+        load(weft, tmp_path, [last])
+        weft.tick(now=last.ts + 1)
+        assert delivered(weft, "before") == expected(QUERIES["before"], (*FIRST, *rows, last), last.ts + 1)
+        assert verify(weft.catalog) == []
+
+
 POINTS = (
     *("tick.planned", "tick.counting", "tick.committed"),
     *(f"tick.{each}:{number}" for each in ("computed", "written", "recorded") for number in (1, 2, 3)),
@@ -335,15 +371,17 @@ def test_a_change_is_read_as_of_any_instant_that_is_needed() -> None:
     import pyarrow as pa
 
     relation = pa.schema([("v1", pa.int64()), ("n", pa.int64())])
-    log = stored_relations.table_schema(relation).empty_table()
+    empty = stored_relations.table_schema(relation).empty_table()
+    log = stored_relations.RelationLog(relation, empty)
     pick, told = random.Random(1), {}
     for t in range(1, 60):
         wanted = pa.table({"v1": sorted(pick.sample(range(6), 3)), "n": [1, 1, pick.randrange(3)]}, relation)
         told[t] = wanted.to_pylist()
-        change = stored_relations.change_to(log, relation, wanted, t, [max(1, t - 3)])
+        change = log.change_to(wanted, t, [max(1, t - 3)])
         if change is not None:
-            log = change.rows if change.anew else pa.concat_tables([log, change.rows])
+            log = log.changed(change)
+        # What a process keeps of its own changes is what another one reads.
+        anew = stored_relations.RelationLog.of(relation, log.rows)
         for back in range(max(1, t - 3), t + 1):
-            found = stored_relations.as_of(log, relation, back).sort_by("v1")
-            assert pc.all(pc.equal(found.column("v1"), pa.array([row["v1"] for row in told[back]]))).as_py()
-            assert found.to_pylist() == told[back]
+            for each in (log, anew):
+                assert each.as_of(back).sort_by("v1").to_pylist() == told[back]

@@ -33,7 +33,7 @@ def die(weft: Weft, *, written: bool) -> None:
         tick = writer.ticks.plan(2 * T, Choice(), 0)
         if written:
             rows = [(query.query_id, 1, tick.t, ["a"]) for query, _ in writer.ticks.members(tick.tick_id)]
-            writer.ticks.open_output(tick.tick_id, "ledger", "ledger")
+            writer.ticks.open_outputs(tick.tick_id, [("ledger", "ledger")])
             write_ledger(weft.home / "ledger", tick.tick_id, rows)
 
 

@@ -98,7 +98,7 @@ def test_a_ledger_commit_whose_tick_died_is_no_damage(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         writer = catalog.writer("test", "test", 0)
         tick = writer.ticks.plan(20, Choice((1,)), 0)
-        writer.ticks.open_output(tick.tick_id, "ledger", "ledger")
+        writer.ticks.open_outputs(tick.tick_id, [("ledger", "ledger")])
         write_ledger(home / "ledger", tick.tick_id, [(1, 2, 15, ["2"])])
         assert verify(catalog) == []
         writer.ticks.abandon(tick.tick_id)

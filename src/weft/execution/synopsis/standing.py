@@ -9,8 +9,9 @@ it, so that a tick that died is known to have written nothing of its synopses wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.ledger import Added, added_by_query
-from weft.storage.stored_relations import as_of, change_to, log_of, table_schema
+from weft.storage.stored_relations import Change, RelationLog, keep_written, log_of, table_schema
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """By what tells the states of queries, the last one: its number and its time (µs UTC)."""
@@ -76,6 +77,15 @@ class _Found:
     failed: dict[int, WeftError] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Written:
+    """An output, and the log that it changes, where it is of one."""
+
+    output: Output
+    log: RelationLog | None = None
+    change: Change | None = None
+
+
 @dataclass
 class SynopsesOfTick:
     """Evaluates and writes; ``at`` is the wall's instant (µs UTC), ``set_aside`` takes queries out of the tick."""
@@ -103,9 +113,9 @@ class SynopsesOfTick:
         if not found.states:
             return {}
         self._write_states(found)
-        added = self._write_answers(found, members)
-        for name, (stored, rows) in sorted(found.relations.items()):
-            self._write_relation(name, stored, rows)
+        answers, added = self._answers(found, members)
+        # Whoever runs this tick again looks for each of them, so that they may come in any order.
+        self._commit([*answers, *self._changes(found)])
         return added
 
     def _evaluated(self, members: Sequence[Standing]) -> _Found:
@@ -173,49 +183,60 @@ class SynopsesOfTick:
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
-            relations[stored] = as_of(log_of(self.writer.data / path_of(plan.relation(stored)), schema), schema, tau)
+            relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
     def _write_states(self, found: _Found) -> None:
         if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
             return
         log = log_of(self.writer.data / _STATES_PATH, STATES)
-        there = as_of(log, STATES, self.tick.t)
+        there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in found.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
         # Written in any case: that it is there says that the others may be.
-        self._write(GONE_THROUGH, _STATES_PATH, STATES, log, wanted, always=True)
+        change = log.change_to(wanted, self.tick.t, self._needed, always=True)
+        assert change is not None
+        self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
 
-    def _write_relation(self, name: str, stored: Stored, rows: pa.Table) -> None:
-        output, path, schema = f"synopsis-{name}", path_of(name), stored_schema(stored)
-        if self.outputs.found(output, path) is None:
-            self._write(output, path, schema, log_of(self.writer.data / path, schema), rows)
+    def _changes(self, found: _Found) -> Iterator[_Written]:
+        """What is to be written of the stored relations: nothing of those that are as they were."""
+        for relation, (stored, rows) in sorted(found.relations.items()):
+            output, path = f"synopsis-{relation}", path_of(relation)
+            if self.outputs.found(output, path) is None:
+                log = log_of(self.writer.data / path, stored_schema(stored))
+                change = log.change_to(rows, self.tick.t, self._needed)
+                if change is not None:
+                    yield self._written(output, path, log, change)
 
-    def _write(
-        self, name: str, path: str, schema: pa.Schema, log: pa.Table, wanted: pa.Table, *, always: bool = False
-    ) -> None:
-        change = change_to(log, schema, wanted, self.tick.t, self._needed, always=always)
-        if change is not None:
-            require_table(self.writer.data / path, table_schema(schema), {})
-            self.outputs.write(Output(name, path, change.rows, self.at if change.anew else None))
+    def _written(self, name: str, path: str, log: RelationLog, change: Change) -> _Written:
+        if not has_commits(self.writer.data / path):
+            require_table(self.writer.data / path, table_schema(log.relation), {})
+        return _Written(Output(name, path, change.rows, self.at if change.anew else None), log, change)
 
-    @property
+    def _commit(self, written: Sequence[_Written]) -> None:
+        versions = self.outputs.write_all([each.output for each in written])
+        for each, version in zip(written, versions, strict=True):
+            if each.log is not None and each.change is not None:
+                keep_written(self.writer.data / each.output.path, version, each.log, each.change)
+
+    @cached_property
     def _needed(self) -> list[int]:
         """The instants that queries have come to, from which they or this tick may be run again."""
         found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in found if query.tau is not None]
 
-    def _write_answers(self, found: _Found, members: Sequence[Standing]) -> Mapping[int, Added]:
+    def _answers(self, found: _Found, members: Sequence[Standing]) -> tuple[list[_Written], Mapping[int, Added]]:
+        """The answers that are to be written, if there are any, and what they add."""
         version = self.outputs.found(ANSWERS, layout.LEDGER)
         if version is not None:
-            return added_by_query(self.writer.data, version)
+            return [], added_by_query(self.writer.data, version)
         rows = self._new(pa.concat_tables([NO_ANSWERS, *found.answers]), members)
-        if rows.num_rows:
-            before = {each.member.query.query_id: each.member.query.rows for each in members}
-            numbered = arrow_answers.numbered(rows, before, self.tick.tick_id)
-            self.outputs.write(Output(ANSWERS, layout.LEDGER, numbered))
-        return arrow_answers.added(rows)
+        if not rows.num_rows:
+            return [], {}
+        before = {each.member.query.query_id: each.member.query.rows for each in members}
+        numbered = arrow_answers.numbered(rows, before, self.tick.tick_id)
+        return [_Written(Output(ANSWERS, layout.LEDGER, numbered))], arrow_answers.added(rows)
 
     def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
         """Each answer once, less what the ledger has."""
@@ -236,7 +257,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
     """The number and the time (µs UTC) of the last state before ``tau`` that a query went through; None: of none."""
     if tau is None:
         return None
-    last = as_of(log_of(data / _STATES_PATH, STATES), STATES, tau)
+    last = log_of(data / _STATES_PATH, STATES).as_of(tau)
     last = last.filter(pc.equal(last.column("states"), plan.states))
     return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
@@ -246,7 +267,7 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
     found = {}
     for stored in plan.synopsis.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        found[name] = 0 if tau is None else as_of(log_of(data / path_of(name), schema), schema, tau).num_rows
+        found[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
     return found
 
 

@@ -20,6 +20,7 @@ from weft.sql.local import MACROS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
 from weft.storage.local_sql import connect, quoted
+from weft.storage.time_limit import interrupted_in_time, require_time
 
 if TYPE_CHECKING:
     import duckdb
@@ -112,9 +113,9 @@ def plain(rows: pa.Table) -> pa.Table:
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
     """Opens one for the block: what is made in it ends with it.
 
-    Many small statements are done sooner by one thread.
+    Many small statements are done sooner by one thread.  Raises LimitExceeded within a ``time_limit`` that is over.
     """
-    with _shared() as connection:
+    with _shared() as connection, interrupted_in_time(connection):
         connection.execute(f"SET threads = {threads}")
         yield TemporalSql(connection)
 
@@ -163,8 +164,10 @@ def _told_as_damage() -> Iterator[None]:
 def _told_as_failure() -> Iterator[None]:
     import duckdb
 
+    require_time()
     try:
         yield
     except duckdb.Error as error:
+        require_time()
         told = str(error).splitlines()[0]
         raise ExecutionError(f"the view cannot be computed: {told}") from error

@@ -11,9 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -351,6 +353,27 @@ def test_a_query_that_adds_too_much_is_set_aside_alone(tmp_path: Path, monkeypat
         failed = [each.query.name for each in report.outcomes if each.query.state == "failed"]
         assert failed == ["values"]
         assert delivered(weft, "whole") == expected(QUERIES["whole"], rows, 100)
+
+
+@pytest.mark.parametrize("language", ["sql", "mutl"])
+def test_a_query_that_takes_too_long_is_set_aside_alone(
+    language: Literal["sql", "mutl"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {"sql": "SELECT r.a, s.c FROM r, s WHERE r.a <> s.a", "mutl": "MU X. s(x, y) OR PREVIOUS (X)"}[language]
+    count = {"sql": 40_000, "mutl": 3_000}[language]
+    rows = tuple(Row("r", 1, (number, "x", None)) for number in range(count if language == "sql" else 3))
+    other = tuple(Row("s", 1 + number * (language == "mutl"), (number, str(number))) for number in range(count))
+    with made(tmp_path, FIRST, ["whole"]) as weft:
+        monkeypatch.setenv("WEFT_QUERY_SECONDS", "1")
+        weft.install("slow", slow, keep="synopsis", language=language)
+        load(weft, tmp_path, [*rows, *other])
+        began = time.monotonic()
+        (report,) = weft.tick(now=count + 2).reports
+        assert time.monotonic() - began < 30
+        failed = {each.query.name: each.reason for each in report.outcomes if each.query.state == "failed"}
+        assert failed.keys() == {"slow"}
+        assert "longer than 1 s" in str(failed["slow"])
+        assert delivered(weft, "whole") == expected(QUERIES["whole"], (*FIRST, *rows), count + 2)
 
 
 def test_answers_are_read_by_other_queries_and_no_spark_is_started(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from weft.errors import ExecutionError
+from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.synopsis.engine import hint_for
 from weft.sql.points import DUCKDB, Dialect
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
@@ -44,6 +44,8 @@ def _told() -> Iterator[None]:
     """Says of a failure what it means here."""
     try:
         yield
+    except LimitExceeded:
+        raise
     except ExecutionError as error:
         told = error.message.partition(": ")[2] or error.message
         hint = hint_for(told) or error.hint

@@ -39,6 +39,7 @@ from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.stored_relations import Change, RelationLog, keep_written, log_of, table_schema
+from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
 """By what tells the states of queries, the last one: its number and its time (µs UTC)."""
@@ -127,7 +128,7 @@ class SynopsesOfTick:
         found = _Found()
         for some in together.values():
             try:
-                self._take_in(some, found)
+                self._in_time(some, found)
             except ExecutionError as error:
                 if len(some) == 1:
                     found.failed[some[0].member.query.query_id] = error
@@ -138,9 +139,13 @@ class SynopsesOfTick:
 
     def _alone(self, one: Standing, found: _Found) -> None:
         try:
-            self._take_in([one], found)
+            self._in_time([one], found)
         except ExecutionError as error:
             found.failed[one.member.query.query_id] = error
+
+    def _in_time(self, some: Sequence[Standing], found: _Found) -> None:
+        with time_limit(limits(self.writer.data).seconds):
+            self._take_in(some, found)
 
     def _arrived(self, one: Standing) -> bool:
         table = one.plan.points

@@ -17,6 +17,7 @@ from weft.execution.synopsis.stepping_past import State as Now
 from weft.execution.synopsis.valuing import Values
 from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed
+from weft.storage.time_limit import require_time
 
 
 @dataclass
@@ -30,13 +31,14 @@ class Walk:
     stored: dict[Stored, Anchors] = field(default_factory=dict)
 
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
-        """The answers of one formula at each time point, ordered by what ``schema`` has."""
+        """The answers of one formula at each time point, ordered by what ``schema`` has; raises LimitExceeded."""
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
         stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
         places = self._places(formula)
         found: list[tuple[object, ...]] = []
         earlier = self.state.at
         for tp, at in zip(*(self.points.column(name).to_pylist() for name in ("tp", "at")), strict=True):
+            require_time()
             rows = stepping.at(Now(tp, at, earlier))
             count = "n" in schema.names
             found += sorted(

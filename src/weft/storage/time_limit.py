@@ -1,0 +1,84 @@
+"""How long what this process computes for a query may take: DuckDB is interrupted, and loops in Python ask.
+
+A limit holds for what is computed within a block, whichever connections of DuckDB that opens (``temporal_sql``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import TIMEOUT_MAX, Event, Lock, Thread
+from typing import TYPE_CHECKING, Final
+
+from weft.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    import duckdb
+
+_AGAIN_SECONDS: Final = 0.1
+"""An interrupt that comes between two statements is of none."""
+
+
+@dataclass
+class _Limit:
+    seconds: float
+    over: bool = False
+    ended: Event = field(default_factory=Event)
+    lock: Lock = field(default_factory=Lock)
+    connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Interrupts whatever is computed once the time is over, until the block has ended."""
+        wait = min(self.seconds, TIMEOUT_MAX)
+        while not self.ended.wait(wait):
+            self.over = True
+            with self.lock:
+                for each in self.connections:
+                    each.interrupt()
+            wait = _AGAIN_SECONDS
+
+
+_current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Lets what is computed in the block, in this thread, take so long; raises LimitExceeded where it takes longer."""
+    limit = _Limit(seconds)
+    watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
+    token = _current.set(limit)
+    watching.start()
+    try:
+        yield
+    finally:
+        limit.ended.set()
+        watching.join()
+        _current.reset(token)
+
+
+def require_time() -> None:
+    """Raises LimitExceeded where the time of the block in which this is called is over."""
+    limit = _current.get()
+    if limit is not None and limit.over:
+        raise LimitExceeded(
+            f"the query took longer than {limit.seconds:g} s", hint="Narrow it, or raise WEFT_QUERY_SECONDS."
+        )
+
+
+@contextmanager
+def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Within the block the connection's statements are interrupted when the time is over."""
+    limit = _current.get()
+    if limit is None:
+        yield
+        return
+    require_time()
+    with limit.lock:
+        limit.connections.append(connection)
+    try:
+        yield
+    finally:
+        with limit.lock:
+            limit.connections.remove(connection)

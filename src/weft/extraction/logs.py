@@ -7,10 +7,10 @@ other log is loaded, and goes on where it was, since the tables know the log by 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
@@ -19,15 +19,15 @@ from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import Home
-from weft.extraction.batches import Progress, Row, batches_of, printable
+from weft.extraction.batches import Progress, printable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
 from weft.extraction.log_files import in_file, opened_text, text_of
+from weft.extraction.log_rows import LogRows
 from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
 from weft.extraction.timing import Timing
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import Predicate, Signature, signature
-from weft.formula.states import TimePoint
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, SECOND_US
 from weft.planning.synopsis_plan import AT, TIME_POINTS, TP
 
@@ -40,16 +40,12 @@ _TIMING: Final = Timing(ts_from=AT, hold=True)
 
 @dataclass(frozen=True)
 class _Log:
-    """A log's file with its signature, and how many rows it has of each predicate."""
+    """A log's file with its signature, and what was read of it: the rows of each predicate, and its time points."""
 
     path: Path
     known: Signature
-    rows: Counter[str]
-
-    def points(self) -> Iterator[TimePoint]:
-        """Its time points, read anew."""
-        with opened_text(self.path) as stream:
-            yield from time_points(stream, self.known, str(self.path))
+    rows: Mapping[str, LogRows]
+    points: LogRows
 
 
 @dataclass(frozen=True)
@@ -74,17 +70,18 @@ def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = 
     found = existing(to.catalog, TIME_POINTS)
     if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
         return (Summary(found.name, known=_loaded(to, found, sha256), already_loaded=True),)
-    read = _Log(log, predicates, _counted(to, log, predicates))
-    begun = _begin(to, read, sha256)
-    try:
-        done = [
-            store_batches(load, batches_of(_rows(read, name, begun.first), _columns(predicates[name])), progress)
-            for name, load in begun.predicates.items()
-        ]
-        return (*done, store_batches(begun.points, batches_of(_instants(read, begun.first), _POINTS), progress))
-    finally:
-        for load in (*begun.predicates.values(), begun.points):
-            to.catalog.loads.deactivate(load.load_id)
+    with TemporaryDirectory(prefix="weft-log-") as folder:
+        read = _read(to, log, predicates, Path(folder))
+        begun = _begin(to, read, sha256)
+        try:
+            done = [
+                store_batches(load, read.rows[name].batches(begun.first), progress)
+                for name, load in begun.predicates.items()
+            ]
+            return (*done, store_batches(begun.points, read.points.batches(begun.first), progress))
+        finally:
+            for load in (*begun.predicates.values(), begun.points):
+                to.catalog.loads.deactivate(load.load_id)
 
 
 def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
@@ -93,20 +90,30 @@ def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
-def _counted(to: Home, path: Path, known: Signature) -> Counter[str]:
-    """How many rows each predicate has, the whole log being read once; raises FormulaError, Refused."""
+def _read(to: Home, path: Path, known: Signature, folder: Path) -> _Log:
+    """Reads the whole log, once, into files of the folder; raises FormulaError, Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
-    rows: Counter[str] = Counter()
-    for point in _Log(path, known, rows).points():
-        if not FIRST_INSTANT <= point.at <= latest:
-            far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
-            raise Refused(
-                f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
-                hint="Nothing was stored. A home whose clock is set takes times to come: weft init --clock replay.",
-                where=str(path),
-            )
-        rows.update({name: len(found) for name, found in point.rows.items()})
-    return rows
+    rows = {
+        name: LogRows(folder / str(number), _columns(predicate), TP)
+        for number, (name, predicate) in enumerate(known.items())
+    }
+    points = LogRows(folder / TIME_POINTS, _POINTS, TP)
+    with opened_text(path) as stream:
+        for point in time_points(stream, known, str(path)):
+            if not FIRST_INSTANT <= point.at <= latest:
+                far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
+                raise Refused(
+                    f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
+                    hint="Nothing was stored. A home whose clock is set takes times to come: weft init --clock replay.",
+                    where=str(path),
+                )
+            points.add((point.number, point.at), point.at)
+            for name, found in point.rows.items():
+                for values in found:
+                    rows[name].add((*values, point.number), point.at)
+    for each in (*rows.values(), points):
+        each.end()
+    return _Log(path, known, rows, points)
 
 
 def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
@@ -132,7 +139,7 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
         loads: dict[str, Load] = {}
         for name, columns in tables.items():
             table = _table(writer, name, columns)
-            if log.rows[name] and not writer.loads.loaded(table.table_id, sha256):
+            if log.rows[name].rows and not writer.loads.loaded(table.table_id, sha256):
                 loads[name] = begin(table)
         return _Begun(own, loads, points.rows - (own.already or 0))
 
@@ -177,17 +184,3 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
             f"the table {table.name} has the columns {shown}, and the log's has {wanted}",
             hint="Nothing was stored. Load the log into a home of its own, or rename the predicate.",
         )
-
-
-def _rows(log: _Log, name: str, first: int) -> Iterator[Row]:
-    """The rows of a predicate."""
-    columns = [column for column, _ in _columns(log.known[name])]
-    for point in log.points():
-        for values in point.rows.get(name, ()):
-            yield Row(dict(zip(columns, (*values, first + point.number), strict=True)), point.at)
-
-
-def _instants(log: _Log, first: int) -> Iterator[Row]:
-    """The time points themselves."""
-    for point in log.points():
-        yield Row({TP: first + point.number, AT: point.at}, point.at)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import LeaseLost, StorageError
+from weft.failpoint import failpoint
 from weft.location import Location
 from weft.storage.cleaning import delete, litter
 from weft.storage.compaction import REMOVING
@@ -37,7 +38,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, token: int, at: 
     """Takes out the rows for which ``gone`` holds; (version, rows) of the table afterwards, None where there is none.
 
     ``tick_id`` is the tick after which they go, ``token`` that of the caller's lease, ``at`` the wall's instant (µs
-    UTC).  Files that somebody reads stay for the time being.  Raises StorageError, LeaseLost.
+    UTC).  Files that somebody reads stay until the next tick.  Raises StorageError, LeaseLost.
     """
     if not has_commits(table):
         return None
@@ -59,10 +60,14 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, token: int, at: 
     if touched:
         _commit(table, opened, touched, pa.concat_tables(stays), (tick_id, token, at))
         make_durable(table, opened.version())
+        failpoint("discard.committed")
         keep_open(table, opened)
-        unneeded = replace(litter(table, 0, at), log=())
-        delete(table, unneeded, token, _PATIENCE_SECONDS)
     now = delta_snapshot(table, check_files=False)
+    named = {file.location.name for file in now.files}
+    # Of an earlier tick, too: it may have died before its files went, or somebody was reading them.
+    if any(name.endswith(".parquet") and name not in named for name in table.names()):
+        delete(table, replace(litter(table, 0, at), log=()), token, _PATIENCE_SECONDS)
+        now = delta_snapshot(table, check_files=False)
     return now.version, now.rows or 0
 
 

@@ -130,3 +130,26 @@ def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(point: str, w
         assert answers(opened, "q") == {(3, "x"), (9, "y"), (11, "z")}
         assert (there(opened, "r"), there(opened, "s")) == (0, 0)
         assert verify(opened.catalog) == []
+
+
+@pytest.mark.parametrize(
+    "point", ["discard.committed:1", "discard.committed:2", "synopsis.discarded:1", "tick.committed"]
+)
+def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Weft, tmp_path: Path) -> None:
+    weft.install("q", BEFORE, keep="synopsis", discard_history=True)
+    weft.install("other", "SELECT a FROM r", keep="synopsis", discard_history=True)
+    weft.close()
+    command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(20)]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    with Weft.open(tmp_path / "home") as opened:
+        opened.tick(now=21)  # nothing is new
+        for table in ("r", "s"):
+            place = opened.catalog.data / opened.catalog.tables.named(table).path
+            assert [name for name in place.names() if name.endswith(".parquet")] == []
+        assert verify(opened.catalog) == []
+        assert answers(opened, "q") == {(3, "x"), (9, "y")}
+        assert answers(opened, "other") == {(1, 1), (5, 2)}
+        for keep in ("history", "synopsis"):
+            with pytest.raises(Refused, match=r"keeps no history|are gone"):
+                opened.install("late", "SELECT a FROM r", keep=keep)

@@ -64,6 +64,22 @@ def test_a_log_is_loaded_once(files: Path) -> None:
         assert (again.already_loaded, again.known, again.stored) == (True, 4, 0)
 
 
+def test_a_log_is_read_once_in_pieces(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.extraction import log_rows, logs
+
+    opened, opening = [], logs.opened_text
+    monkeypatch.setattr(logs, "opened_text", lambda path: opened.append(path) or opening(path))
+    monkeypatch.setattr(log_rows, "MAX_ROWS", 2)
+    (files / "9.log").write_text("".join(f"@{10 + at} approve ({at}, a) publish (b, {at})\n" for at in range(5)))
+    with _opened(files) as weft:
+        _load(weft, files, "1.log")
+        assert _load(weft, files, "9.log") == {"approve": 5, "publish": 5, "time_points": 5}
+        weft.install("ids", "SELECT c1, x2, tp FROM publish WHERE tp > 3", keep="synopsis")
+        weft.tick(now="1970-01-02")
+        assert {row.values for row in weft.results("ids")} == {("b", at, 4 + at) for at in range(5)}
+    assert [path.name for path in opened] == ["1.log", "9.log"]
+
+
 @pytest.mark.parametrize("passed", [1, 3])
 @pytest.mark.parametrize("point", ["ingest.reserved", "ingest.written", "ingest.committed"])
 def test_a_load_that_died_goes_on_where_it_was(files: Path, point: str, passed: int) -> None:

@@ -93,6 +93,8 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark writes out the plan of whatever it runs, for a page that nobody sees: at least in short.
+        "spark.sql.ui.explainMode": "simple",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
         # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.

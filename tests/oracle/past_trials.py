@@ -1,0 +1,141 @@
+"""Trials of law 4: a random formula along a random log, cut into batches at random, on one engine or another.
+
+What it answers is compared with the literal interpreter (``past_logic``), what it stores with what was announced.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeAlias
+
+from oracle.past_course import contents, course
+from oracle.past_grammar import drawn, operators
+from oracle.past_logic import Log, Row, Value, evaluated
+from oracle.past_logs import log, partition
+from weft.algebra.formula import Formula
+from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
+from weft.derivation.synopsis.sizes import Log as Prefix
+from weft.derivation.synopsis.sizes import announced
+from weft.derivation.synopsis.verdict import verdict
+from weft.execution.synopsis.batch import State
+from weft.execution.synopsis.engine import Engine
+from weft.execution.synopsis.local import local_engine
+
+TRIES = 6
+STATES = 9
+LINEAR = 0.4
+"""How many of the formulas may have fixpoints that double what they count."""
+SEMANTICS = ("set", "set", "set", "bag", "bag", "minmax")
+Ranges: TypeAlias = Sequence[tuple[int, int]]
+"""Of time points, one after another."""
+
+
+@contextmanager
+def on_duckdb() -> Iterator[Engine]:
+    """The DuckDB of this process, which reads the SQL as it stands: what is planned is tiny."""
+    with local_engine(1) as engine:
+        engine.sql.connection.execute("PRAGMA disable_optimizer")
+        yield engine
+
+
+@dataclass
+class Trials:
+    """Tries formulas one after another on an engine, and counts what they are like.
+
+    Each is taken along some ``logs``, each log by some ``partitions``.
+    """
+
+    logs: int
+    partitions: int
+    engine: Callable[[], AbstractContextManager[Engine]] = on_duckdb
+    cut: Callable[[random.Random, int], Ranges] = partition
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def run(self, formula: Formula, semantics: str, chance: random.Random) -> None:
+        plan = synopsis(formula, semantics)
+        answered = changed = False
+        for _ in range(self.logs):
+            given, wanted = telling(formula, semantics, chance)
+            self.along(plan, formula, given, wanted, chance)
+            answered |= any(wanted)
+            changed |= changes(wanted)
+        self.counts.update(set(operators(formula)))
+        self.counts.update({"formulas": 1, semantics: 1, "with answers": answered, "that change": changed})
+
+    def along(
+        self, plan: Synopsis, formula: Formula, given: Log, wanted: list[Counter[Row]], chance: random.Random
+    ) -> None:
+        """One log, by each of the partitions."""
+        ends = []
+        for _ in range(self.partitions):
+            ranges = self.cut(chance, len(given))
+            said = f"{formula}\n{plan.semantics}\n{given}\n{ranges}"
+            with self.engine() as engine:
+                found = course(plan, formula, given, ranges, engine)
+            self.within_bounds(plan, given, ranges, found.states, said)
+            for tp, (one, other) in enumerate(zip(found.answers, wanted, strict=True)):
+                assert one == other, f"at {tp}: found {one}, wanted {other}\n{said}"
+            ends.append(contents(found.states[-1]))
+            self.counts["cases"] += 1
+            self.counts["batches"] += len(ranges)
+        assert all(each == ends[0] for each in ends), f"the state depends on the partition: {ends}\n{said}"
+
+    def within_bounds(self, plan: Synopsis, given: Log, ranges: Ranges, states: list[State], said: str) -> None:
+        """After every batch no relation has more than was announced for the prefix, but those that have no bound."""
+        unbounded = {part.stored for part in verdict(plan).parts if part.kind == "unbounded"}
+        self.counts["unbounded"] += bool(unbounded)
+        for (_, end), state in zip(ranges, states, strict=True):
+            known = measured(given.until(end), {name for name, _ in plan.predicates})
+            for stored, rows in contents(state).items():
+                if stored in unbounded:
+                    continue
+                size = announced(stored, known)
+                assert rows.total() <= size.tuples, f"{stored}: {rows.total()} tuples, {size} announced\n{said}"
+                place = [name for name, _ in stored.columns].index(COUNT) if stored.counted else None
+                bits = max(counter(row[place]).bit_length() for row in rows) if place is not None else 0
+                assert bits <= size.bits, f"{stored}: {bits} bits, {size} announced\n{said}"
+                self.counts["relations measured"] += 1
+                self.counts["relations as large as announced"] += rows.total() == size.tuples
+
+
+def counter(stored: Value) -> int:
+    """A stored count; one of a fixpoint, which may have any size, is hexadecimal digits."""
+    return int(stored, 16) if isinstance(stored, str) else int(stored)
+
+
+def measured(given: Log, predicates: set[str]) -> Prefix:
+    """What bounds are told from: |D|, |T|, dupl(S), and how many states are within a length of time."""
+    rows = [each for state in given.states for name, each in state.items() if name in predicates and each]
+    often = (Counter(each).most_common(1)[0][1] for each in rows)
+    values = {(type(value), value) for each in rows for row in each for value in row}
+
+    def within(length: int) -> int:
+        return max((sum(now - length <= at <= now for at in given.at) for now in given.at), default=0)
+
+    return Prefix(len(values), len(given), max(often, default=0), within)
+
+
+def changes(answers: list[Counter[Row]]) -> bool:
+    return any(one != other for one, other in pairwise(answers))
+
+
+def telling(formula: Formula, semantics: str, chance: random.Random) -> tuple[Log, list[Counter[Row]]]:
+    """A log along which the answers change, if one is soon found."""
+    for _ in range(TRIES):
+        given = log(chance, chance.randint(1, STATES))
+        wanted = evaluated(formula, given, semantics)
+        if changes(wanted):
+            break
+    return given, wanted
+
+
+def case(number: int) -> tuple[Formula, str, random.Random]:
+    """A formula, the semantics it is drawn for, and the chance that goes on with it."""
+    chance = random.Random(f"synopsis {number}")
+    semantics = chance.choice(SEMANTICS)
+    return drawn(chance, semantics, linear=chance.random() < LINEAR), semantics, chance

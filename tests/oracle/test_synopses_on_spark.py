@@ -1,0 +1,101 @@
+"""Law 4 on Spark: there, too, a synopsis answers what the formula says of the whole prefix, within the announced size.
+
+Planning a formula's SQL takes Spark a hundred times as long as DuckDB, whatever rows there are.  So a formula is tried
+along one log by one partition of few batches, large formulas are passed over, and two threads share the session.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from oracle.past_grammar import folded
+from oracle.past_trials import Ranges, Trials, case
+from weft.algebra.formula import And, Atom, Formula, Interval, Not, Since, Variable, subformulas
+from weft.algebra.schema import BIGINT
+from weft.derivation.synopsis.construct import synopsis
+from weft.errors import ExecutionError
+from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.distributed import distributed_engine
+from weft.execution.synopsis.evaluating import evaluated_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMULAS = 100
+PARTS = 12
+"""A formula with more parts is passed over."""
+THREADS = 2
+WANTED = (
+    "Atom", "And", "AndNot", "Or", "Not", "Exists", "Distinct", "Matches", "Fixpoint", "Comparison", "Previous",
+    "Once any", "Once first", "Once second", "Since any", "Since first", "Since second", "Aggregate",
+)  # fmt: skip
+P, Q = (Atom(name, (Variable("x", BIGINT),)) for name in "pq")
+
+
+def few_batches(chance: random.Random, states: int) -> Ranges:
+    """Three batches at most; one may be empty."""
+    cuts = sorted(chance.randint(0, states) for _ in range(chance.randint(0, 2)))
+    return tuple(zip([0, *cuts], [*cuts, states], strict=True))
+
+
+def small_cases() -> list[int]:
+    """The numbers of cases whose formulas are small and differ in more than constants."""
+    found, seen, number = [], set[str](), 0
+    while len(found) < FORMULAS:
+        formula, _, _ = case(number)
+        if len(list(subformulas(formula))) <= PARTS and folded(formula) not in seen:
+            seen.add(folded(formula))
+            found.append(number)
+        number += 1
+    return found
+
+
+def tried(spark: SparkSession, numbers: list[int]) -> Counter[str]:
+    trials = Trials(1, 1, lambda: distributed_engine(spark, few=True), few_batches)
+    for number in numbers:
+        trials.run(*case(number))
+    return trials.counts
+
+
+@pytest.mark.timeout(900)
+def test_law_4_on_spark(spark: SparkSession) -> None:
+    numbers, counts = small_cases(), Counter[str]()
+    with ThreadPoolExecutor(THREADS) as threads:
+        shares = [threads.submit(tried, spark, numbers[share::THREADS]) for share in range(THREADS)]
+        for each in shares:
+            counts += each.result()
+    print(dict(counts))
+    assert counts["formulas"] == counts["cases"] == FORMULAS
+    assert not [each for each in WANTED if not any(name.startswith(each) for name in counts)], "it was never tried"
+    assert all(counts[semantics] >= 10 for semantics in ("set", "bag", "minmax"))
+    assert counts["batches"] >= 1.5 * FORMULAS
+    assert counts["with answers"] >= 0.7 * FORMULAS, "the cases have become dull: too few have an answer"
+    assert counts["that change"] >= 0.6 * FORMULAS, "the cases have become dull: too few change"
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_number_of_jobs_does_not_depend_on_the_number_of_states(spark: SparkSession, few: bool) -> None:
+    plan, jobs = synopsis(And(P, Not(Since(Interval(0, 50), Not(Q), P))), "set"), []
+    for states in (3, 300):
+        rows = {"tp": list(range(states)), "c1": [tp % 7 for tp in range(states)]}
+        one = Batch(pa.table({"tp": rows["tp"], "at": rows["tp"]}), {"p": pa.table(rows), "q": pa.table(rows)})
+        spark.sparkContext.setJobGroup(f"{states} states, {few}", "a batch")
+        with distributed_engine(spark, few=few) as engine:
+            evaluated_on(plan, EMPTY, one, engine)
+        jobs.append(len(spark.sparkContext.statusTracker().getJobIdsForGroup(f"{states} states, {few}")))
+    assert jobs[0] == jobs[1] > 0
+
+
+def test_a_count_that_leaves_its_type_fails_on_spark_too(spark: SparkSession) -> None:
+    formula: Formula = P
+    for _ in range(6):
+        formula = And(formula, P)
+    one = Batch(pa.table({"tp": [0], "at": [0]}), {"p": pa.table({"tp": [0] * 1000, "c1": [1] * 1000})})
+    with distributed_engine(spark) as engine, pytest.raises(ExecutionError, match="cannot be evaluated"):
+        evaluated_on(synopsis(formula, "bag"), EMPTY, one, engine)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
-from weft.derivation.synopsis.construct import COUNT, INSTANT
+from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST
 from weft.derivation.synopsis.triple import Change, triple
 from weft.derivation.synopsis.verdict import Kind, Part, verdict
 from weft.errors import SynopsisError
@@ -140,6 +140,7 @@ def _rule(change: Change, names: Mapping[str, str]) -> str:
 
 def _relation(plan: SynopsisPlan, part: Part, names: Mapping[str, str]) -> Relation:
     stored = part.stored
-    key = tuple(name for name, _ in stored.columns if name != COUNT and (name != INSTANT or stored.several))
+    others = {COUNT, LAST} if stored.several else {COUNT, LAST, INSTANT}
+    key = tuple(name for name, _ in stored.columns if name not in others)
     bound = f"at most {part.tuples} rows" + (f", counts of {part.counters}" if part.counters else "")
     return Relation(plan.relation(stored), _text(stored.formula, names), stored.columns, key, bound)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.algebra.formula import Variable
-from weft.sql.sweeping import BOTH_BOUNDS, listed, over
+from weft.sql.sweeping import BOTH_BOUNDS, in_maximal_periods, listed, over
 
 PERIOD: Final = ("from_tp", "to_tp")
 
@@ -107,18 +107,7 @@ def bounds(query: str, keys: Sequence[str], amount: str) -> str:
 
 def coalesced(query: str, width: int) -> str:
     """The time points of each row in maximal periods; ``query`` gives ``v1 … vk, from_tp, to_tp``."""
-    keys = columns_of(width)
-    before = over(keys, "from_tp", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
-    begins = (
-        f"SELECT {listed(keys, PERIOD)}, CASE WHEN from_tp <= MAX(to_tp) {before} THEN 0 ELSE 1 END AS begins "
-        f"FROM ({query}) AS given"
-    )
-    # Periods that begin together are peers of the running sum, so that they are always of one island.
-    islands = f"SELECT {listed(keys, PERIOD)}, SUM(begins) {over(keys, 'from_tp')} AS island FROM ({begins}) AS begun"
-    return (
-        f"SELECT {listed(keys, 'MIN(from_tp) AS from_tp', 'MAX(to_tp) AS to_tp')} "
-        f"FROM ({islands}) AS islands GROUP BY {listed(keys, 'island')}"
-    )
+    return in_maximal_periods(query, columns_of(width), PERIOD, "to_tp", "MAX(to_tp)")
 
 
 def added_up(query: str, width: int) -> str:

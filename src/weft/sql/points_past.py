@@ -6,7 +6,9 @@ failed after it.  Anchors of batches before come from what is stored, instants i
 
 With a window [a, b] an anchor is seen by the time points whose instants are from its own + a to its own + b: a stretch
 of time points, since instants never go down along them.  Where a is 0 the time points of a period of Q see what the
-last of them leaves, so that it is one anchor; otherwise, and where answers are counted, each of them is.
+last of them leaves, so that it is one anchor; otherwise, and where answers are counted, each of them is.  What is
+stored of these, where they are not counted, are runs: from ``instant`` to ``last`` they follow one another by no more
+than b - a + 1 microseconds, so that together they are seen without a gap.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final
 from weft.algebra.formula import Interval
 from weft.sql.points import PERIOD, Dialect, Extent, Steps, added_up, agreeing, coalesced, columns_of, conjunction
 from weft.sql.points_join import containing, gaps
-from weft.sql.sweeping import listed, over
+from weft.sql.sweeping import in_maximal_periods, listed, over
 
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
 FROM: Final = "from_tp"
@@ -73,6 +75,11 @@ class Window:
         """Whether instants matter."""
         return not self.interval.everything
 
+    @property
+    def runs(self) -> bool:
+        """Whether anchors are stored as runs."""
+        return self.each and not self.counted and self.interval.high is not None
+
 
 def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
     """Those of a batch and those that are stored; ``after`` is the first time point at which Q1 has to hold."""
@@ -82,7 +89,8 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
         count = [f"CAST({right.count('a')} AS BIGINT) AS n"]
     if right is not None and window.each:
         met = "p.tp = a.from_tp" if right.points else "a.from_tp <= p.tp AND p.tp < a.to_tp"
-        heads = listed(right.values("a"), count, "p.instant", "p.tp AS from_tp", "p.tp + 1 AS after")
+        last = ["p.instant AS last"] if window.runs else []
+        heads = listed(right.values("a"), count, "p.instant", last, "p.tp AS from_tp", "p.tp + 1 AS after")
         parts.append(f"SELECT {heads} FROM {right.source} AS a JOIN {TIME_POINTS} AS p ON {met}")
     elif right is not None:
         instant = "p.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
@@ -93,7 +101,8 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
         count = ["a.n"] if window.counted else []
         instant = "a.instant" if window.timed else "CAST(0 AS BIGINT) AS instant"
         here = (f"CAST({extent.first} AS BIGINT) AS from_tp", f"CAST({extent.first} AS BIGINT) AS after")
-        parts.append(f"SELECT {listed(stored.values('a'), count, instant, here)} FROM {stored.source} AS a")
+        last = ["a.last"] if window.runs else []
+        parts.append(f"SELECT {listed(stored.values('a'), count, instant, last, here)} FROM {stored.source} AS a")
     return " UNION ALL ".join(parts)
 
 
@@ -104,7 +113,8 @@ def lasting(
 
     ``left`` is Q1, or where ``negated`` what Q1 is the negation of; None where that never holds, or Q1 is true.
     """
-    heads = [*found.values("a"), *(["a.n"] if window.counted else []), "a.instant", "a.from_tp"]
+    instants = ["a.instant", *(["a.last"] if window.runs else [])]
+    heads = [*found.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
     if left is None:
         until = extent.end if negated else "a.after"
         return f"SELECT {listed(heads, f'{until} AS until')} FROM {found.source} AS a"
@@ -125,12 +135,12 @@ def lasting(
     return f"SELECT {listed(heads, f'{until} AS until')} FROM {source}"
 
 
-def reach(source: str, interval: Interval, extent: Extent) -> str:
+def reach(source: str, window: Window, extent: Extent) -> str:
     """For each instant of the anchors in ``source`` the time points that see it: ``instant, reach_from, reach_to``."""
-    instants = (
-        f"SELECT instant, tp FROM {TIME_POINTS} "
-        f"UNION ALL SELECT instant, CAST(NULL AS BIGINT) AS tp FROM {source} AS anchors"
-    )
+    interval = window.interval
+    instants = f"SELECT instant, tp FROM {TIME_POINTS}"
+    for column in ("instant", "last") if window.runs else ("instant",):
+        instants += f" UNION ALL SELECT {column} AS instant, CAST(NULL AS BIGINT) AS tp FROM {source} AS anchors"
     moments = f"SELECT instant, MIN(tp) AS tp FROM ({instants}) AS instants GROUP BY instant"
     begin, end = "CAST(NULL AS BIGINT)", f"CAST({extent.end} AS BIGINT)"
     if interval.low:
@@ -151,8 +161,9 @@ def seen(found: Steps, reached: str | None, window: Window) -> str:
     begin, end, joint = "a.from_tp", "a.until", ""
     if reached is not None:
         begin = "r.reach_from" if window.interval.low else begin
-        end = f"LEAST({end}, r.reach_to)"
+        end = f"LEAST({end}, {'e' if window.runs else 'r'}.reach_to)"
         joint = f" JOIN {reached} AS r ON a.instant = r.instant"
+        joint += f" JOIN {reached} AS e ON a.last = e.instant" if window.runs else ""
     heads = listed(found.values("a"), [f"a.{each}" for each in count], f"{begin} AS from_tp", f"{end} AS to_tp")
     every = f"SELECT {heads} FROM {found.source} AS a{joint}"
     some = f"SELECT {listed(found.values(), count, PERIOD)} FROM ({every}) AS given WHERE from_tp < to_tp"
@@ -160,7 +171,7 @@ def seen(found: Steps, reached: str | None, window: Window) -> str:
 
 
 def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
-    """What has to be stored of the anchors: ``v1 … vk [, instant] [, n]``; ``now`` is the last instant.
+    """What has to be stored of the anchors: ``v1 … vk [, instant [, last]] [, n]``; ``now`` is the last instant.
 
     Those that Q1 has failed after are gone, and those that no later time point can see.  Of anchors of one row that
     are all seen from now on as long as each other (no upper bound), and of those that one outlives (no lower bound),
@@ -168,19 +179,34 @@ def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
     """
     low, high = window.interval.low, window.interval.high
     keys = columns_of(len(found.variables))
+    if window.runs and high is not None:
+        alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {found.source} AS anchors WHERE until = {extent.end}"
+        # What began before the window began stays its run's start, so that it does not depend on the batches.
+        runs = in_maximal_periods(alive, keys, ("instant", "last"), f"last + {high - low + 1}", "MAX(last)")
+        return f"SELECT {listed(keys, 'instant', 'last')} FROM ({runs}) AS runs WHERE last >= {now - high}"
     there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
     rows = f"{found.source} AS anchors WHERE {conjunction(there)}"
     instant, group = "", listed(keys)
     if window.timed:
-        one = f"CASE WHEN instant > {now - low} THEN instant END" if window.counted else ""
-        each = window.each and (high is not None or window.counted)
         instant = "MIN(instant) AS instant" if high is None and not window.counted else "MAX(instant) AS instant"
-        if each:
+        if window.counted:
+            one = f"CASE WHEN instant > {now - low} THEN instant END"
             group = listed(keys, one if high is None else "instant")
     count = ["CAST(SUM(n) AS BIGINT) AS n"] if window.counted else []
     heads = listed(keys, instant, count) or "TRUE AS there"
     tail = f" GROUP BY {group}" if group else " HAVING COUNT(*) > 0"
     return f"SELECT {heads} FROM {rows}{tail}"
+
+
+def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> str:
+    """The answers of ◇ or since at the last time point before the batch, at ``at``: ``v1 … vk [, n]``."""
+    seen_now = [f"instant <= {at - interval.low}"]
+    if interval.high is not None:
+        seen_now.append(f"{'last' if runs else 'instant'} >= {at - interval.high}")
+    keys = stored.values()
+    heads = listed(keys, ["CAST(SUM(n) AS BIGINT) AS n"] if stored.counted else []) or "TRUE AS there"
+    tail = f" GROUP BY {listed(keys)}" if keys else " HAVING COUNT(*) > 0"
+    return f"SELECT {heads} FROM {stored.source} AS stored WHERE {conjunction(seen_now)}{tail}"
 
 
 def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:

@@ -41,21 +41,27 @@ def over(keys: Iterable[str], order: str = "", frame: str = "") -> str:
 
 def coalesced(query: str, width: int) -> str:
     """The same instants in maximal periods: periods of one row that overlap or meet become one."""
-    keys = columns_of(width)
-    before = over(keys, "valid_from", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
+    latest = "CASE WHEN COUNT(*) = COUNT(valid_to) THEN MAX(valid_to) END"
+    reach = f"COALESCE(valid_to, {FOREVER})"
+    return in_maximal_periods(query, columns_of(width), ("valid_from", "valid_to"), reach, latest)
+
+
+def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str], reach: str, latest: str) -> str:
+    """The periods of each key with those that begin by the ``reach`` of one before become one.
+
+    ``period`` are the columns of the start and the end that ``query`` gives beside the keys, ``latest`` is the last of
+    the ends of periods that become one.
+    """
+    start, end = period
+    before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
     begins = (
-        f"SELECT {listed(keys)}, valid_from, valid_to, "
-        f"CASE WHEN valid_from <= MAX(COALESCE(valid_to, {FOREVER})) {before} THEN 0 ELSE 1 END AS begins "
+        f"SELECT {listed(keys, period)}, CASE WHEN {start} <= MAX({reach}) {before} THEN 0 ELSE 1 END AS begins "
         f"FROM ({query}) AS given"
     )
     # Periods that begin together are peers of the running sum, so that they are always of one island.
-    islands = (
-        f"SELECT {listed(keys)}, valid_from, valid_to, SUM(begins) {over(keys, 'valid_from')} AS island "
-        f"FROM ({begins}) AS begun"
-    )
+    islands = f"SELECT {listed(keys, period)}, SUM(begins) {over(keys, start)} AS island FROM ({begins}) AS begun"
     return (
-        f"SELECT {listed(keys)}, MIN(valid_from) AS valid_from, "
-        "CASE WHEN COUNT(*) = COUNT(valid_to) THEN MAX(valid_to) END AS valid_to "
+        f"SELECT {listed(keys, f'MIN({start}) AS {start}', f'{latest} AS {end}')} "
         f"FROM ({islands}) AS islands GROUP BY {listed(keys, 'island')}"
     )
 

@@ -31,6 +31,7 @@ from weft.errors import Refused
 
 Temporal: TypeAlias = "Previous | Once | Since"
 INSTANT = "instant"
+LAST = "last"
 COUNT = "n"
 THERE = "there"
 """The column of a stored relation of no variables and nothing else, TRUE in its one row."""
@@ -41,8 +42,9 @@ THERE = "there"
 class Stored:
     """R_ψ: ``formula`` is the temporal subformula, canonical, under one of the semantics.
 
-    Columns: ``v1 … vk`` for its free variables, or for ▽ψ those of ψ; ``instant`` (µs) of an anchor, and ``n``, its
-    count.  Its key is the values, with the instant where ``several``.
+    Columns: ``v1 … vk`` for its free variables, or for ▽ψ those of ψ; ``instant`` (µs) of an anchor, or of the first
+    of a run of them, ``last`` being that of its last, and ``n``, its count.  Its key is the values, with the instant
+    where ``several``.
     """
 
     formula: Temporal
@@ -74,6 +76,13 @@ class Stored:
                 return False
 
     @property
+    def runs(self) -> bool:
+        """Whether anchors of one row are stored as runs: those that follow one another so soon that the stretches of
+        time that see them meet.
+        """
+        return self.several and not self.counted
+
+    @property
     def counted(self) -> bool:
         """Whether counts are stored."""
         match self.formula:
@@ -91,7 +100,7 @@ class Stored:
     def columns(self) -> tuple[tuple[str, DataType], ...]:
         """Names and types; of no variables and nothing else, one column that is always TRUE."""
         found = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
-        found += [(INSTANT, BIGINT)] * self.timed
+        found += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
         found += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
         return tuple(found) or ((THERE, BOOLEAN),)
 
@@ -125,7 +134,10 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
         check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
     stored = dict.fromkeys(
-        stored_of(closure, semantics) for each in ready for part, closure in closures(each) if temporal(part)
+        stored_of(closure, semantics)
+        for each in ready
+        for part, closure in closures(each)
+        if temporal(part) and read_from(part) is None
     )
     return Synopsis(ready, tuple(map(free_variables, formulas)), semantics, tuple(stored))
 
@@ -133,6 +145,16 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 def temporal(formula: Formula) -> bool:
     """Whether a relation is stored for it."""
     return isinstance(formula, (Previous, Once, Since))
+
+
+def read_from(formula: Formula) -> Once | Since | None:
+    """Of ▽◇Q and ▽(Q1 since Q2) what is under the ▽, whose stored relation has the answers before a state already.
+
+    None for another formula, and where an interval of ▽ or a fixpoint has a say.
+    """
+    if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
+        return None
+    return formula.formula if isinstance(formula.formula, (Once, Since)) else None
 
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:

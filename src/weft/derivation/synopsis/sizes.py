@@ -21,6 +21,7 @@ from weft.algebra.formula import (
     Exists,
     Fixpoint,
     Formula,
+    Interval,
     Matches,
     Not,
     Once,
@@ -70,12 +71,24 @@ def announced(stored: Stored, log: Log) -> Size:
 
 
 def states_kept(stored: Stored, log: Log) -> int:
-    """How many time points a row may be stored for: those that the interval can reach; where it has no upper bound,
-    those that it does not reach yet, and one for all others."""
+    """How often a row may be stored: for each time point that the interval can reach, or each run of them; where it has
+    no upper bound, for those that it does not reach yet, and once for all others."""
     if not isinstance(stored.formula, (Once, Since)):
         return 1
     interval = stored.formula.interval
-    return log.within(interval.low) + 1 if interval.high is None else log.within(interval.high)
+    if interval.high is None:
+        return log.within(interval.low) + 1
+    states = log.within(interval.high)
+    return min(states, most_runs(interval)) if stored.runs else states
+
+
+def most_runs(interval: Interval) -> int:
+    """How many runs of one row there are at most, all of them ending within the window [low, high].
+
+    From the end of one to the start of the next are more than high - low + 1 microseconds: else they would be one.
+    """
+    assert interval.high is not None
+    return interval.high // (interval.high - interval.low + 2) + 1
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from weft.algebra.formula import (
     with_parts,
 )
 from weft.derivation.synopsis.canonical import substituted
-from weft.derivation.synopsis.construct import Stored, Synopsis, stored_of, temporal
+from weft.derivation.synopsis.construct import Stored, Synopsis, read_from, stored_of, temporal
 from weft.derivation.synopsis.fixpoints import closed
 from weft.derivation.synopsis.prepared import Semantics
 
@@ -68,7 +68,7 @@ class _Unfolding:
     def read(self, formula: Formula) -> Formula:
         """The formula with what looks back read from what is stored."""
         if temporal(formula):
-            name = self.names[stored_of(formula, self.semantics)]
+            name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
         if isinstance(formula, Fixpoint):
             unfolded = _unfolded(formula)

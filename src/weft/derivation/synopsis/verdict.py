@@ -24,9 +24,12 @@ from weft.algebra.formula import (
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.invented import endless, origins
 from weft.derivation.synopsis.multiplicity import accumulates, multiplied
+from weft.derivation.synopsis.sizes import most_runs
 
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
+_MANY: Final = 1_000
+"""So many runs of a row are not announced as a number: they are no more than states."""
 DOUBLING: Final = (
     "its counts can grow by a factor at each time point, so that they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
@@ -103,8 +106,9 @@ def _part(stored: Stored) -> Part:
     tuples = "1" if width == 0 else "|D|" if width == 1 else f"|D|^{width}"
     if new:
         tuples += f" · the values computed for {new} of its columns"
-    if stored.several:
-        tuples = "w" if tuples == "1" else f"w · {tuples}"
+    times = _times(stored)
+    if times:
+        tuples = times if tuples == "1" else f"{times} · {tuples}"
     fixpoints = [part for part in subformulas(formula) if isinstance(part, Fixpoint)]
     if any(map(endless, fixpoints)):
         return Part(stored, "unbounded", "as many as there are time points")
@@ -113,6 +117,15 @@ def _part(stored: Stored) -> Part:
     doubles = stored.semantics == "bag" and any(multiplied(part) is not None for part in fixpoints)
     counters, kind = _counters(formula, None if doubles else _power(formula, stored))
     return Part(stored, kind, tuples, counters)
+
+
+def _times(stored: Stored) -> str:
+    """How often a row may be stored, where that is more than once."""
+    if not stored.several:
+        return ""
+    interval = stored.formula.interval
+    most = most_runs(interval) if stored.runs else _MANY
+    return "w" if most >= _MANY else str(most) if most > 1 else ""
 
 
 def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:

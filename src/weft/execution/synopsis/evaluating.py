@@ -71,7 +71,7 @@ class _Step:
         self.engine.given(TIME_POINTS, pa.table(points))
         now = ats[-1].as_py()
         relating = Relating(self.engine, self.synopsis.semantics, extent, now)
-        values = Values(relating, Past(relating, self.state.relations), self.batch.events)
+        values = Values(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
         walk = Walk(self.synopsis, self.state, self.batch.points, values)
         answers = tuple(
             walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
-from weft.derivation.synopsis.construct import Stored, stored_of
+from weft.derivation.synopsis.construct import Stored, read_from, stored_of
 from weft.execution.synopsis.relating import Relating, Value
 from weft.sql.points import Steps, columns_of, spread
 from weft.sql.points_past import (
@@ -21,6 +21,7 @@ from weft.sql.points_past import (
     near_enough,
     reach,
     seen,
+    seen_before,
     shifted,
     since_the_last,
 )
@@ -29,21 +30,27 @@ from weft.sql.sweeping import listed
 
 @dataclass
 class Past:
-    """``stored`` are the relations before the batch; ``keeping`` what has to be stored of them after it.
-
-    That is a query each; None: no rows.
+    """``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: there was
+    none); ``keeping`` what has to be stored of them after it, a query each; None: no rows.
     """
 
     relating: Relating
     stored: Mapping[Stored, pa.Table]
+    at: int | None
     keeping: dict[Stored, str | None] = field(default_factory=dict)
 
     def previous(self, formula: Previous, value: Value) -> Value:
         """▽Q, ``value`` being that of Q."""
-        relating, stored = self.relating, stored_of(formula, self.relating.semantics)
-        variables = free_variables(formula)
-        before, value = self._stored(stored, variables), relating.ordered(value, variables)
-        self.keeping[stored] = None if value is None else at_the_end(value, relating.extent, counted=relating.counts)
+        relating, variables = self.relating, free_variables(formula)
+        value = relating.ordered(value, variables)
+        other = read_from(formula)
+        if other is not None:
+            before = self._seen_before(other, variables)
+        else:
+            stored = stored_of(formula, relating.semantics)
+            before = self._stored(stored, variables)
+            last = None if value is None else at_the_end(value, relating.extent, counted=relating.counts)
+            self.keeping[stored] = last
         if value is None and before is None:
             return None
         query = shifted(value, relating.extent, before, counted=relating.counts)
@@ -52,6 +59,14 @@ class Past:
         if found is None or formula.interval.everything:
             return found
         return relating.where(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
+
+    def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
+        """The answers of ◇ or since before the batch, from what is stored of it."""
+        stored = stored_of(formula, self.relating.semantics)
+        before = self._stored(stored, variables)
+        if before is None or self.at is None or not stored.timed:
+            return before
+        return replace(before, source=f"({seen_before(before, formula.interval, self.at, runs=stored.runs)})")
 
     def once(self, formula: Once, right: Value) -> Value:
         """◇Q, ``right`` being the value of Q."""
@@ -88,7 +103,7 @@ class Past:
         if found is None:
             return None
         self.keeping[stored] = kept(found, window, extent, relating.now)
-        reached = relating.engine.made(reach(found.source, interval, extent)) if window.timed else None
+        reached = relating.engine.made(reach(found.source, window, extent)) if window.timed else None
         return relating.made(seen(found, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:

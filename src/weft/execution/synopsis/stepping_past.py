@@ -5,7 +5,7 @@ What is kept is what ``points_past.kept`` keeps of a whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,8 +14,9 @@ from weft.errors import DerivationError
 
 Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
-Anchors: TypeAlias = "dict[tuple[Row, int | None], int]"
-"""Counts by row and instant; None where instants are not kept."""
+Run: TypeAlias = "tuple[int, int]"
+Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
+"""Counts by row and the instants of the first and the last anchor of a run; None where instants are not kept."""
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
 
@@ -40,7 +41,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: 
         return _counted_since(formula, of, before)
     found: Rows = {}
     for (row, at), count in _anchors(formula, of, before, now, sums).items():
-        if at is None or _within(formula.interval, now.at - at):
+        if at is None or _seen(formula.interval, at, now.at):
             found[row] = count if formula.counting == "any" else sums(found.get(row, 0), count)
     return found
 
@@ -53,6 +54,11 @@ def after(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) 
     if formula.counting == "second":
         return {(row, None): count for row, count in _counted_since(formula, of, before).items()}
     return _kept(_anchors(formula, of, before, now, sums), formula, now, sums)
+
+
+def _seen(interval: Interval, run: Run, now: int) -> bool:
+    first, last = run
+    return interval.low <= now - first and (interval.high is None or now - last <= interval.high)
 
 
 def _within(interval: Interval, distance: int) -> bool:
@@ -87,7 +93,7 @@ def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: S
     """Those that outlived the time point, and those that it brings."""
     holds = _holding(formula, of)
     found = {key: count for key, count in before.items() if holds(key[0])}
-    at = None if formula.interval.everything else now.at
+    at = None if formula.interval.everything else (now.at, now.at)
     for row, count in _new(formula, of).items():
         if formula.counting == "any":
             found[row, at] = 1
@@ -100,26 +106,46 @@ def _kept(anchors: Anchors, formula: Once | Since, now: State, sums: Sums) -> An
     low, high = formula.interval.low, formula.interval.high
     if formula.interval.everything:
         return anchors
-    there = {(row, at): n for (row, at), n in anchors.items() if high is None or (at or 0) >= now.at - high}
+    if formula.counting == "any" and low > 0 and high is not None:
+        return {(row, run): 1 for row, run in _runs(anchors, high - low + 1) if run[1] >= now.at - high}
+    there: Anchors = {(row, at): n for (row, at), n in _timed(anchors) if high is None or at[1] >= now.at - high}
     if formula.counting == "any":
-        if low > 0 and high is not None:
-            return there
         best = min if high is None else max
-        found: dict[Row, int] = {}
-        for row, at in there:
-            found[row] = best(found.get(row, at or 0), at or 0)
+        found: dict[Row, Run] = {}
+        for (row, at), _ in _timed(there):
+            found[row] = best(found.get(row, at), at)
         return dict.fromkeys(found.items(), 1)
     return there if high is not None else _old_ones_together(there, now.at - low, sums)
+
+
+def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
+    for (row, at), count in anchors.items():
+        if at is None:
+            raise DerivationError("an anchor without an instant")
+        yield (row, at), count
+
+
+def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
+    """The runs of each row, those that follow one another within ``reach`` having become one."""
+    by_row: dict[Row, list[Run]] = {}
+    for (row, at), _ in _timed(anchors):
+        by_row.setdefault(row, []).append(at)
+    for row, runs in by_row.items():
+        first, last = min(runs)
+        for one in sorted(runs):
+            if one[0] > last + reach:
+                yield row, (first, last)
+                first, last = one
+            last = max(last, one[1])
+        yield row, (first, last)
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
     """Anchors that every later time point sees are one for each row, at the last of their instants."""
     found: Anchors = {}
-    old: dict[Row, tuple[int, int]] = {}
-    for (row, at), count in anchors.items():
-        if at is None:
-            raise DerivationError("an anchor without an instant")
-        if at > since:
+    old: dict[Row, tuple[Run, int]] = {}
+    for (row, at), count in _timed(anchors):
+        if at[0] > since:
             found[row, at] = count
         else:
             instant, number = old.get(row, (at, 0))

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from weft.algebra.formula import Formula, free_variables
-from weft.derivation.synopsis.construct import COUNT, INSTANT, Stored, Synopsis
+from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepping
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
@@ -60,7 +60,8 @@ class Walk:
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
-            found = [*row, *([at] if stored.timed else []), *([format(count, "x")] if stored.counted else [])]
+            instants = [] if at is None else list(at) if stored.runs else [at[0]]
+            found = [*row, *instants, *([format(count, "x")] if stored.counted else [])]
             rows.append(found or [True])
         return _table(rows, schema)
 
@@ -115,5 +116,6 @@ def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
     width = len(stored.variables)
     for row in rows.to_pylist():
         values: Row = tuple(row[f"v{number}"] for number in range(1, width + 1))
-        found[values, row[INSTANT] if stored.timed else None] = int(row[COUNT], 16) if stored.counted else 1
+        run = (row[INSTANT], row[LAST if stored.runs else INSTANT]) if stored.timed else None
+        found[values, run] = int(row[COUNT], 16) if stored.counted else 1
     return found

@@ -15,6 +15,7 @@ from weft.algebra.formula import (
     Comparison,
     Computed,
     Constant,
+    Counting,
     Defined,
     Definition,
     Distinct,
@@ -28,10 +29,12 @@ from weft.algebra.formula import (
     Or,
     Previous,
     Since,
+    Truth,
     Variable,
 )
 from weft.algebra.schema import BIGINT, STRING
 from weft.derivation.synopsis.construct import synopsis
+from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import ExecutionError, Refused
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.evaluating import evaluated
@@ -115,6 +118,41 @@ def test_once_keeps_what_its_window_can_reach(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("sizes", CUTS)
 def test_a_window_away_from_now_skips_what_is_too_near(sizes: tuple[int, ...]) -> None:
     assert along(Once(Interval(5, 10), P), EVENTS, *sizes)[0] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_a_window_away_from_now_is_stored_as_runs_of_instants_not_each_of_them() -> None:
+    often = [(at, {"p": [(1,)]}) for at in range(200)]
+    # Seen together from 30 after the first to 70 after the last; one that comes 100 later is seen by itself.
+    log = [*often, (300, {"p": [(1,)]}), (302, {}), (305, {"p": [(1,)]}), (340, {})]
+    for sizes in ((204,), (50, 150, 4), (1,) * 204):
+        found, state = along(Once(Interval(30, 70), P), log, *sizes)
+        assert [row[0] for row in found] == [*range(30, 200), 203]
+        (rows,) = state.relations.values()
+        assert rows.to_pylist() == [{"v1": 1, "instant": 300, "last": 305}]
+
+
+@pytest.mark.parametrize("interval", [ALWAYS, Interval(0, 5), Interval(3, None), Interval(3, 5)])
+@pytest.mark.parametrize("counting", ["any", "first"])
+def test_what_was_once_is_read_from_what_is_stored_of_once(interval: Interval, counting: Counting) -> None:
+    log = [(0, {"p": [(1,)]}), (2, {"p": [(2,)]}), (5, {}), (5, {"p": [(1,), (1,)]}), (9, {}), (20, {})]
+    formula = Previous(ALWAYS, Once(interval, P, counting))
+    semantics = "set" if counting == "any" else "bag"
+    assert len(synopsis(formula, semantics).stored) == 1
+    apart = Previous(ALWAYS, And(Once(interval, P, counting), Truth(True)))
+    assert len(synopsis(apart, semantics).stored) == 2
+    wanted = [rows(apart, log, semantics, sizes) for sizes in ((6,), (1,) * 6)]
+    assert [rows(formula, log, semantics, sizes) for sizes in ((6,), (2, 1, 3), (1,) * 6)] == [wanted[0]] * 3
+    assert wanted[0] == wanted[1] != []
+
+
+def rows(formula: Formula, states: States, semantics: Semantics, sizes: tuple[int, ...]) -> list[dict[str, int]]:
+    plan, state, first = synopsis(formula, semantics), EMPTY, 0
+    found: list[dict[str, int]] = []
+    for size in sizes:
+        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        found += answers.to_pylist()
+        first += size
+    return found
 
 
 @pytest.mark.parametrize("sizes", CUTS)

@@ -10,21 +10,26 @@ from __future__ import annotations
 class WeftError(Exception):
     """Root of every error that Weft raises on purpose.
 
-    ``hint`` says what to do instead; ``where`` is the place (a file, a line and column, a query's name).
+    ``hint`` says what to do instead; ``where`` is the place (a file, a line and column, a query's name), ``excerpt``
+    what stands there, in lines of its own.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, where: str | None = None, excerpt: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
+        self.excerpt = excerpt
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
         advice = f"\n  {self.hint}" if self.hint else ""
-        return f"{self.message}{place}{advice}"
+        shown = f"\n{self.excerpt}" if self.excerpt else ""
+        return f"{self.message}{place}{shown}{advice}"
 
 
 class Refused(WeftError):

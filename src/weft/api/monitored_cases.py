@@ -58,7 +58,7 @@ def _judged(name: str, case: Mapping[str, Any], folder: Path) -> Judged:
     except WeftError as error:
         if _to_be_refused(case):
             return Judged(name, "refused")
-        return Judged(name, "other", error.message.splitlines()[0])
+        return Judged(name, "other", error.message)
     if _to_be_refused(case):
         return Judged(name, "other", "it is to be refused, and was answered")
     if found == expected:

@@ -82,7 +82,7 @@ def remember(*, home: Path | None = None, sql: str | None = None) -> None:
 
 
 def tell(error: WeftError) -> None:
-    """Prints an error with its place and hint, the line of SQL it is about under it."""
+    """Prints an error with its place and hint, the line that it is about under it."""
     from weft.cli.printing import screen
 
     err = screen(err=True)
@@ -90,8 +90,7 @@ def tell(error: WeftError) -> None:
     place = f" ({error.where})" if error.where else ""
     err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
     err.print(f"{error.message}{place}", markup=False, highlight=False, soft_wrap=True)
-    # What is wrong with a formula comes with its line: the formula may be a file's.
-    pointed = None if "\n" in error.message else _pointed(error.where)
+    pointed = error.excerpt or _pointed(error.where)
     if pointed:
         err.print(pointed, markup=False, highlight=False, soft_wrap=True)
     if error.hint:

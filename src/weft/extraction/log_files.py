@@ -31,7 +31,7 @@ def in_file(path: Path) -> Iterator[None]:
         yield
     except FormulaError as error:
         place = f"{path}, {error.where}" if error.where else str(path)
-        raise FormulaError(error.message, hint=error.hint, where=place) from None
+        raise FormulaError(error.message, hint=error.hint, where=place, excerpt=error.excerpt) from None
 
 
 @contextmanager

@@ -41,7 +41,8 @@ class Unbounded:
     def error(self, told: Callable[[Formula], str] = written) -> FormulaError:
         """The refusal of the formula; ``told`` gives the text of a part."""
         return FormulaError(
-            f"the formula cannot be monitored, because of\n    {told(self.formula)}\n  {self.rule}",
+            f"the formula cannot be monitored: {self.rule}",
+            excerpt=f"    {told(self.formula)}",
             hint="bound each variable by a predicate before it is negated or compared",
         )
 

@@ -66,8 +66,8 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
     place = f"line {text.count(chr(10), 0, at) + 1}, column {at - start + 1}"
     first = max(0, at - start - 60)
     window = line[first : first + 120].replace("\t", " ")
-    shown = f"{message}\n    {window}\n    {' ' * (at - start - first)}^"
-    return FormulaError(shown, hint=hint, where=place)
+    shown = f"    {window}\n    {' ' * (at - start - first)}^"
+    return FormulaError(message, hint=hint, where=place, excerpt=shown)
 
 
 class Cursor:

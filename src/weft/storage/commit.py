@@ -156,7 +156,7 @@ def _append(
     try:
         files = made(opened)
         gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
-        _commit(opened, files, app_id, txn_version, gone, replaced_at or 0)
+        name_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
     # What the log says counts: a commit may have come through though a checkpoint after it did not.
@@ -174,21 +174,32 @@ def _append(
     ) from problem
 
 
-def _commit(
-    opened: Any, files: Mapping[Location, str], app_id: str, txn_version: int, gone: Sequence[DataFile], at: int
+def name_files(
+    opened: Any,
+    new: Mapping[Location, str],
+    gone: Sequence[DataFile],
+    transactions: Mapping[str, int],
+    at: int,
+    *,
+    news: bool,
 ) -> None:
-    """The commit that names the files, and takes those out that are ``gone``, through the handle ``opened``."""
+    """The commit, through the handle ``opened``, that names the files ``new``, with what is told of their columns, and
+    takes out those that are ``gone``, at ``at`` (µs UTC).
+
+    ``transactions`` are the versions that it carries by application; ``news``: whether who follows the table is told of
+    the rows.  Raises what delta-rs raises.
+    """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
 
     opened.create_write_transaction(
         [
-            *(RemoveAction(each.location.name, True, at // 1_000, each.size, {}) for each in gone),
-            *(AddAction(file.name, file.size(), {}, file.modified_ms(), True, told) for file, told in files.items()),
+            *(RemoveAction(each.location.name, news, at // 1_000, each.size, {}) for each in gone),
+            *(AddAction(file.name, file.size(), {}, file.modified_ms(), news, told) for file, told in new.items()),
         ],
         mode="append",
         schema=opened.schema(),
-        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),
+        commit_properties=CommitProperties(app_transactions=[Transaction(*each) for each in transactions.items()]),
     )
 
 

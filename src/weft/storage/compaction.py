@@ -179,6 +179,8 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
     yet (``make_durable``).  Raises LeaseLost where the holder of a later lease has taken files out of the log,
     StorageError where the commit cannot be written; in both cases, and for None, nothing is changed.
     """
+    from weft.storage.commit import name_files
+
     opened = open_table(table)
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
@@ -192,7 +194,8 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
     since = opened.version()
     problem: Exception | None = None
     try:
-        _commit(opened, rewritten, token, at)
+        new = {rewritten.added.location: rewritten.told}
+        name_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
     # What the log says counts: a commit may have come through though a checkpoint after it did not.
@@ -204,21 +207,6 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
     if problem is None or transaction_version(table, REMOVING) != before:
         raise _lost(table) from problem
     raise StorageError(f"small files could not be made one: {problem}", where=str(table), hint="Nothing was changed.")
-
-
-def _commit(opened: Any, rewritten: Rewritten, token: int, at: int) -> None:
-    from deltalake import CommitProperties, Transaction
-    from deltalake.transaction import AddAction, RemoveAction
-
-    file = rewritten.added.location
-    removed = [RemoveAction(each.location.name, False, at // 1_000, each.size, {}) for each in rewritten.removed]
-    added = AddAction(file.name, rewritten.added.size, {}, file.modified_ms(), False, rewritten.told)
-    opened.create_write_transaction(
-        [*removed, added],
-        mode="append",
-        schema=opened.schema(),
-        commit_properties=CommitProperties(app_transactions=[Transaction(REMOVING, token)]),
-    )
 
 
 def _is_whole(file: DataFile) -> bool:

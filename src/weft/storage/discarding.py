@@ -74,27 +74,17 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, token: int, at: 
 def _commit(
     table: Location, opened: Any, touched: list[DataFile], stays: pa.Table, numbers: tuple[int, int, int]
 ) -> None:
-    from deltalake import CommitProperties, Transaction
-    from deltalake.transaction import AddAction, RemoveAction
-
-    from weft.storage.commit import first_line, new_data_file, told_of, write_data_file
+    from weft.storage.commit import first_line, name_files, new_data_file, told_of, write_data_file
 
     tick_id, token, at = numbers
-    # It tells no change of data: the table is one that rows are only added to, and who follows it is told of nothing.
-    actions: list[Any] = [RemoveAction(each.location.name, False, at // 1_000, each.size, {}) for each in touched]
+    new: dict[Location, str] = {}
     try:
         if stays.num_rows:
             file = new_data_file(table)
             write_data_file(stays, file)
-            actions.append(AddAction(file.name, file.size(), {}, file.modified_ms(), False, told_of(stays, opened)))
-        opened.create_write_transaction(
-            actions,
-            mode="append",
-            schema=opened.schema(),
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(DISCARDING, tick_id), Transaction(REMOVING, token)]
-            ),
-        )
+            new[file] = told_of(stays, opened)
+        # No news: the table is one that rows are only added to, and who follows it is told of nothing.
+        name_files(opened, new, touched, {DISCARDING: tick_id, REMOVING: token}, at, news=False)
     except delta_errors() as error:
         raise StorageError(
             f"rows that no query needs any more could not be discarded: {first_line(error)}",

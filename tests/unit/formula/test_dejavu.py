@@ -50,7 +50,7 @@ def test_operators_bind_as_in_dejavu() -> None:
             ' AND ((NOT b("1")) SINCE a("1"))) AND (NOT c())) OR'
             ' (((ONCE (b("2") OR a("2"))) AND ((NOT b("2")) SINCE a("2"))) AND (NOT c()))',
         ),
-        ("prop p : c -> P[>10] a", "NOT ((NOT c()) OR (ONCE(10,*) a()))"),
+        ("prop p : c -> P[>10] a", "NOT ((NOT c()) OR (ONCE(10s,*) a()))"),
     ],
 )
 def test_violations_are_said_with_finite_relations(text: str, formula: str) -> None:

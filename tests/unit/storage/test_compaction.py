@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from arranged import KINDS, as_rows, identical
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage import compaction
+from weft.storage import commit, compaction
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import Bounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
@@ -159,14 +160,14 @@ def test_what_is_appended_meanwhile_stays(table: Location) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """``act`` happens once, between the look at the log and the commit."""
-    commit = compaction._commit
+    through = commit.name_files
 
-    def late(*arguments: object) -> None:
-        monkeypatch.setattr(compaction, "_commit", commit)
+    def late(*arguments: Any, **named: Any) -> None:
+        monkeypatch.setattr(commit, "name_files", through)
         act()
-        commit(*arguments)  # type: ignore[arg-type]
+        through(*arguments, **named)
 
-    monkeypatch.setattr(compaction, "_commit", late)
+    monkeypatch.setattr(commit, "name_files", late)
 
 
 def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,11 +35,17 @@ _NOT_TAKEN: Final = {
     "FORWARD": "regular expressions over time points",
     "MATCHP": "regular expressions over time points",
     "BACKWARD": "regular expressions over time points",
-    "LETPAST": "recursive definitions of MonPoly; write MU X(x). … instead",
-    "null": "records and null",
+    "null": "records and null; a row has a value in each column",
 }
+_SIGNS: Final = {
+    **{"∧": "AND", "∨": "OR", "¬": "NOT", "→": "IMPLIES", "↔": "EQUIV", "∃": "EXISTS", "∀": "FORALL"},
+    **{"●": "PREVIOUS", "⧫": "ONCE", "◆": "ONCE", "■": "PAST_ALWAYS", "⊤": "TRUE", "⊥": "FALSE"},
+    **{"≤": "<=", "≥": ">=", "≠": "NOT … = …", "○": "NEXT", "◊": "EVENTUALLY", "◇": "EVENTUALLY", "□": "ALWAYS"},
+}
+"""WhyMon's signs for what MonPoly has words for."""
 KEYWORDS: Final = (
-    *("FALSE", "TRUE", "LET", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL", "PREV", "PREVIOUS"),
+    *("FALSE", "TRUE", "LET", "LETPAST", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL"),
+    *("PREV", "PREVIOUS"),
     *("ONCE", "PAST_ALWAYS", "HISTORICALLY", "SINCE", "CNT", "MIN", "MAX", "SUM", "AVG", "MED"),
     *_FUTURE,
     *_NOT_TAKEN,
@@ -51,6 +57,8 @@ WORDS: Final = (
     *((sign, expression) for sign, expression in (("[", r"\["), ("]", r"\]"), (".", r"\."), (";", ";"))),
     ("<-", "<-"),
     ("regexes", r"\|>|<\||▷|◁"),
+    ("sign", f"[{''.join(_SIGNS)}]"),
+    ("record", "[{}:]"),
 )
 SKIPPED: Final = r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*"
 _ORDINARY: Final = Symbols.of(SKIPPED, (*((word, word) for word in KEYWORDS), *WORDS, *TERM_WORDS))
@@ -76,6 +84,19 @@ def parsed(text: str, *, extended: bool = False) -> Written:
     return formula
 
 
+def _require_words(text: str, found: list[Token]) -> None:
+    """Raises FormulaError at a sign that stands for a word, or begins a record."""
+    for token in found:
+        if token.kind == "sign":
+            word = _SIGNS[token.text]
+            hint = f"Write {word}, and all other signs as words, too."
+            if word in _FUTURE:
+                hint = f"Write {word}: it looks into the future, so say it about the past, with {_FUTURE[word]}."
+            raise refused_at(text, token.at, f"{token.text} is not taken: formulas have MonPoly's words", hint)
+        if token.kind == "record":
+            raise refused_at(text, token.at, "records are not taken", "Give each of their fields a column of its own.")
+
+
 class FormulaParser(TermParser):
     """Reads formulas by the strength of their operators; another language of formulas takes it over."""
 
@@ -83,6 +104,7 @@ class FormulaParser(TermParser):
 
     def __init__(self, text: str, found: list[Token], what: str) -> None:
         super().__init__(text, found, what)
+        _require_words(text, found)
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
@@ -142,7 +164,7 @@ class FormulaParser(TermParser):
                 return self.quantified()
             case "PREV" | "PREVIOUS" | "ONCE" | "ONCE1" | "ONCE2" | "PAST_ALWAYS" | "HISTORICALLY":
                 return self._once()
-            case "LET":
+            case "LET" | "LETPAST":
                 return self._let()
             case "MU":
                 return self._least()
@@ -166,12 +188,16 @@ class FormulaParser(TermParser):
         return syntax.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
-        at = self.take().at
+        """A name for a formula; of LETPAST, which speaks of itself at time points before, it is a relation of MU."""
+        token = self.take()
         name, parameters = self._head("a predicate to define")
         self.expect("=", "'=' and a formula")
         body = self.formula(0)
         self.expect("IN", "IN and the formula that speaks of the definition")
-        return syntax.Let(name, parameters, body, self.formula(0), at)
+        within = self.formula(0)
+        if token.kind == "LETPAST":
+            return syntax.Least((syntax.Rule(name, parameters, body, token.at),), within, token.at)
+        return syntax.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
         """``MU X. Q``, whose parameters are the free variables of Q, with parameters, or rules defined together."""

@@ -80,7 +80,6 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ("ONCE[1y,2] A()", "a unit of time is one of"),
         ("ONCE[1 A()", "',' and the upper end"),
         ("LET Z(x) = R(x, y) IN Z(1)", "its parameters are (x), the free variables of its formula are (x, y)"),
-        ("LETPAST Z(x) = P(x) IN Z(1)", "LETPAST is not taken"),
         ("A() $ B()", "'$', which starts no word"),
         ('W(x) AND x MATCHES r"\\(a\\)\\1"', "refers to a group"),
         ('W(x) AND x MATCHES r"a" (y)', "1 groups are named, and the expression has 0"),
@@ -113,6 +112,30 @@ def test_definitions_are_unfolded_without_capture() -> None:
     assert tree("LET Z(a, b) = R(a, b) IN Z(x, x)") == tree("EXISTS b_1. R(x, b_1) AND b_1 = x")
     assert tree("LET Z(a) = a <- SUM x P(x) IN Z(5)") == tree("EXISTS a_1. (a_1 <- SUM x P(x)) AND a_1 = 5")
     assert tree("LET Z(a) = P(a) IN LET Z(a) = Q(a) IN Z(x)") == tree("Q(x)")
+
+
+def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> None:
+    body = "(R(x, y) OR (EXISTS z. (PREVIOUS X(x, z)) AND R(z, y)))"
+    found = reading(f"LETPAST X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
+    assert found == counted_reading(f"MU X(x, y) = {body} IN X(u, v) AND P(u)", KNOWN).formula
+    with pytest.raises(FormulaError, match="put PREVIOUS before it"):
+        reading("LETPAST X(x) = P(x) OR X(x) IN X(x)", KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "instead"),
+    [
+        ("P(x) ∧ Q(x)", "∧ is not taken", "Write AND,"),
+        ("P(x) AND ⧫[0,5] Q(x)", "⧫ is not taken", "Write ONCE,"),
+        ("P(x) AND x ≠ 3", "≠ is not taken", "Write NOT … = …,"),
+        ("◊ P(x)", "◊ is not taken", "with ONCE."),
+        ("P({a: 1})", "records are not taken", "a column of its own"),
+    ],
+)
+def test_what_others_write_is_refused_by_name_with_what_to_write(text: str, message: str, instead: str) -> None:
+    with pytest.raises(FormulaError, match=message) as refusal:
+        reading(text, KNOWN)
+    assert instead in (refusal.value.hint or "")
 
 
 def test_types_are_found_from_where_variables_stand() -> None:

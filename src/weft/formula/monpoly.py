@@ -38,9 +38,26 @@ _NOT_TAKEN: Final = {
     "null": "records and null; a row has a value in each column",
 }
 _SIGNS: Final = {
-    **{"∧": "AND", "∨": "OR", "¬": "NOT", "→": "IMPLIES", "↔": "EQUIV", "∃": "EXISTS", "∀": "FORALL"},
-    **{"●": "PREVIOUS", "⧫": "ONCE", "◆": "ONCE", "■": "PAST_ALWAYS", "⊤": "TRUE", "⊥": "FALSE"},
-    **{"≤": "<=", "≥": ">=", "≠": "NOT … = …", "○": "NEXT", "◊": "EVENTUALLY", "◇": "EVENTUALLY", "□": "ALWAYS"},
+    "∧": "AND",
+    "∨": "OR",
+    "¬": "NOT",
+    "→": "IMPLIES",
+    "↔": "EQUIV",
+    "∃": "EXISTS",
+    "∀": "FORALL",
+    "●": "PREVIOUS",
+    "⧫": "ONCE",
+    "◆": "ONCE",
+    "■": "PAST_ALWAYS",
+    "⊤": "TRUE",
+    "⊥": "FALSE",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "NOT … = …",
+    "○": "NEXT",
+    "◊": "EVENTUALLY",
+    "◇": "EVENTUALLY",
+    "□": "ALWAYS",
 }
 """WhyMon's signs for what MonPoly has words for."""
 KEYWORDS: Final = (

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from docs.pages import ANYTHING, PAGES, ROOT, Step, blocks, name_of, perform, same, steps
+from mail_server import Post, serving
 from weft.demo.play import weeks, write_week
 
 SESSIONS = [page for page in PAGES if page.name == "README.md" or "how-to" in page.parts]
+
+
+@pytest.fixture
+def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
+    """The server for mail on this machine, at a port of its own."""
+    found = Post()
+    with serving(found) as port:
+        monkeypatch.setenv("WEFT_SMTP_PORT", str(port))
+        yield found
 
 
 @pytest.fixture
@@ -37,7 +48,7 @@ def terminal(
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
-def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], bless: bool) -> None:
+def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, bless: bool) -> None:
     text = page.read_text()
     lines = text.splitlines()
     for block in reversed(_typed(text, terminal, bless)):
@@ -47,6 +58,16 @@ def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], bless: bool
     if bless:
         page.write_text(written)
     assert written == text or bless, "run `make bless`, and read the difference"
+    shown = [block.text for block in blocks(text) if block.language == "text" and "You get this because" in block.text]
+    assert [_letter(each.text) for each in post.letters] == [_letter(each) for each in shown]
+
+
+def _letter(text: str) -> list[str]:
+    """A letter's lines, whenever it was sent and wherever the home is."""
+    text = re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d", "<instant>", text)
+    text = re.sub(r"because the query (\w+) of \S+", r"because the query \1 of <user>", text)
+    text = re.sub(r"--home \S+", "--home <home>", text)
+    return [re.sub(r"[- ]+", " ", line).strip() for line in text.strip().splitlines()]
 
 
 def _typed(text: str, terminal: Callable[[str], str], bless: bool) -> list[tuple[int, tuple[str, ...], list[str]]]:

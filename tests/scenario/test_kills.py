@@ -118,8 +118,9 @@ def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
 def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     # Spark has no part in these: tests/unit/arrangement/test_kills.py, unit/execution/test_compacting.py and
-    # unit/extraction/test_sources.py, unit/execution/test_temporal_views.py, test_discarding.py kill there.
-    others = ("arrangement.", "compaction.", "cleaning.", "source.", "view.", "synopsis.")
+    # unit/extraction/test_sources.py, unit/execution/test_temporal_views.py, test_discarding.py and
+    # unit/delivery/test_mail_failures.py kill there.
+    others = ("arrangement.", "compaction.", "cleaning.", "source.", "view.", "synopsis.", "mail.")
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))
     assert len(set().union(*(kill.names for kill in KILLS if not kill.slow))) >= 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -105,6 +105,15 @@ class Outbox:
                 .limit(limit)
             )
             return tuple(_entry(row) for row in rows)
+
+    def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
+        """The first and the latest message of a subscription that were sent; one, or none, where there are no more."""
+        ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
+            ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
+        )
+        with self._database.reading() as connection:
+            keys = {key for key in connection.execute(ends).one() if key is not None}
+            return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, sub_id: int, first: int, last: int, position: str | None) -> OutboxEntry:
         """Logs, before it is tried, that the answers ``first`` to ``last`` are being sent from ``position`` on.

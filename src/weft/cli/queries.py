@@ -59,7 +59,9 @@ StartOption = Annotated[
 ChannelOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--to", metavar="CHANNEL", help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv)."
+        "--to",
+        metavar="CHANNEL",
+        help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv), email:ADDRESS.",
     ),
 ]
 DiscardOption = Annotated[

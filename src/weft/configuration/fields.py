@@ -158,9 +158,9 @@ class Configuration(BaseModel):
     smtp_timeout: Annotated[Number, Place("smtp.timeout", "WEFT_SMTP_TIMEOUT")] = Field(
         default=30.0,
         ge=0.1,
-        le=600,
+        le=120,
         allow_inf_nan=False,
-        description="how long each answer of the server is waited for, in seconds, 0.1 to 600",
+        description="how long each answer of the server is waited for, in seconds, 0.1 to 120",
     )
     smtp_unknown: Annotated[Literal["again", "hold"], Place("smtp.unknown", "WEFT_SMTP_UNKNOWN")] = Field(
         default="again", description="what becomes of a message that may have gone: again (it is sent again) or hold"

@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from weft.algebra.schema import DataType
+from weft.errors import DeliveryError
 from weft.storage.ledger import ResultRow
 
-Recovery = Literal["undone", "sent", "unknown"]
-"""What ``recover`` found: nothing of the message is left, all of it went, or nobody can tell."""
+Recovery = Literal["undone", "sent", "unknown", "again"]
+"""What ``recover`` found: nothing of the message is left, all of it went, or nobody can tell: then a person decides
+(``unknown``), or it is sent again unasked (``again``), where whoever receives it can tell that it is the same."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a message tells a person beside its answers.
+
+    ``sql`` and ``user`` are the query's, ``total`` counts its answers so far; ``home`` is the home's folder and
+    ``home_id`` its id, the same wherever it is moved; ``at`` is the wall's time (microseconds UTC).  ``before`` are the
+    keys of the first and of the latest message that went the same way before, as far as there are any.
+    """
+
+    sql: str
+    user: str
+    total: int
+    home: Path
+    home_id: str
+    at: int
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Message:
-    """Answers of one query, in order; ``key`` is the same at every attempt and for no other message."""
+    """Answers of one query, in order; ``key`` is the same at every attempt and for no other message of the home.
+
+    ``count`` is how many answers it is about; ``rows`` are the first of them for a channel that shows only some.
+    """
 
     key: str
     query_name: str
     columns: tuple[tuple[str, DataType], ...]
     rows: tuple[ResultRow, ...]
+    count: int
+    about: About
+
+    @property
+    def last_ordinal(self) -> int:
+        """The ordinal of the last answer that it is about."""
+        return self.rows[0].ordinal + self.count - 1
+
+
+class Rejected(DeliveryError):
+    """A message that its place does not take, now or later, unless a person changes something there."""
+
+
+class Unreachable(DeliveryError):
+    """The place where a channel's messages are handed over cannot be reached, or lets nobody in."""
 
 
 class Channel(Protocol):
@@ -27,6 +66,14 @@ class Channel(Protocol):
 
     For each message the outbox calls ``prepare``, stores what it says, and only then ``send``.
     """
+
+    @property
+    def shown_rows(self) -> int | None:
+        """How many rows a message shows, of as many as there are; None: it has every row, and is divided."""
+
+    @property
+    def server(self) -> str | None:
+        """What several channels hand their messages to; where it is Unreachable the others do not wait for it, too."""
 
     @property
     def address(self) -> str:
@@ -39,4 +86,4 @@ class Channel(Protocol):
         """Sends the message; when it returns, the message is there for good."""
 
     def recover(self, position: str | None) -> Recovery:
-        """Undoes what a send that was interrupted left behind, where that can be done; may be called twice."""
+        """Undoes what a send that failed or was interrupted left behind, where it can be; may be called twice."""

@@ -59,6 +59,9 @@ class _Gone(DeliveryError):
 class FileChannel:
     """One file under ``root``; folders on the way are made, symbolic links on the way are refused."""
 
+    shown_rows: Final = None
+    server: Final = None
+
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
         self._path = relative_path(path, root)

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from weft.catalog import Catalog, Writer
 from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
-from weft.delivery.channel import Channel, Message
+from weft.delivery.channel import About, Channel, Message, Rejected, Unreachable
 from weft.delivery.registry import open_channel
 from weft.errors import DeliveryError, Refused
 from weft.failpoint import failpoint
@@ -80,6 +80,7 @@ class _Run:
         self._at = at
         self._clock = clock
         self._blocked: set[str] = set()
+        self._down: set[str] = set()
 
     def recover(self) -> None:
         """Settles every message that was begun and not marked, before anything else goes anywhere.
@@ -100,7 +101,7 @@ class _Run:
             if outcome == "undone":
                 self._sender.outbox.settle(entry.entry_id, "failed")
             else:
-                self._settle(entry, outcome)
+                self._settle(entry, outcome, "sending was interrupted")
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
@@ -112,6 +113,8 @@ class _Run:
         except Refused as refused:
             channel, error = None, str(refused)
             self._sender.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
+        if channel is not None and channel.server in self._down:
+            return None  # one of the others has waited for it; this one's turn comes with the next run
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
         rows = read_rows(self._sender.data, query, before)
@@ -130,17 +133,19 @@ class _Run:
         """Sends one message; why it did not go, or None."""
         if self._clock is not None:
             self._sender.renew(self._clock())
-        rows = self._next_rows(subscription, answers)
+        rows, last = self._next_rows(channel, subscription, query, answers)
         try:
             position = channel.prepare()
         except DeliveryError as error:
             self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
             return str(error)
-        entry = self._sender.outbox.open(subscription.sub_id, rows[0].ordinal, rows[-1].ordinal, position)
+        entry = self._sender.outbox.open(subscription.sub_id, rows[0].ordinal, last, position)
         failpoint("delivery.opened")
         try:
-            channel.send(Message(entry.idempotency_key, query.name, query.columns, rows), position)
+            channel.send(self._message(entry, query, rows), position)
         except DeliveryError as error:
+            if isinstance(error, Unreachable) and channel.server is not None:
+                self._down.add(channel.server)
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
@@ -148,18 +153,40 @@ class _Run:
         failpoint("delivery.marked")
         return None
 
-    def _next_rows(self, subscription: Subscription, answers: Iterator[ResultRow]) -> tuple[ResultRow, ...]:
-        """The next message's rows: those of a message that did not go before, else as many as one may hold."""
+    def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
+        about = About(
+            sql=query.sql,
+            user=query.user,
+            total=query.rows,
+            home=self._home,
+            home_id=self._sender.home().home_id,
+            at=self._at,
+            before=tuple(each.idempotency_key for each in self._sender.outbox.sent_ends(entry.sub_id)),
+        )
+        count = entry.last_ordinal - entry.first_ordinal + 1
+        return Message(entry.idempotency_key, query.name, query.columns, rows, count, about)
+
+    def _next_rows(
+        self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
+    ) -> tuple[tuple[ResultRow, ...], int]:
+        """The next message's rows, and its last ordinal: those of a message that did not go before, else as many as one
+        may hold; of a channel that shows only some the first of all that there are."""
         held = next((entry for entry in self._sender.outbox.unsent() if entry.sub_id == subscription.sub_id), None)
-        limit = MESSAGE_ROWS if held is None else held.last_ordinal - held.first_ordinal + 1
+        shown = channel.shown_rows
+        limit = MESSAGE_ROWS if shown is None else query.rows - subscription.delivered
+        if held is not None:
+            limit = held.last_ordinal - held.first_ordinal + 1
         rows: list[ResultRow] = []
-        characters = 0
+        characters = last = 0
         for row in islice(answers, limit):
+            last = row.ordinal
+            if shown is not None and len(rows) == shown:
+                continue
             rows.append(row)
             characters += sum(len(value) for value in row.values if isinstance(value, str | bytes))
-            if held is None and characters > _MESSAGE_CHARACTERS:
+            if held is None and shown is None and characters > _MESSAGE_CHARACTERS:
                 break
-        return tuple(rows)
+        return tuple(rows), last
 
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
         """Settles at once a message that its channel refused in the middle."""
@@ -169,21 +196,21 @@ class _Run:
             self._block(subscription, worse)
             return
         if outcome == "undone":
-            pause_end = self._next_attempt(subscription)
+            pause_end = None if isinstance(error, Rejected) else self._next_attempt(subscription)
             self._sender.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
-            self._settle(entry, outcome)
+            self._settle(entry, outcome, str(error))
 
-    def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown"]) -> None:
+    def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown", "again"], why: str) -> None:
         if outcome == "sent":
             self._sender.outbox.mark_sent(entry.entry_id, self._at)
             return
-        reason = (
-            f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: sending was interrupted, "
-            "and its place is not as it was left. Resuming sends them again."
-        )
+        subscription = self._sender.subscriptions.by_id(entry.sub_id)
+        pause_end = self._next_attempt(subscription) if outcome == "again" else None
+        then = "They are sent again under the same id." if pause_end is not None else "Resuming sends them again."
+        reason = f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: {why}. {then}"
         self._sender.outbox.settle(entry.entry_id, "unknown")
-        self._sender.subscriptions.note_failure(entry.sub_id, reason, None)
+        self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, error: DeliveryError | Refused) -> None:
         """Nothing may go to a place in which an interrupted message is still to be undone."""

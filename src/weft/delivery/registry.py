@@ -10,6 +10,7 @@ from weft.catalog import layout
 from weft.configuration import configuration
 from weft.delivery.channel import Channel
 from weft.delivery.file import FileChannel
+from weft.delivery.mail.addresses import addressed
 from weft.errors import Refused
 
 CURSOR: Final = "cursor"
@@ -25,7 +26,14 @@ def _file(address: str, home: Path) -> FileChannel:
     return FileChannel(address, files_root(home))
 
 
-_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file}
+def _email(address: str, home: Path) -> Channel:
+    from weft.delivery.mail.channel import EmailChannel
+
+    chosen = configuration(home)
+    return EmailChannel(addressed(address, chosen), chosen)
+
+
+_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file, "email": _email}
 
 
 def canonical(text: str, home: Path) -> str:

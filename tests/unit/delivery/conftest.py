@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.records import Choice, Count
+from weft.delivery.outbox import Delivered, deliver
 
 
 @dataclass
@@ -37,6 +41,26 @@ class Site:
             [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
         )
         self.writer.ticks.commit(tick.tick_id, {query_id: Count(rows, None, None, tick.t)}, [], 0)
+
+    def killed(self, point: str, at: int = 0) -> None:
+        """Runs one delivery in a process of its own that dies at the point."""
+        program = f"""
+from pathlib import Path
+from weft.catalog import Writer, open_catalog
+from weft.delivery import outbox
+outbox.MESSAGE_ROWS = 4
+home = Path({str(self.home)!r})
+catalog = open_catalog(home, at=0)
+sender = Writer(catalog._database, catalog.lease('deliver'))
+outbox.deliver(catalog, home, {at}, sender=sender)
+"""
+        environment = {**os.environ, "WEFT_FAILPOINT": point}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == -9, done.stderr
+
+    def deliver(self, at: int = 0) -> list[Delivered]:
+        return deliver(self.catalog, self.home, at, sender=self.sender)
 
     def file(self, name: str) -> Path:
         return self.home / "files" / name

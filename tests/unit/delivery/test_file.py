@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.algebra.schema import STRING
-from weft.delivery.channel import Message
+from weft.delivery.channel import About, Message
 from weft.delivery.file import FileChannel
 from weft.delivery.registry import canonical, files_root, open_channel
 from weft.errors import DeliveryError, Refused
@@ -17,7 +17,8 @@ from weft.storage.ledger import ResultRow
 
 def message(*texts: str, first: int = 1) -> Message:
     rows = tuple(ResultRow(first + n, 0, 1, (text,)) for n, text in enumerate(texts))
-    return Message("1-1-1", "q", (("s", STRING),), rows)
+    about = About("SELECT s FROM t", "ann", len(rows), Path("home"), "an id", 0)
+    return Message("1-1-1", "q", (("s", STRING),), rows, len(rows), about)
 
 
 def sent(channel: FileChannel, *texts: str) -> None:
@@ -153,7 +154,7 @@ def test_channels_are_known_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert open_channel("cursor", tmp_path) is None
     assert canonical("FILE:./a//b.jsonl", tmp_path) == "file:a/b.jsonl"
     assert files_root(tmp_path) == tmp_path / "files"
-    for text in ("email", "email:a@example.org", "files:a.jsonl", "", "cursor:x"):
+    for text in ("email", "mail:a@example.org", "files:a.jsonl", "", "cursor:x"):
         with pytest.raises(Refused, match="no channel"):
             canonical(text, tmp_path)
     monkeypatch.setenv("WEFT_FILES_ROOT", str(tmp_path / "elsewhere"))

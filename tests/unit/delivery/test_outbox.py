@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -16,24 +13,6 @@ from weft.errors import DeliveryError, LeaseBusy, LeaseLost
 
 SECOND = 1_000_000
 POINTS = ("delivery.opened", "delivery.torn", "delivery.written", "delivery.marked")
-
-
-def killed_at(site: Any, point: str) -> None:
-    """Runs one delivery in a process of its own that dies at the point."""
-    program = f"""
-from pathlib import Path
-from weft.catalog import open_catalog
-from weft.delivery import outbox
-outbox.MESSAGE_ROWS = 4
-home = Path({str(site.home)!r})
-catalog = open_catalog(home, at=0)
-from weft.catalog import Writer
-sender = Writer(catalog._database, catalog.lease('deliver'))
-outbox.deliver(catalog, home, 0, sender=sender)
-"""
-    environment = {**os.environ, "WEFT_FAILPOINT": point}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == -9, done.stderr
 
 
 def test_each_answer_goes_to_each_channel_once(site: Any) -> None:
@@ -81,7 +60,7 @@ KILLS = [("jsonl", f"{point}:{nth}") for point in POINTS for nth in (1, 2)] + [
 def test_a_kill_at_any_step_loses_nothing_and_doubles_nothing(site: Any, suffix: str, point: str) -> None:
     query = site.install("q", f"file:a.{suffix}")
     site.tick(query, 10)
-    killed_at(site, point)
+    site.killed(point)
     site.tick(query, 3)
     deliver(site.catalog, site.home, 0, sender=site.sender)
     lines = site.file(f"a.{suffix}").read_text().splitlines()
@@ -95,9 +74,9 @@ def test_a_kill_at_any_step_loses_nothing_and_doubles_nothing(site: Any, suffix:
 def test_a_kill_while_recovering_is_recovered(site: Any) -> None:
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 6)
-    killed_at(site, "delivery.torn:2")
-    killed_at(site, "delivery.recovered")
-    killed_at(site, "delivery.torn")
+    site.killed("delivery.torn:2")
+    site.killed("delivery.recovered")
+    site.killed("delivery.torn")
     deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5, 6]
 
@@ -105,7 +84,7 @@ def test_a_kill_while_recovering_is_recovered(site: Any) -> None:
 def test_what_a_removed_query_left_is_undone_once_and_never_later(site: Any) -> None:
     first = site.install("a", "file:x.jsonl")
     site.tick(first, 6)
-    killed_at(site, "delivery.torn:2")
+    site.killed("delivery.torn:2")
     site.writer.queries.remove("a", 0)
     second = site.install("b", "file:x.jsonl")
     site.tick(second, 2)
@@ -117,7 +96,7 @@ def test_what_a_removed_query_left_is_undone_once_and_never_later(site: Any) -> 
 def test_a_file_that_went_away_in_the_middle_is_unknown_until_resumed(site: Any) -> None:
     query = site.install("q", "file:a.jsonl")
     site.tick(query, 3)
-    killed_at(site, "delivery.written")
+    site.killed("delivery.written")
     site.file("a.jsonl").rename(site.file("taken.jsonl"))
     assert deliver(site.catalog, site.home, 0, sender=site.sender) == []
     (parked,) = site.catalog.subscriptions.all()
@@ -184,7 +163,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_no_half_message(site: Any, mo
 def test_nothing_goes_where_an_interrupted_message_cannot_be_undone(site: Any) -> None:
     query = site.install("q", "file:folder/a.jsonl")
     site.tick(query, 2)
-    killed_at(site, "delivery.torn")
+    site.killed("delivery.torn")
     shutil.move(site.file("folder"), site.file("real"))
     site.file("folder").symlink_to(site.file("real"))
     before = site.file("real/a.jsonl").read_bytes()

@@ -1,0 +1,89 @@
+"""Whom a letter goes to, as it is written in ``email:ADDRESS[,ADDRESS…][?unknown=again|hold]``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from weft.configuration import Configuration
+from weft.errors import Refused
+
+Policy = Literal["again", "hold"]
+"""What becomes of a letter that may have gone: it is sent again under the same Message-ID, or waits for a person."""
+
+_LONGEST: Final = 254
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"[^@\s,?]+")
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """``text`` is the channel's one name; ``addresses`` are where its letters go, ``policy`` is as the text has it."""
+
+    text: str
+    addresses: tuple[str, ...]
+    policy: Policy
+
+
+def addressed(text: str, chosen: Configuration) -> Addressed:
+    """Reads what stands after ``email:``; the name of a person stands for the address in the settings.
+
+    Raises Refused for what is no address, a name without one, or another option than ``unknown``.
+    """
+    people, _, option = text.partition("?")
+    policy = _policy(option)
+    names = [name.strip() for name in people.split(",")]
+    found = tuple(dict.fromkeys(_address(name, chosen) for name in names))
+    written = ",".join(dict.fromkeys(_canonical(name) for name in names))
+    return Addressed(
+        f"email:{written}" + (f"?unknown={policy}" if policy else ""), found, policy or chosen.smtp_unknown
+    )
+
+
+def _policy(option: str) -> Policy | None:
+    if not option:
+        return None
+    key, _, value = option.partition("=")
+    if key != "unknown" or value not in ("again", "hold"):
+        raise Refused(
+            f"{option!r} is nothing that an email channel can be told",
+            hint="After the address may stand ?unknown=again (a letter that may have gone is sent again under the same "
+            "Message-ID) or ?unknown=hold (it waits for `weft resume`).",
+        )
+    return cast(Policy, value)
+
+
+def _canonical(name: str) -> str:
+    local, at, domain = name.rpartition("@")
+    return f"{local}{at}{domain.lower()}" if at else name
+
+
+def _address(name: str, chosen: Configuration) -> str:
+    if "@" in name:
+        if _ADDRESS.fullmatch(name) is None or len(name) > _LONGEST or ".." in name:
+            raise Refused(
+                f"{name!r} is no address for electronic mail",
+                hint="Write email:ann@example.com, in ASCII; several addresses with commas between them.",
+            )
+        return _canonical(name)
+    user = chosen.users.get(name)
+    if user is not None and user.email is not None:
+        return _address(user.email, chosen)
+    raise Refused(f"{name!r} is no address for electronic mail", hint=_hint(name, chosen))
+
+
+def _hint(name: str, chosen: Configuration) -> str:
+    known = list(_with_address(chosen))
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    if near:
+        return f"Did you mean email:{near[0]}?"
+    if _NAME.fullmatch(name) is None:
+        return "Write email:ann@example.com; several addresses with commas between them."
+    return f"Write email:ann@example.com, or set email in [users.{name}] of weft.toml."
+
+
+def _with_address(chosen: Configuration) -> Iterator[str]:
+    return (name for name, user in chosen.users.items() if user.email is not None)

@@ -1,0 +1,225 @@
+"""Letters: what they say, and honest servers that take them, over TLS too."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mail_server import Post, serving, trusted
+from weft.algebra.schema import STRING
+from weft.configuration import Configuration, User, configuration
+from weft.delivery.channel import About, Message
+from weft.delivery.mail.addresses import addressed
+from weft.delivery.mail.channel import server_of
+from weft.delivery.mail.letter import SHOWN_ROWS, letter
+from weft.delivery.registry import canonical
+from weft.errors import Refused
+from weft.storage.ledger import ResultRow
+
+pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
+ANN, BO = "ann@example.com", "bo@example.com"
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+
+
+def settings(home: Path, port: int, **more: object) -> None:
+    """The home's settings for a server on this machine."""
+    chosen = {"host": "127.0.0.1", "port": port, "tls": "none", "from": "weft@example.com", "timeout": 5, **more}
+    lines = [
+        f"{key} = {value if isinstance(value, int | float) else repr(str(value))}" for key, value in chosen.items()
+    ]
+    (home / "weft.toml").write_text("\n".join(["[smtp]", *lines]) + "\n")
+
+
+def message(*rows: tuple[Any, ...], count: int | None = None, **about: Any) -> Message:
+    columns = tuple((f"c{n}", STRING) for n, _ in enumerate(rows[0], 1))
+    found = tuple(ResultRow(5 + n, DAY, 1, row) for n, row in enumerate(rows))
+    given = {"sql": "SELECT 1", "user": "ann", "total": 9, "home": Path("/srv/home"), "home_id": "5f0c", "at": DAY}
+    return Message("3-5-7", "q", columns, found, count or len(found), About(**{**given, **about}))
+
+
+def written(what: Message, zone: str = "UTC") -> Any:
+    from mail_server import Letter
+
+    return Letter("", [], letter(what, "email:ann@example.com", "weft@example.com", [ANN], zone))
+
+
+def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
+    found = written(message(("one", 1), ("<b>&two</b>", None), sql="SELECT a\nFROM t"))
+    head = found.text.splitlines()
+    assert head[0] == "q: 2 new answers, 9 in all. Instants are in UTC."
+    assert head[2:6] == [
+        "first an answer            c1           c2",
+        "-------------------------  -----------  ----",
+        "1970-01-02 00:00:00+00:00  one          1",
+        "1970-01-02 00:00:00+00:00  <b>&two</b>  NULL",
+    ]
+    assert "    SELECT a\n    FROM t\n" in found.text
+    assert "because the query q of ann delivers to email:ann@example.com" in found.text
+    assert "weft remove q --home /srv/home" in found.text
+    assert "&lt;b&gt;&amp;two&lt;/b&gt;" in found.html
+    assert "<b>" not in found.html
+    assert "more:" not in found.text
+
+
+def test_what_a_letter_does_not_show_it_counts() -> None:
+    found = written(message(("one",), ("two",), count=1_202))
+    assert "q: 1,202 new answers" in found.text
+    assert "… and 1,200 more: weft results q --after 6 --home /srv/home" in found.text
+    assert "1,200 more: <code>weft results q --after 6" in found.html
+
+
+def test_headers_name_the_message_and_its_thread() -> None:
+    first = written(message(("a",))).message
+    assert first["Message-ID"] == "<3-5-7@5f0c.weft>"
+    assert first["In-Reply-To"] is None
+    assert (first["Subject"], first["From"], first["To"]) == ("[weft] q", "Weft <weft@example.com>", ANN)
+    assert first["List-Id"] == "<q.5f0c.weft>"
+    assert first["List-Unsubscribe"] == "<mailto:weft@example.com?subject=unsubscribe%20q>"
+    assert first["Date"] == "Fri, 02 Jan 1970 00:00:00 +0000"
+    later = written(message(("a",), before=("3-1-2", "3-3-4"))).message
+    assert later["In-Reply-To"] == "<3-3-4@5f0c.weft>"
+    assert later["References"] == "<3-1-2@5f0c.weft> <3-3-4@5f0c.weft>"
+
+
+@pytest.mark.parametrize("name", ["a\r\nBcc: eve@example.com", "a\nb\u2028c", "=?utf-8?q?a=0d=0aBcc:_eve?=", "é" * 300])
+def test_headers_of_data_add_no_header(name: str) -> None:
+    what = message(("x",))
+    given = letter(Message(what.key, name, *(what.columns, what.rows, 1, what.about)), "email:a", "w@x", [ANN], "UTC")
+    head, _, _ = given.partition(b"\r\n\r\n")
+    assert not re.search(rb"(?mi)^bcc", head)
+    assert max(map(len, given.split(b"\r\n"))) <= 998
+    assert given.isascii()
+    assert b"\n" not in given.replace(b"\r\n", b"")
+
+
+def test_data_says_nothing_to_the_terminal_and_is_cut() -> None:
+    hostile = "a\x1b[31m\x00b\u202ec\ud800d\r\n.\r\nQUIT"
+    found = written(message((hostile, "x" * 5_000, b"\x01\xff", Decimal("1.50"))))
+    assert "\x1b" not in found.text + found.html
+    assert "a\\x1b[31m\\x00b\\u202ec\\ud800d . QUIT" in found.text
+    assert "x" * 499 + "…" in found.text
+    assert "01ff" in found.text and "1.50" in found.text
+    wide = written(message(("v" * 60, "w" * 60), ("y", "z"))).text
+    assert f"c1               {'v' * 60}\nc2               {'w' * 60}\n\nfirst an answer" in wide
+
+
+def test_instants_are_those_of_the_persons_zone() -> None:
+    found = written(message((dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc),)), "Europe/Paris")
+    assert "2026-07-01 12:00:00+02:00" in found.text
+    assert "1970-01-02 01:00:00+01:00" in found.text
+    assert "Instants are in Europe/Paris." in found.text
+
+
+def test_an_honest_server_takes_one_letter_for_all_that_is_new(site: Any) -> None:
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        query = site.install("q", canonical("email:Ann@Example.COM", site.home))
+        site.tick(query, SHOWN_ROWS + 50)
+        (done,) = site.deliver()
+        assert (done.rows, done.error) == (SHOWN_ROWS + 50, None)
+        site.tick(query, 2)
+        site.deliver(SECOND)
+        site.tick(query, 1)
+        site.deliver(2 * SECOND)
+    first, second, third = post.letters
+    assert (first.sender, first.recipients) == ("weft@example.com", ["Ann@example.com"])
+    assert "text 100\n" in first.text and "text 101" not in first.text
+    assert "… and 50 more: weft results q --after 100" in first.text
+    assert "q: 2 new answers, 152 in all" in second.text
+    assert second.message["In-Reply-To"] == first.message["Message-ID"]
+    assert third.message["In-Reply-To"] == second.message["Message-ID"]
+    assert third.message["References"].split() == [first.message["Message-ID"], second.message["Message-ID"]]
+    assert site.catalog.outbox.unsent() == ()
+
+
+@pytest.mark.parametrize("tls", ["implicit", "starttls"])
+def test_letters_go_over_tls_with_credentials(
+    site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: str
+) -> None:
+    post = Post()
+    monkeypatch.setenv("THE_PASSWORD", "open sesame")
+    with serving(post, **{tls: "127.0.0.1"}, login=True) as port:  # type: ignore[arg-type]
+        settings(site.home, port, tls=tls, user="weft", password_env="THE_PASSWORD", ca_file=trusted(tmp_path))
+        query = site.install("q", f"email:{ANN}")
+        site.tick(query, 1)
+        (done,) = site.deliver()
+    assert (done.rows, done.error) == (1, None)
+    assert len(post.letters) == 1
+
+
+def test_several_people_get_one_letter(site: Any) -> None:
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        query = site.install("q", f"email:{ANN},{BO}")
+        site.tick(query, 1)
+        site.deliver()
+    assert [each.recipients for each in post.letters] == [[ANN, BO]]
+
+
+def test_a_name_stands_for_the_address_and_zone_of_a_person(site: Any) -> None:
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        with (site.home / "weft.toml").open("a") as file:
+            file.write(f"[users.bo]\nemail = '{BO}'\nzone = 'Asia/Tokyo'\n")
+        query = site.install("q", canonical("email:bo", site.home))
+        site.tick(query, 1)
+        site.deliver()
+    assert [each.recipients for each in post.letters] == [[BO]]
+    assert "Instants are in Asia/Tokyo." in post.letters[0].text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ann@", "is no address"),
+        ("", "is no address"),
+        ("ann@example.com\r\nBcc: eve@example.com", "is no address"),
+        ("ann@example.com>", "is no address"),
+        ("änn@example.com", "in ASCII"),
+        ("ann@example.com,", "is no address"),
+        ("ann@example.com?unknown=forget", "nothing that an email channel can be told"),
+        ("bob", "Did you mean email:bo?"),
+        ("carla", r"set email in \[users.carla\]"),
+    ],
+)
+def test_what_is_no_address_is_refused(text: str, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        addressed(text, Configuration(users={"bo": User(email=BO)}))
+
+
+def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
+    held = Configuration(smtp_unknown="hold")
+    assert [addressed(text, held).policy for text in (ANN, f"{ANN}?unknown=again")] == ["hold", "again"]
+    assert addressed(f"{ANN}?unknown=again", held).text == f"email:{ANN}?unknown=again"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "smtp.host is not set"),
+        ({"host": "h"}, "smtp.from is not set"),
+        ({"host": "h", "from": ANN, "user": "w"}, "and no password"),
+        ({"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"}, "the variable NOT_THERE is not set"),
+        ({"host": "h", "from": ANN, "user": "w", "password_file": "none"}, "password_file cannot be read"),
+        ({"host": "h", "from": ANN, "user": "w", "password": "x", "tls": "none"}, "over the network for everybody"),
+    ],
+)
+def test_settings_that_do_not_say_enough_are_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        server_of(Configuration(**{f"smtp_{key}": value for key, value in given.items()}))
+
+
+def test_a_password_may_be_in_a_file_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "weft.toml").write_text("[smtp]\nhost='h'\nfrom='a@b'\nuser='w'\npassword_file='secret'\n")
+    (tmp_path / "secret").write_text("open sesame\n")
+    found = server_of(configuration(tmp_path))
+    assert (found.password, found.port) == ("open sesame", 587)

@@ -1,0 +1,343 @@
+"""Servers that refuse, stall and go, in real conversations: nothing is lost, and what may have gone has the same id."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mail_server import DRIP, DROP, HANG, TORN, Post, Script, scripted, serving, took, trusted
+from unit.delivery.test_mail import ANN, BO, settings
+from weft.catalog.records import Subscription
+from weft.delivery.mail import conversation
+
+pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
+SECOND = 1_000_000
+LATER = 3_600 * SECOND
+
+
+@pytest.fixture
+def waiting(site: Any) -> Any:
+    """A home with three answers to send."""
+    settings(site.home, 1)
+    site.tick(site.install("q", f"email:{ANN}"), 3)
+    return site
+
+
+def subscribed(site: Any) -> Subscription:
+    (found,) = site.catalog.subscriptions.all()
+    return found
+
+
+def taken_later(site: Any, at: int = LATER) -> Post:
+    """An honest server, to which everything goes in the end."""
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        (done,) = site.deliver(at)
+    assert (done.rows, done.error) == (3, None)
+    assert site.catalog.outbox.unsent() == ()
+    return post
+
+
+NOT_YET = [
+    ({"greeting": "421 too busy"}, "421 too busy"),
+    ({"greeting": DROP}, "it ended the conversation"),
+    ({"greeting": "554 go away"}, "554 go away"),
+    ({"EHLO": "421 closing", "HELO": "421 closing"}, "421 closing"),
+    ({"EHLO": DROP}, "it ended the conversation"),
+    ({"MAIL": "451 later"}, "does not take the sender weft@example.com: 451 later"),
+    ({"MAIL": DROP}, "it ended the conversation"),
+    ({"RCPT": "450 greylisted"}, f"does not take {ANN}: 450 greylisted"),
+    ({"RCPT": DROP}, "it ended the conversation"),
+    ({"DATA": "451 disk full"}, "does not take the text: 451 disk full"),
+    ({"DATA": DROP}, "it ended the conversation"),
+    ({"text": DROP}, ""),
+    ({".": "452 no room"}, "does not take the text: 452 no room"),
+]
+
+
+@pytest.mark.parametrize(("says", "told"), NOT_YET, ids=lambda each: str(each)[:40])
+def test_what_did_not_go_is_tried_again_later(waiting: Any, says: dict[str, str], told: str) -> None:
+    script = Script(says)
+    with scripted(script) as port:
+        settings(waiting.home, port)
+        (failed,) = waiting.deliver()
+    assert told in (failed.error or "")
+    assert (failed.rows, failed.parked) == (0, False)
+    (entry,) = waiting.catalog.outbox.unsent()
+    # The text of one that goes in the middle may be whole on its way: then nobody knows.
+    assert entry.state in (("failed", "unknown") if "text" in says else ("failed",))
+    assert 0 < (subscribed(waiting).next_attempt_at or 0) <= 10 * SECOND
+    post = taken_later(waiting)
+    assert len(post.letters) == 1
+    assert post.letters[0].message["Message-ID"].startswith("<1-1-3@")
+
+
+FOR_GOOD = [
+    ({"MAIL": "550 not from you"}, "does not take the sender weft@example.com: 550 not from you"),
+    ({"RCPT": "550 5.1.1 no such user"}, f"does not take {ANN}: 550 5.1.1 no such user"),
+    ({"DATA": "554 no valid recipients"}, "does not take the text: 554"),
+    ({".": "554 looks like spam"}, "does not take the text: 554 looks like spam"),
+]
+
+
+@pytest.mark.parametrize(("says", "told"), FOR_GOOD, ids=lambda each: str(each)[:40])
+def test_what_is_refused_for_good_is_parked_at_once_until_resumed(
+    waiting: Any, says: dict[str, str], told: str
+) -> None:
+    with scripted(Script(says)) as port:
+        settings(waiting.home, port)
+        (failed,) = waiting.deliver()
+        assert told in (failed.error or "")
+        assert failed.parked
+        assert waiting.deliver(LATER) == []
+    waiting.writer.subscriptions.resume(1)
+    assert len(taken_later(waiting).letters) == 1
+
+
+@pytest.mark.parametrize("lost", [DROP, HANG, TORN])
+def test_an_answer_that_is_lost_after_the_text_is_unknown_and_goes_again_with_the_same_id(
+    waiting: Any, lost: str
+) -> None:
+    script = Script({".": lost})
+    with scripted(script) as port:
+        settings(waiting.home, port, timeout=0.3)
+        (failed,) = waiting.deliver()
+        script.over.set()
+    assert "no answer came after the end of the text" in (failed.error or "")
+    assert [each.state for each in waiting.catalog.outbox.unsent()] == ["unknown"]
+    held = subscribed(waiting)
+    assert (held.state, held.delivered) == ("active", 0)
+    assert "the answers 1 to 3 may have gone or not" in (held.last_error or "")
+    assert "sent again under the same id" in (held.last_error or "")
+    assert waiting.deliver(held.next_attempt_at - 1) == []  # type: ignore[operator]
+    again = taken_later(waiting).letters
+    (first,) = script.letters
+    assert again[0].message["Message-ID"].encode() in first
+
+
+def test_an_answer_that_is_lost_is_held_where_the_subscription_says_so(site: Any) -> None:
+    site.tick(site.install("q", f"email:{ANN}?unknown=hold"), 3)
+    with scripted(Script({".": DROP})) as port:
+        settings(site.home, port)
+        (failed,) = site.deliver()
+    assert failed.parked
+    assert "Resuming sends them again" in (subscribed(site).last_error or "")
+    assert site.deliver(LATER) == []
+    site.writer.subscriptions.resume(1)
+    assert len(taken_later(site).letters) == 1
+
+
+@pytest.mark.parametrize("word", ["greeting", "EHLO", "MAIL", "RCPT", "DATA", "text"])
+@pytest.mark.parametrize("how", [HANG, DRIP])
+def test_a_server_that_stalls_is_left_soon(waiting: Any, word: str, how: str) -> None:
+    script = Script({word: how})
+    with scripted(script) as port:
+        settings(waiting.home, port, timeout=0.3)
+        assert took(waiting.deliver) < 0.3 * conversation._WHOLE + 2
+        script.over.set()
+    assert subscribed(waiting).next_attempt_at is not None
+    assert len(taken_later(waiting).letters) == 1
+
+
+def test_nobody_gets_a_letter_of_which_one_is_refused(site: Any) -> None:
+    site.tick(site.install("q", f"email:{ANN},{BO}"), 3)
+    post = Post(refuses={BO: "450 try later"})
+    with serving(post) as port:
+        settings(site.home, port)
+        (failed,) = site.deliver()
+        assert f"does not take {BO}: 450 try later" in (failed.error or "")
+        assert post.letters == []
+        post.refuses.clear()
+        site.deliver(LATER)
+    assert [each.recipients for each in post.letters] == [[ANN, BO]]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    return trusted(tmp_path)
+
+
+def _failed(site: Any, port: int, **more: object) -> str:
+    settings(site.home, port, **more)
+    (failed,) = site.deliver()
+    assert not failed.parked
+    assert [each.state for each in site.catalog.outbox.unsent()] == ["failed"]
+    return failed.error or ""
+
+
+@pytest.mark.parametrize("tls", ["implicit", "starttls"])
+def test_a_certificate_of_another_name_or_authority_is_refused(waiting: Any, authority: Path, tls: str) -> None:
+    post = Post()
+    with serving(post, **{tls: "mail.example.com"}) as port:  # type: ignore[arg-type]
+        told = _failed(waiting, port, tls=tls, ca_file=authority)
+        assert "certificate is not trusted" in told and "smtp.ca_file" in told
+    waiting.writer.subscriptions.resume(1)
+    with serving(post, **{tls: "127.0.0.1"}) as port:  # type: ignore[arg-type]
+        assert "certificate is not trusted" in _failed(waiting, port, tls=tls)
+    assert post.letters == []
+    assert len(taken_later(waiting).letters) == 1
+
+
+def test_a_server_without_starttls_gets_nothing(waiting: Any) -> None:
+    script = Script({})
+    with scripted(script) as port:
+        assert "STARTTLS" in _failed(waiting, port, tls="starttls")
+    assert not any(each.startswith(("MAIL", "AUTH")) for each in script.heard)
+
+
+def test_a_server_that_refuses_starttls_gets_nothing(waiting: Any) -> None:
+    script = Script({"EHLO": "250-here\r\n250 STARTTLS", "STARTTLS": "454 not now"})
+    with scripted(script) as port:
+        assert "454 not now" in _failed(waiting, port, tls="starttls")
+    assert not any(each.startswith(("MAIL", "AUTH")) for each in script.heard)
+
+
+def test_a_server_that_speaks_no_tls_is_told_as_such(waiting: Any) -> None:
+    with scripted(Script({})) as port:
+        assert "TLS did not begin" in _failed(waiting, port, tls="implicit")
+
+
+def test_a_server_that_stalls_in_the_beginning_of_tls_is_left_soon(waiting: Any) -> None:
+    script = Script({"greeting": HANG})
+    with scripted(script) as port:
+        assert took(lambda: _failed(waiting, port, tls="implicit", timeout=0.3)) < 3
+        script.over.set()
+
+
+def test_credentials_that_are_refused_are_told_without_the_password(waiting: Any) -> None:
+    with serving(Post(), login=True) as port:
+        told = _failed(waiting, port, user="weft", password="close barley")
+    assert "refuses the credentials: 535" in told
+    assert "barley" not in told
+
+
+def test_a_server_that_asks_for_credentials_that_it_does_not_get(waiting: Any) -> None:
+    with serving(Post(), login=True) as port:
+        settings(waiting.home, port)
+        (failed,) = waiting.deliver()
+    assert "530" in (failed.error or "")
+
+
+def test_what_a_server_says_does_nothing_to_a_terminal(waiting: Any) -> None:
+    with scripted(Script({"RCPT": "450 \x1b[2Jgone " + "x" * 1_000})) as port:
+        settings(waiting.home, port)
+        (failed,) = waiting.deliver()
+    assert "\x1b" not in (failed.error or "")
+    assert len(failed.error or "") < 500
+
+
+def test_no_server_at_all(waiting: Any) -> None:
+    assert "not to be reached" in _failed(waiting, 1)
+    waiting.writer.subscriptions.resume(1)
+    settings(waiting.home, 1, host="no-such-host.invalid")
+    (failed,) = waiting.deliver()
+    assert "not to be reached" in (failed.error or "")
+
+
+def test_one_that_stalls_is_waited_for_once_and_keeps_no_file_waiting(site: Any) -> None:
+    for number in range(5):
+        site.tick(site.install(f"q{number}", f"email:{ANN}"), 1)
+    site.tick(site.install("file", "file:a.jsonl"), 1)
+    script = Script({"greeting": HANG})
+    with scripted(script) as port:
+        settings(site.home, port, timeout=0.4)
+        done: list[Any] = []
+        assert took(lambda: done.extend(site.deliver())) < 1.5
+        script.over.set()
+    assert site.ordinals("a.jsonl") == [1]
+    assert [each.query_name for each in done if each.error] == ["q0"]
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        site.deliver(LATER)
+    assert len(post.letters) == 5
+
+
+def test_a_tick_and_a_load_do_not_wait_for_a_server_that_stalls(waiting: Any) -> None:
+    script = Script({"DATA": HANG})
+    with scripted(script) as port:
+        settings(waiting.home, port, timeout=5)
+        carrier = threading.Thread(target=waiting.deliver)
+        carrier.start()
+        while not any(each.startswith("DATA") for each in script.heard):
+            assert carrier.is_alive()
+        assert took(lambda: waiting.tick(1, 2)) < 2
+        assert carrier.is_alive()
+        script.over.set()
+        carrier.join()
+    post = Post()
+    with serving(post) as port:
+        settings(waiting.home, port)
+        waiting.deliver(LATER)
+    assert [each.message["Message-ID"].split("@")[0] for each in post.letters] == ["<1-1-3", "<1-4-5"]
+
+
+def test_settings_that_go_missing_are_told_and_nothing_is_lost(waiting: Any) -> None:
+    (waiting.home / "weft.toml").unlink()
+    (failed,) = waiting.deliver()
+    assert "smtp.host is not set" in (failed.error or "")
+    assert len(taken_later(waiting).letters) == 1
+
+
+MAIL_POINTS = (
+    *("delivery.opened", "mail.accepted", "mail.data", "mail.ended"),
+    *("delivery.written", "delivery.marked"),
+)
+
+
+@pytest.fixture
+def honest(waiting: Any) -> Iterator[Post]:
+    post = Post()
+    with serving(post) as port:
+        settings(waiting.home, port)
+        yield post
+
+
+@pytest.mark.parametrize("point", MAIL_POINTS)
+def test_a_kill_at_any_step_loses_nothing_and_repeats_with_the_same_id_only(
+    waiting: Any, honest: Post, point: str
+) -> None:
+    waiting.killed(point)
+    waiting.deliver(SECOND)
+    waiting.deliver(LATER)
+    assert waiting.catalog.outbox.unsent() == ()
+    assert subscribed(waiting).delivered == 3
+    ids = {each.message["Message-ID"] for each in honest.letters}
+    assert len(ids) == 1
+    assert len(honest.letters) <= 2
+
+
+def test_a_kill_again_and_again_keeps_the_id(waiting: Any, honest: Post) -> None:
+    at = 0
+    for point in ("mail.ended", "delivery.recovered", "delivery.written", "mail.data"):
+        waiting.killed(point, at)
+        if point != "mail.ended":  # it is killed once more as it is settled
+            waiting.deliver(at)
+            at += LATER
+    waiting.deliver(at)
+    waiting.tick(1, 2)
+    waiting.deliver(at + 1)
+    ids = [each.message["Message-ID"] for each in honest.letters]
+    assert [each.split("@")[0] for each in dict.fromkeys(ids)] == ["<1-1-3", "<1-4-5"]
+    assert subscribed(waiting).delivered == 5
+
+
+def test_a_letter_that_may_have_gone_waits_for_a_person_after_a_kill_too(site: Any) -> None:
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        site.tick(site.install("q", f"email:{ANN}?unknown=hold"), 3)
+        site.killed("mail.ended")
+        assert site.deliver(LATER) == []
+        assert subscribed(site).state == "parked"
+
+
+def test_sending_ends_no_thread_and_leaves_none(waiting: Any, honest: Post) -> None:
+    before = threading.active_count()
+    waiting.deliver()
+    assert threading.active_count() <= before

@@ -15,16 +15,18 @@ from oracle.past_course import course
 from oracle.past_grammar import PREDICATES
 from oracle.past_logic import Log, Row
 from oracle.past_logs import log, partition
-from oracle.two_sorted_grammar import drawn, operators
+from oracle.two_sorted_grammar import drawn, drawn_conjunctive, operators
 from oracle.two_sorted_logic import by_figure_1
 from weft.algebra.formula import Formula, Variable
 from weft.derivation.synopsis.construct import synopsis
+from weft.derivation.synopsis.verdict import verdict
 from weft.errors import FormulaError
 from weft.execution.synopsis.local import local_engine
 from weft.formula.signature import Predicate
 from weft.formula.twofol.kept import over_history
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.reading import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
+from weft.planning.two_sorted_plan import planned
 
 FORMULAS = 200
 STATES = 5
@@ -36,6 +38,11 @@ WANTED = (
     "Atom", "Atom NOW", "And", "AndNot", "AndNotTest", "Or", "Distinct", "Exists", "Exists TIME", "Not",
     *(f"Comparison{kind} {operator}" for kind in (" TIME", " apart") for operator in ("<", "<=", "=", "<>")),
     "Aggregate CNT", "Aggregate CNT TIME", "Aggregate SUM", "Aggregate MIN", "Aggregate MAX",
+)  # fmt: skip
+NESTS_WANTED = (
+    "Atom", "Atom NOW", "And", "Or", "Exists", "Exists TIME", "Comparison =",
+    *(f"Comparison TIME {operator}" for operator in ("<", "<=", "=", "<>")),
+    *(f"Comparison apart {operator}" for operator in ("<", "<=", "=")),
 )  # fmt: skip
 
 
@@ -100,3 +107,33 @@ def telling(
 
 def changes(found: list[Counter[Row]]) -> bool:
     return any(one != other for one, other in pairwise(found))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("semantics", ["set", "bag"])
+def test_unions_of_conjunctive_queries_as_nests(semantics: str, record_property: Any) -> None:
+    """Law 4 of the nests, the announced sizes of which do not grow with what is read; and the same on the history."""
+    counts, seen, number = Counter[str](), set[Formula](), 0
+    while len(seen) < FORMULAS:
+        chance, number = random.Random(f"nests {semantics} {number}"), number + 1
+        formula, columns = drawn_conjunctive(chance, semantics)
+        if formula in seen:
+            continue
+        formula = reread(formula, columns)
+        plan = planned(TwoSorted(formula, columns), "set" if semantics == "set" else "bag")
+        if plan.history is not None:
+            counts[plan.history.partition(": ")[2].rpartition(" lie within")[1] or plan.history] += 1
+            continue
+        seen.add(formula)
+        given, wanted = telling(formula, columns, semantics, chance)
+        ranges = partition(chance, len(given))
+        found = answers(plan.reading.formula, columns, given, ranges, semantics)
+        assert found == wanted, f"{two_sorted_text(formula)}\n{plan.reading.formula}\n{given}\n{ranges}"
+        assert verdict(synopsis(plan.reading.formula, "set" if semantics == "set" else "bag")).kind != "unbounded"
+        counts.update(set(operators(formula)))
+        counts.update({"formulas": 1, "with answers": any(wanted), "that change": changes(wanted)})
+    record_property("nests", dict(counts))
+    print(semantics, dict(counts))
+    assert not [each for each in NESTS_WANTED if not counts[each]], "something was never tried"
+    assert counts["with answers"] >= 0.6 * FORMULAS
+    assert counts["that change"] >= 0.4 * FORMULAS

@@ -170,6 +170,41 @@ def drawn(chance: random.Random, semantics: str) -> tuple[Formula, Variables]:
     return (Exists(times, inner) if times else inner), wanted
 
 
+def drawn_conjunctive(chance: random.Random, semantics: str) -> tuple[Formula, Variables]:
+    """A union of conjunctive queries and its free variables."""
+    drawing = Drawing(chance, semantics)
+    wanted = tuple(drawing.data() for _ in range(chance.choice((0, 1, 1, 2))))
+    found = _conjunctive(drawing, wanted)
+    if chance.random() < 0.3:
+        found = Or(found, _conjunctive(drawing, wanted))
+    return (Distinct(found) if chance.random() < 0.2 else found), wanted
+
+
+def _conjunctive(drawing: Drawing, wanted: Variables) -> Formula:
+    chance = drawing.chance
+    times = tuple(drawing.variable(TIME) for _ in range(chance.choice((1, 2, 2, 3))))
+    hidden = tuple(drawing.data() for _ in range(chance.choice((0, 0, 1))))
+    found: Formula = drawing.atoms((*wanted, *hidden), times, 0)
+    for _ in range(chance.choice((0, 1, 2))):
+        some = tuple(each for each in (*wanted, *hidden) if chance.random() < 0.5)
+        more = drawing.atoms(some, times, 0)
+        found = Or(And(found, more), found) if chance.random() < 0.1 else And(found, more)
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        case = chance.choice((drawing.ordered, drawing.ordered, drawing.within, drawing.tested))
+        found = _with_test(found, case(wanted, times, 0))
+    found = Exists(hidden, found) if hidden else found
+    return Exists(times, found)
+
+
+def _with_test(found: Formula, drawn: Formula) -> Formula:
+    """The formula with the comparison of one that was drawn."""
+    match drawn:
+        case And(right=Comparison() as test):
+            return And(found, test)
+        case _:
+            return found
+
+
 def operators(formula: Formula) -> Iterator[str]:
     """What a formula has, with what tells the rules of its evaluation apart."""
     for part in subformulas(formula):

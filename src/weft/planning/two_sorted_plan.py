@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.two_sorted import nest
+from weft.errors import FormulaError, SynopsisError
+from weft.formula.answerable import answerable
+from weft.formula.monitorable import monitorable
 from weft.formula.reading import Reading
 from weft.formula.twofol.kept import over_history
 from weft.formula.twofol.reading import TwoSorted
@@ -16,12 +20,20 @@ from weft.formula.twofol.reading import TwoSorted
 
 @dataclass(frozen=True)
 class TwoSortedPlan:
-    """The formula that is evaluated; ``history``: over what is kept of the history, there being no synopsis."""
+    """The formula that is evaluated; ``history``: why it is asked of the kept history (None: it has a synopsis)."""
 
     reading: Reading
-    history: bool
+    history: str | None
 
 
 def planned(found: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
     """How a formula is evaluated; raises FormulaError where it has no finite answers."""
-    return TwoSortedPlan(Reading(over_history(found.formula, counts=semantics != "set"), found.columns), True)
+    counts = semantics != "set"
+    kept = over_history(found.formula, counts=counts)
+    try:
+        nests = answerable(monitorable(nest(found.formula, counts=counts), counts=counts))
+    except SynopsisError as refused:
+        return TwoSortedPlan(Reading(kept, found.columns), refused.message)
+    except FormulaError:
+        return TwoSortedPlan(Reading(kept, found.columns), "its comparisons bind variables that its predicates do not")
+    return TwoSortedPlan(Reading(nests, found.columns), None)

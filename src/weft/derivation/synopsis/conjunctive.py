@@ -23,14 +23,12 @@ from weft.algebra.formula import (
     ALWAYS,
     Atom,
     Comparison,
-    Exists,
     Formula,
     Interval,
     Once,
     Or,
     Previous,
     Variable,
-    free_variables,
 )
 from weft.algebra.relation import (
     Distinct,
@@ -56,6 +54,7 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns, plus,
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import substitute
 from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
+from weft.derivation.synopsis.nesting import nested
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
@@ -318,22 +317,12 @@ class _Writing:
     def _of_order(self, order: Order) -> Formula:
         """G1 ∧ ▽◇(G2 ∧ …), each level with the variables that the levels outside of it, and the answer, speak of."""
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
-        groups = [reduce(past.And, map(self._atom, group)) for group in order]
-        left = list(self.found.compared)
-        written: Formula | None = None
-        for number in reversed(range(len(order))):
-            below = None if written is None else self._before(order, number, written)
-            written = groups[number] if below is None else past.And(groups[number], below)
-            seen = set(free_variables(written))
-            ready = [each for each in left if all(self._variable(ref) in seen for ref in columns(each))]
-            left = [each for each in left if each not in ready]
-            written = reduce(past.And, map(self._comparison, ready), written)
-            outside = {variable for group in groups[:number] for variable in free_variables(group)}
-            outside |= {self._variable(ref) for each in left for ref in columns(each)} | wanted
-            gone = tuple(variable for variable in free_variables(written) if variable not in outside)
-            written = Exists(gone, written) if gone else written
-        assert written is not None
-        return written
+        tests = [self._comparison(each) for each in self.found.compared]
+
+        def before(number: int, below: Formula) -> Formula:
+            return self._before(order, number, below)
+
+        return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
         """▽◇ of what lies before a group of an order, or ◇ with the interval that is demanded."""

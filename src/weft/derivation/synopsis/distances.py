@@ -60,9 +60,12 @@ class Distances:
         """What is demanded of ``later`` − ``earlier``."""
         return self.bounds.get((later, earlier), Distance())
 
-    def of_groups(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
-        """What is demanded of the distance between two groups of equal instants, the first being later."""
-        found = LATER
+    def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
+        """What is demanded of the distance between two groups of equal instants, the first being later.
+
+        ``least``: what is so of any two of them.
+        """
+        found = least
         for one in later:
             for other in earlier:
                 found = found.within(self.between(one, other))

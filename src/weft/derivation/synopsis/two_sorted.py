@@ -1,0 +1,290 @@
+"""Unions of conjunctive queries of two sorts as formulas of µTL (Toman 2007, section 4.2).
+
+    ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
+
+The order is that of the numbers of time points, of which several may have one time.  So a group that has to lie
+within a length of time before another, without a least distance, is earlier by its time, or by its number at one time:
+◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  Where NOW is spoken of it is in the latest group, which then has no ◇1 before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import count
+from typing import Final
+
+from weft.algebra.formula import (
+    ALWAYS,
+    And,
+    Atom,
+    Comparison,
+    Computed,
+    Constant,
+    Distinct,
+    Exists,
+    Formula,
+    Interval,
+    Matches,
+    Not,
+    Once,
+    Or,
+    Previous,
+    Term,
+    Truth,
+    Variable,
+    free_variables,
+)
+from weft.algebra.two_sorted import NOW, TIME, distance
+from weft.derivation.synopsis.conjunctive import MOST_TABLES
+from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
+from weft.derivation.synopsis.nesting import nested
+from weft.errors import SynopsisError
+
+_MOST_QUERIES: Final = 16
+_AGO: Final = Distance(0, None)
+"""How long before another an earlier time point may be."""
+_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A conjunctive query: its time points, its atoms (the last term being the time point) and its comparisons."""
+
+    times: tuple[Variable, ...] = ()
+    atoms: tuple[Atom, ...] = ()
+    tests: tuple[Comparison | Matches, ...] = ()
+
+    def joined(self, other: _Query) -> _Query:
+        """What both ask."""
+        return _Query(self.times + other.times, self.atoms + other.atoms, self.tests + other.tests)
+
+
+def nest(formula: Formula, *, counts: bool) -> Formula:
+    """The formula of µTL; raises SynopsisError, with the reason, for what is no union of conjunctive queries.
+
+    ``counts``: duplicates count.  Under set semantics a negated comparison is the opposite one.
+    """
+    if isinstance(formula, Distinct):
+        return Distinct(nest(formula.formula, counts=counts))
+    wanted = tuple(each for each in free_variables(formula) if each != NOW)
+    names = _Names({each.name for each in wanted})
+    queries = _Taking(names, counts).queries(formula, {})
+    found = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
+    if not found:
+        raise _refused("no order of its time points meets what it demands of them, so that it is never true")
+    return reduce(Or, found)
+
+
+def _refused(why: str) -> SynopsisError:
+    return SynopsisError(f"no synopsis is constructed of this formula: {why}")
+
+
+@dataclass
+class _Names:
+    """Names that nothing else has."""
+
+    taken: set[str]
+
+    def fresh(self, variable: Variable) -> Variable:
+        """The variable under such a name."""
+        names = (variable.name if not number else f"{variable.name}_{number}" for number in count())
+        name = next(name for name in names if name not in self.taken)
+        self.taken.add(name)
+        return Variable(name, variable.type)
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """Takes a formula apart into conjunctive queries, whose bound variables have names of their own."""
+
+    names: _Names
+    counts: bool
+
+    def queries(self, formula: Formula, known: Mapping[Variable, Variable]) -> list[_Query]:
+        """The queries whose answers are added up; ``known`` are the names that bound variables were given."""
+        match formula:
+            case Truth(value=true):
+                return [_Query()] if true else []
+            case Atom(terms=terms):
+                return [_Query(atoms=(replace(formula, terms=tuple(_renamed(each, known) for each in terms)),))]
+            case Comparison() | Matches():
+                return [_Query(tests=(_test(formula, known),))]
+            case Not(formula=Comparison() as test) if not self.counts and test.operator != "substring":
+                return self.queries(_opposite(test), known)
+            case And(left=left, right=right):
+                found = self.queries(left, known), self.queries(right, known)
+                return self._few([one.joined(other) for one in found[0] for other in found[1]])
+            case Or(left=left, right=right):
+                return self._few([*self.queries(left, known), *self.queries(right, known)])
+            case Exists(variables=variables, formula=inner):
+                given = {each: self.names.fresh(each) for each in variables}
+                times = tuple(each for each in given.values() if each.type == TIME)
+                return [_Query(times).joined(each) for each in self.queries(inner, {**known, **given})]
+            case Distinct(formula=inner) if not self.counts:
+                return self.queries(inner, known)
+            case _:
+                raise _refused(f"{_WHAT.get(type(formula), type(formula).__name__)} makes it no conjunctive query")
+
+    def _few(self, queries: list[_Query]) -> list[_Query]:
+        if len(queries) > _MOST_QUERIES:
+            raise _refused(f"it is a union of more than {_MOST_QUERIES} conjunctive queries")
+        return queries
+
+
+_WHAT: Final[Mapping[type, str]] = {Not: "NOT", Distinct: "DISTINCT within it"}
+
+
+def _opposite(test: Comparison) -> Comparison:
+    turned = test.operator in ("<", "<=")
+    sides = (test.right, test.left) if turned else (test.left, test.right)
+    match _OPPOSITE[test.operator]:
+        case "=":
+            return Comparison("=", *sides)
+        case "<>":
+            return Comparison("<>", *sides)
+        case "<":
+            return Comparison("<", *sides)
+        case _:
+            return Comparison("<=", *sides)
+
+
+def _renamed(term: Term, known: Mapping[Variable, Variable]) -> Term:
+    match term:
+        case Variable():
+            return known.get(term, term)
+        case Constant():
+            return term
+        case Computed(arguments=arguments):
+            return replace(term, arguments=tuple(_renamed(each, known) for each in arguments))
+
+
+def _test(test: Comparison | Matches, known: Mapping[Variable, Variable]) -> Comparison | Matches:
+    match test:
+        case Comparison(left=left, right=right):
+            return replace(test, left=_renamed(left, known), right=_renamed(right, known))
+        case Matches(text=text, groups=groups):
+            renamed = tuple(None if each is None else _renamed(each, known) for each in groups)
+            return replace(test, text=_renamed(text, known), groups=renamed)
+
+
+class _Nest:
+    """One conjunctive query as a formula of all the orders of its time points."""
+
+    def __init__(self, query: _Query, wanted: set[Variable]) -> None:
+        self.query, self.wanted = query, wanted
+        self.tests = [test for test in query.tests if not _of_times(test)]
+        timed = [test for test in query.tests if isinstance(test, Comparison) and _of_times(test)]
+        now = any(NOW in free_variables(atom) for atom in query.atoms) or any(
+            NOW in free_variables(test) for test in timed
+        )
+        self.names = [each.name for each in (*query.times, *([NOW] if now else []))]
+        self.sequence, self.lengths = Distances(), Distances()
+        for name in self.names:
+            if NOW.name in self.names and name != NOW.name:
+                self.sequence.demand(NOW.name, name, _AGO)
+        for test in timed:
+            self._demand(test)
+
+    def formulas(self) -> list[Formula]:
+        """The nests of all orders."""
+        if len(self.names) > MOST_TABLES:
+            raise _refused(f"it speaks of {len(self.names)} time points together, more than {MOST_TABLES}")
+        orders = allowed_orders(self.names, self.sequence)
+        return [self._of_order(each) for each in orders if self._allowed(each)]
+
+    def _demand(self, test: Comparison) -> None:
+        """What a comparison of time points, or of the time between two, demands of them."""
+        apart = distance(test.left) or distance(test.right)
+        if apart is not None:
+            self._demand_length(test, *apart)
+            return
+        assert isinstance(test.left, Variable)
+        assert isinstance(test.right, Variable)
+        earlier, later = test.left.name, test.right.name
+        match test.operator:
+            case "<":
+                self.sequence.demand(later, earlier, LATER)
+            case "<=":
+                self.sequence.demand(later, earlier, _AGO)
+            case "=":
+                self.sequence.demand(later, earlier, Distance(0, 0))
+            case _:
+                self.sequence.apart.add(frozenset((later, earlier)))
+
+    def _demand_length(self, test: Comparison, later: Variable, earlier: Variable) -> None:
+        constant = test.right if isinstance(test.right, Constant) else test.left
+        assert isinstance(constant, Constant)
+        length, strict = int(constant.value), int(test.operator == "<")
+        match test.operator:
+            case "<" | "<=" if constant is test.right:
+                bound = Distance(None, length - strict)
+            case "<" | "<=":
+                bound = Distance(length + strict, None)
+            case "=":
+                bound = Distance(length, length)
+            case _:
+                raise _refused("it says which time does not lie between two time points")
+        self.lengths.demand(later.name, earlier.name, bound)
+
+    def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
+        return self.lengths.of_groups(later, earlier, _AGO)
+
+    def _allowed(self, order: Order) -> bool:
+        """Whether the time between its groups can be as is demanded."""
+        equal = [(one, other) for group in order for one in group for other in group]
+        if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
+            return False
+        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # one that differs from itself, too
+            return False
+        return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
+
+    def _of_order(self, order: Order) -> Formula:
+        def before(number: int, below: Formula) -> Formula:
+            return self._before(order, number, below)
+
+        found = nested(order, self._group, self.tests, self.wanted, before) if order else Truth(True)
+        if not order:
+            return reduce(And, self.tests, found)
+        return found if NOW.name in order[0] else Once(ALWAYS, found, "first")
+
+    def _group(self, names: tuple[str, ...]) -> Formula:
+        found = list(self._atoms(names))
+        return reduce(And, found) if found else Truth(True)
+
+    def _atoms(self, names: tuple[str, ...]) -> Iterator[Formula]:
+        for atom in self.query.atoms:
+            *terms, point = atom.terms
+            if isinstance(point, Variable) and point.name in names:
+                yield Atom(atom.predicate, tuple(terms))
+
+    def _before(self, order: Order, number: int, below: Formula) -> Formula:
+        for place in range(number + 2, len(order)):
+            if not self._implied(order, number, place):
+                raise _refused(
+                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within a length of time, "
+                    "and another of its time points may lie between them"
+                )
+        ago = self._ago(order[number], order[number + 1])
+        assert ago.low is not None
+        if ago == _AGO:
+            return Previous(ALWAYS, Once(ALWAYS, below, "first"))
+        if ago.low >= MICROSECOND:
+            return Once(Interval(ago.low, ago.high), below, "first")
+        here = Previous(Interval(0, 0), Once(Interval(0, 0), below, "first"))
+        if ago.high == 0:
+            return here
+        return Or(Once(Interval(MICROSECOND, ago.high), below, "first"), here)
+
+    def _implied(self, order: Order, number: int, place: int) -> bool:
+        """Whether what is demanded of neighbours brings about what is demanded of two groups that are none."""
+        bound = self._ago(order[number], order[place])
+        steps = [self._ago(order[at], order[at + 1]) for at in range(number, place)]
+        low = sum(step.low or 0 for step in steps)
+        high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
+        return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
+
+
+def _of_times(test: Comparison | Matches) -> bool:
+    return any(each.type == TIME for each in free_variables(test))

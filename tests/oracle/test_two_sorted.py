@@ -28,7 +28,7 @@ from weft.formula.twofol.reading import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.planning.two_sorted_plan import planned
 
-FORMULAS = 200
+FORMULAS = 120
 STATES = 5
 TRIES = 4
 SIGNATURE = {

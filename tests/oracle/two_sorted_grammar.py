@@ -56,7 +56,7 @@ class Drawing:
             cases += [
                 (self.conjunction, 4), (self.difference, 4), (self.disjunction, 3), (self.ordered, 4), (self.within, 3),
                 (self.tested, 1), (self.projection, 2), (self.at_some_time, 5), (self.at_all_times, 2),
-                (self.distinct, 2), (self.aggregate, 2),
+                (self.distinct, 2), (self.aggregate, 4),
             ]  # fmt: skip
         draw = self.chance.choices(*zip(*cases, strict=True))[0]
         return draw(wanted, times, depth - 1)

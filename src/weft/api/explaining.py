@@ -10,7 +10,7 @@ from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.glance import table_schemas
 from weft.catalog.naming import queries_mentioned
-from weft.errors import Refused
+from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
@@ -68,18 +68,34 @@ def asked(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
     return found.text, asked_once(found)
 
 
-def synopsis_of(sql: str, known: Known, language: Language = "sql") -> SynopsisExplanation:
-    """Explains a query that is kept as a synopsis; raises SqlError, FormulaError, SynopsisError."""
-    return explain_synopsis(synopsis_plan(sql, known.schemas, language))
+def synopsis_of(
+    sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
+) -> SynopsisExplanation:
+    """Explains a query that is kept as a synopsis; raises SqlError, FormulaError, SynopsisError, Refused."""
+    return explain_synopsis(synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep))
 
 
-def synopsis_plan(text: str, tables: Mapping[str, TableSchema], language: Language) -> SynopsisPlan:
-    """The plan of a query that is kept as a synopsis; raises as ``synopsis_of``."""
+def synopsis_plan(
+    text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
+) -> SynopsisPlan:
+    """The plan of a query that is kept as a synopsis; raises as ``synopsis_of``.
+
+    ``duplicates``: those of 2fol count; ``keep``: a formula that has no synopsis is refused.
+    """
+    if duplicates and language != "2fol":
+        raise Refused(
+            f"--duplicates is for formulas of 2fol, and this is {language}",
+            hint="Leave it out: mutl always counts duplicates, sql and monpoly never do.",
+        )
     if language == "sql":
         return sql_synopsis(text, tables)
     from weft.planning.formula_plan import formula_synopsis
 
-    return formula_synopsis(text, language, tables)
+    found = formula_synopsis(text, language, tables, duplicates=duplicates)
+    if keep and found.history:
+        told = explain_synopsis(found)
+        raise SynopsisError(f"{told.history}; its verdict: {told.verdict}", hint="Leave --keep synopsis out.")
+    return found
 
 
 def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:

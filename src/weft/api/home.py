@@ -247,6 +247,7 @@ class Weft(Keeping, Sourcing, Viewing):
         language: Language = "sql",
         allow_unbounded: bool = False,
         discard_history: bool = False,
+        duplicates: bool = False,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
 
@@ -255,13 +256,14 @@ class Weft(Keeping, Sourcing, Viewing):
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
         raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
-        ``language``, is always kept so.  With ``discard_history`` rows of its tables go once they are taken in.
+        ``language``, is always kept so, but one of 2fol that has no synopsis, which is asked of the kept history;
+        with ``duplicates`` its answers are counted.  With ``discard_history`` rows go once they are taken in.
 
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        query = NewQuery(name, sql, user, every, start, tuple(to), keep, language, allow_unbounded, discard_history)
-        return standing.install(self.opened, query)
+        kept = (keep, language, allow_unbounded, discard_history, duplicates)
+        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to), *kept))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.

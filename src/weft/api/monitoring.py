@@ -5,7 +5,7 @@ No home is needed, nothing is stored, and Spark is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,7 +22,7 @@ from weft.formula.reading import Reading, counted_reading, reading
 from weft.formula.signature import Signature, signature
 from weft.formula.twofol.reading import two_sorted
 from weft.formula.verdicts import answers, verdict
-from weft.planning.two_sorted_plan import planned
+from weft.planning.two_sorted_plan import planned, verdict_on_history
 
 FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "2fol"]
 
@@ -43,16 +43,23 @@ class Options:
     duplicates: bool = False
 
 
-def verdicts(known: Path, formula: Path, log: Path, options: Options) -> Iterator[str]:
-    """The lines that MonPoly prints for a formula and a log; raises FormulaError for what cannot be taken."""
+def verdicts(
+    known: Path, formula: Path, log: Path, options: Options, note: Callable[[str], None] = lambda told: None
+) -> Iterator[str]:
+    """The lines that MonPoly prints for a formula and a log; raises FormulaError for what cannot be taken.
+
+    ``note`` is given what a person should know of the formula before.
+    """
     with in_file(known):
         columns = signature(text_of(known))
     with in_file(formula):
-        read, semantics = formula_read(text_of(formula), columns, options)
+        read, semantics = formula_read(text_of(formula), columns, options, note)
     yield from lines(read, columns, log, options, semantics)
 
 
-def formula_read(text: str, known: Signature, options: Options) -> tuple[Reading, Semantics]:
+def formula_read(
+    text: str, known: Signature, options: Options, note: Callable[[str], None]
+) -> tuple[Reading, Semantics]:
     """A formula in the language of the options, and whether its answers are counted; raises FormulaError, Refused."""
     if options.language != "monpoly" and options.negate:
         raise Refused(f"--negate is for MonPoly's formulas, and this one is {options.language}", hint="Write NOT.")
@@ -65,7 +72,10 @@ def formula_read(text: str, known: Signature, options: Options) -> tuple[Reading
             return counted_reading(text, known), "bag"
         case "2fol":
             semantics: Semantics = "bag" if options.duplicates else "set"
-            return planned(two_sorted(text, known), semantics).reading, semantics
+            plan = planned(two_sorted(text, known), semantics)
+            if plan.history is not None:
+                note(f"{plan.history}; the log is kept ({verdict_on_history(semantics)})")
+            return plan.reading, semantics
 
 
 def lines(read: Reading, known: Signature, log: Path, options: Options, semantics: Semantics = "set") -> Iterator[str]:

@@ -17,7 +17,7 @@ from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftErro
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
-from weft.planning.synopsis_plan import Language, SynopsisPlan, is_synopsis
+from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import Relation, require_bounded
 
 Made = TypeVar("Made")
@@ -45,6 +45,11 @@ class Shown:
     read_by: tuple[str, ...]
     stored: tuple[tuple[Relation, int], ...] = ()
 
+    @property
+    def asks_history(self) -> bool:
+        """Whether it is a formula that is asked of the kept history at each tick."""
+        return is_synopsis(self.plan.body) and asks_history(self.plan.body)
+
 
 @dataclass(frozen=True)
 class NewQuery:
@@ -63,6 +68,7 @@ class NewQuery:
     language: Language = "sql"
     allow_unbounded: bool = False
     discard_history: bool = False
+    duplicates: bool = False
 
     @property
     def is_synopsis(self) -> bool:
@@ -128,6 +134,8 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
     if query.is_synopsis:
         kept = _synopsis(home, query, schemas)
         return definition(signature=kept.signature, plan_body=kept.body, parameters=(), columns=kept.columns)
+    if query.duplicates:
+        raise Refused("--duplicates is for formulas of 2fol", hint="Leave it out: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history is for queries that are kept as synopses", hint="Add --keep synopsis.")
     from weft.execution.synopsis.discarding import refuse_discarded
@@ -156,7 +164,8 @@ def _synopsis(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -
             "a synopsis begins with the history that is there: what was an answer before cannot be left out",
             hint="Leave --from now out; or, for SQL, leave --keep synopsis out, and the tables' history is asked.",
         )
-    found = synopsis_plan(query.sql, schemas, query.language)
+    keep = query.keep == "synopsis"
+    found = synopsis_plan(query.sql, schemas, query.language, duplicates=query.duplicates, keep=keep)
     if not query.allow_unbounded:
         require_bounded(found)
     require_whole_history(home.catalog, found)

@@ -12,7 +12,7 @@ from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, opened, query_text
 from weft.cli.printing import instant, iso, say, say_json, table
 from weft.cli.printing import lines as safe_lines
-from weft.cli.queries import KeepName, KeepOption, LanguageName, LanguageOption, StartName
+from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
 from weft.cli.synopses import tell_synopsis
 from weft.errors import Refused
 
@@ -50,6 +50,7 @@ def explain(
     ] = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
+    duplicates: DuplicatesOption = False,
     once: Annotated[
         bool, typer.Option("--once", help="Explain it as `weft try` asks it, at one instant (:t).")
     ] = False,
@@ -60,7 +61,7 @@ def explain(
     from weft.api.explaining import asked, explained, known_tables
     from weft.schedule.clock import now_us
 
-    synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
+    synopsis = keep is KeepName.synopsis or language is not LanguageName.sql or duplicates
     _require_one_way(tick is not None, sql is not None or file is not None, synopsis, once or start is StartName.now)
     if tick is not None:
         _explain_tick(tick, home, json)
@@ -71,7 +72,7 @@ def explain(
         if once:
             _tell_asked(*asked(text, known), json)
         elif synopsis:
-            tell_synopsis(text, known, language.value, json=json)
+            tell_synopsis(text, known, language.value, json=json, duplicates=duplicates, keep=keep is KeepName.synopsis)
         else:
             _tell(explained(text, known, from_now=start is StartName.now), known.assumed, json)
     except Exception:

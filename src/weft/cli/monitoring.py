@@ -110,8 +110,13 @@ def _log(log: Path) -> Path:
 def _verdicts(sig: Path, formula: Path, log: Path, asked: _Asked, json: bool) -> None:
     from weft.api.monitoring import Options, verdicts
 
-    for line in verdicts(sig, formula, log, Options(**asked._asdict())):
+    for line in verdicts(sig, formula, log, Options(**asked._asdict()), _note):
         _line({"verdict": line} if json else line)
+
+
+def _note(told: str) -> None:
+    """On stderr, before the verdicts."""
+    typer.echo(f"({told})", terminal.err())
 
 
 def _violations(formula: Path, log: Path, json: bool) -> None:

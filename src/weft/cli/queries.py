@@ -42,6 +42,7 @@ class LanguageName(str, Enum):
     sql = "sql"
     monpoly = "monpoly"
     mutl = "mutl"
+    two_sorted = "2fol"
 
 
 KeepOption = Annotated[
@@ -49,7 +50,7 @@ KeepOption = Annotated[
     typer.Option("--keep", help="history: answers from all rows; synopsis: from the least of the past, kept by ticks."),
 ]
 LanguageOption = Annotated[
-    LanguageName, typer.Option("--language", help="sql; monpoly or mutl: a formula over tables, kept as a synopsis.")
+    LanguageName, typer.Option("--language", help="sql; monpoly, mutl or 2fol: a formula over tables.")
 ]
 
 StartOption = Annotated[
@@ -66,6 +67,9 @@ ChannelOption = Annotated[
 ]
 DiscardOption = Annotated[
     bool, typer.Option("--discard-history", help="Let rows of its tables go once their synopses have taken them in.")
+]
+DuplicatesOption = Annotated[
+    bool, typer.Option("--duplicates", help="With --language 2fol: count how often each answer is one.")
 ]
 UnboundedOption = Annotated[
     bool, typer.Option("--allow-unbounded", help="Keep a synopsis of which the size has no bound, too.")
@@ -103,6 +107,7 @@ def install(
     language: LanguageOption = LanguageName.sql,
     allow_unbounded: UnboundedOption = False,
     discard_history: DiscardOption = False,
+    duplicates: DuplicatesOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -119,19 +124,22 @@ def install(
             language=language.value,
             allow_unbounded=allow_unbounded,
             discard_history=discard_history,
+            duplicates=duplicates,
         )
         synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
         notes = () if synopsis else weft.explain(text, start=query.from_mode).notes
-        sharing = weft.show(name).sharing
+        installed = weft.show(name)
     if json:
         say_json(_as_json(query))
     else:
-        _say_installed(query, sharing, notes, synopsis)
+        _say_installed(query, installed, notes, synopsis)
 
 
-def _say_installed(query: QueryRecord, sharing: int, notes: Sequence[Note], synopsis: bool) -> None:
-    say(f"{query.name} stands, for {query.user}{_shared(sharing)}.")
-    if synopsis:
+def _say_installed(query: QueryRecord, installed: Shown, notes: Sequence[Note], synopsis: bool) -> None:
+    say(f"{query.name} stands, for {query.user}{_shared(installed.sharing)}.")
+    if installed.asks_history:
+        say("It is asked of the kept history: a tick with new rows reads its tables from the beginning, without Spark.")
+    elif synopsis:
         say("It is kept as a synopsis: its ticks start no Spark, and look at what is new and what they have stored.")
     for note in notes:
         if note.level == "warning":

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from weft.planning.synopsis_words import SynopsisExplanation
 
 
-def tell_synopsis(text: str, known: Known, language: Language, *, json: bool) -> None:
+def tell_synopsis(
+    text: str, known: Known, language: Language, *, json: bool, duplicates: bool, keep: bool = False
+) -> None:
     """Prints what would be stored of a query; raises SqlError, FormulaError, SynopsisError."""
     from weft.api.explaining import synopsis_of
 
-    found = synopsis_of(text, known, language)
+    found = synopsis_of(text, known, language, duplicates=duplicates, keep=keep)
     if json:
         say_json(_as_json(found, known.assumed))
         return
     if known.assumed:
         typer.echo(f"({known.assumed})\n", terminal.out())
-    typer.echo(lines("\n".join(_as_text(found))), terminal.out())
+    typer.echo(lines("\n".join(as_text(found))), terminal.out())
 
 
 def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
@@ -44,6 +46,7 @@ def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, objec
         ],
         "gamma": list(found.gamma),
         "delta": list(found.delta),
+        "history": found.history,
         "verdict": found.verdict,
         "faults": [asdict(each) for each in found.faults],
         "assumed": assumed,
@@ -62,8 +65,13 @@ def _triple(found: SynopsisExplanation) -> Iterator[str]:
     yield ""
 
 
-def _as_text(found: SynopsisExplanation) -> Iterator[str]:
-    yield "Kept as a synopsis: each tick takes in what arrived and looks at no earlier row, without Spark."
+def as_text(found: SynopsisExplanation) -> Iterator[str]:
+    """An explanation in lines for a person."""
+    if found.history:
+        yield "Asked of the kept history: each tick with new rows reads its tables from the beginning, without Spark."
+        yield f"That is so because {found.history}."
+    else:
+        yield "Kept as a synopsis: each tick takes in what arrived and looks at no earlier row, without Spark."
     yield f"In it {found.states}."
     yield ""
     yield "Answers are those of" if len(found.formulas) == 1 else "Answers are those of all of"

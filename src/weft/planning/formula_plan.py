@@ -8,20 +8,28 @@ from typing import Final
 
 from weft.algebra.formula import Atom, Formula, subformulas
 from weft.algebra.schema import BIGINT, TIMESTAMP, TableSchema
+from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import SynopsisError
 from weft.formula.reading import counted_reading, reading
 from weft.formula.signature import Predicate
+from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import term_text
 from weft.planning.synopsis_events import terms_of
 from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
+from weft.planning.two_sorted_plan import planned
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def formula_synopsis(text: str, language: Language, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
+def formula_synopsis(
+    text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
+) -> SynopsisPlan:
     """The synopsis of a formula's text, whose predicates are named as the tables.
+
+    ``duplicates``: those of a formula of two sorts count, as those of µTL always do.
 
     Raises FormulaError for what is no formula or has no finite answers, SynopsisError for tables that cannot be read
     and for a division that may be by 0, at which a tick would fail for ever.
@@ -37,14 +45,22 @@ def formula_synopsis(text: str, language: Language, tables: Mapping[str, TableSc
         types = tuple(type_ for _, type_ in terms if type_ is not None)
         if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
             signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
-    found = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
-    semantics: Semantics = "set" if language == "monpoly" else "bag"
+    semantics: Semantics = "bag" if language == "mutl" or duplicates else "set"
+    asked = why = None
+    if language == "2fol":
+        given = two_sorted(text, signature)
+        plan = planned(given, semantics)
+        found, asked, why = plan.reading, two_sorted_text(given.formula), plan.history
+    else:
+        found = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
     _require_divisors(found.formula, semantics)
-    read = sorted({part.predicate for part in subformulas(found.formula) if isinstance(part, Atom)})
+    atoms = {part.predicate for part in subformulas(found.formula) if isinstance(part, Atom)} - {POINTS}
+    read = sorted({undated(name) or name for name in atoms})
     over = {name: tables[name] for name in read}
     _require_one_kind(over, logs)
     of_log = points if logs & over.keys() else None
-    return complete(SynopsisPlan(FormulaOver(language, found.formula, found.columns, semantics, over, of_log)))
+    over_tables = FormulaOver(language, found.formula, found.columns, semantics, over, of_log, asked, why)
+    return complete(SynopsisPlan(over_tables))
 
 
 def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:

@@ -29,6 +29,7 @@ from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjun
 from weft.algebra.scalar import ColumnRef, Scalar, columns
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType, TableSchema
 from weft.algebra.traverse import substitute
+from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError
 from weft.planning.carried import Carried
@@ -90,9 +91,12 @@ def of_atoms(
     Its answers are the time point and the values of ``columns``, with their count where that has a type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
+    names = {POINTS: POINTS}
+    for name, each in events.items():
+        names |= {name: each.predicate, dated(name): dated(each.predicate)}
     renamed = rewritten(
         formula,
-        lambda part: replace(part, predicate=events[part.predicate].predicate) if isinstance(part, Atom) else part,
+        lambda part: replace(part, predicate=names[part.predicate]) if isinstance(part, Atom) else part,
     )
     free = {each: f"{VALUES}.v{n}" for n, each in enumerate(free_variables(formula), 1)}
     outputs = [(f"{VALUES}.tp", BIGINT), *((free[each], each.type) for each in columns)]

@@ -19,6 +19,7 @@ from weft.algebra.formula import Formula, Variable
 from weft.algebra.relation import Query
 from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
+from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.construct import Stored, Synopsis, shared
 from weft.derivation.synopsis.fixpoints import stepped
@@ -28,7 +29,7 @@ from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_events import Part, of_atoms, of_query
 from weft.sql.lower import bind
 
-Language = Literal["sql", "monpoly", "mutl"]
+Language = Literal["sql", "monpoly", "mutl", "2fol"]
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
@@ -42,7 +43,8 @@ class FormulaOver:
     """A formula, and by the names of its predicates the tables whose rows they are, columns in their order.
 
     ``columns`` are its free variables in the order of its answers.  ``points`` is the table of all states, where the
-    tables are of a log; else a state is an instant at which rows arrived.
+    tables are of a log; else a state is an instant at which rows arrived.  Of a formula of two sorts ``asked`` is its
+    text, and ``why`` the reason for which it has no synopsis, where it has none; neither is in the catalog.
     """
 
     language: Language
@@ -51,6 +53,8 @@ class FormulaOver:
     semantics: Semantics
     tables: Mapping[str, TableSchema]
     points: TableSchema | None
+    asked: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,16 @@ class SynopsisPlan:
     def synopsis(self) -> Synopsis:
         """∅, Δ, Γ of its formulas; raises Refused for what cannot be computed."""
         return shared([part.formula for part in self.parts], self.semantics)
+
+    @cached_property
+    def history(self) -> bool:
+        """Whether it is asked of the kept history at each tick, there being no synopsis of it."""
+        return any(undated(name) or name == POINTS for name, _ in self.synopsis.predicates)
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """What is stored between ticks."""
+        return () if self.history else self.synopsis.stored
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
@@ -146,8 +160,9 @@ class SynopsisPlan:
                 "points": None if self.source.points is None else _told(self.source.points),
             }
         # With what is stored: a Weft that would look for it elsewhere must not take it for empty.
-        relations = [self.relation(each) for each in self.synopsis.stored]
-        marks = {"synopsis": FORMAT, **({"discard": True} if self.discard else {}), "language": self.language}
+        relations = [self.relation(each) for each in self.stored]
+        special = {**({"discard": True} if self.discard else {}), **({"history": True} if self.history else {})}
+        marks = {"synopsis": FORMAT, **special, "language": self.language}
         whole = {**marks, **form, "relations": relations}
         return json.dumps(whole, separators=(",", ":"))
 
@@ -186,6 +201,11 @@ def relations_of(body: str) -> tuple[str, ...]:
 def discards(body: str) -> bool:
     """Whether a stored plan discards the rows of its tables."""
     return bool(json.loads(body).get("discard"))
+
+
+def asks_history(body: str) -> bool:
+    """Whether a stored plan is asked of the kept history."""
+    return bool(json.loads(body).get("history"))
 
 
 def tables_of(body: str) -> tuple[int, ...]:

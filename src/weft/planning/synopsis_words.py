@@ -10,12 +10,13 @@ from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST
 from weft.derivation.synopsis.triple import Change, triple
-from weft.derivation.synopsis.verdict import Kind, Part, verdict
+from weft.derivation.synopsis.verdict import Part, verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
 from weft.instants import format_interval
 from weft.planning.synopsis_events import Events
-from weft.planning.synopsis_plan import SynopsisPlan
+from weft.planning.synopsis_plan import FormulaOver, SynopsisPlan
+from weft.planning.two_sorted_plan import NO_BOUND, NOT_CONSTRUCTED, verdict_on_history
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,18 @@ class SynopsisExplanation:
     """What is answered at a state, of the state and the relations R1, R2 … in their order."""
     delta: tuple[str, ...]
     """What each relation is after a state (``R1_now``), of the state and the relations before it."""
-    verdict: Kind
+    verdict: str
     faults: tuple[Unbounded, ...]
+    history: str | None = None
+    """Why it is asked of the kept history, where it is; then nothing is stored of it."""
 
 
 def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     """The explanation of a synopsis."""
     events = tuple(dict.fromkeys(each for part in plan.parts for each in part.events))
     names = _names(events)
+    if plan.history:
+        return _of_history(plan, names, events)
     predicates = (Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events)
     found = verdict(plan.synopsis)
     relations = (_relation(plan, each, names) for each in found.parts)
@@ -93,9 +98,32 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     )
 
 
+def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Events, ...]) -> SynopsisExplanation:
+    """The explanation of what is asked of the kept history."""
+    of = plan.source
+    assert isinstance(of, FormulaOver)
+    formulas = (of.asked,) if of.asked else tuple(_text(each, names) for each in plan.synopsis.formulas)
+    return SynopsisExplanation(
+        plan.signature,
+        plan.columns,
+        _states(plan),
+        formulas,
+        tuple(Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events),
+        *((), (), ()),
+        verdict=verdict_on_history(plan.semantics),
+        faults=(),
+        history=of.why or "there is no synopsis of it",
+    )
+
+
 def require_bounded(plan: SynopsisPlan) -> None:
     """Raises SynopsisError where what is stored has no bound, with the subformula, the reason and what has one."""
     told = explain_synopsis(plan)
+    if told.verdict == NO_BOUND:
+        raise SynopsisError(
+            f"for what {told.formulas[0]} needs of the past there is {NO_BOUND}",
+            hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. --allow-unbounded asks the kept history as it is.",
+        )
     for fault in told.faults:
         nearest = f"Bounded is {fault.bounded}. " if fault.bounded else ""
         raise SynopsisError(

@@ -7,6 +7,7 @@ formula is asked of the history that is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.two_sorted import nest
@@ -16,6 +17,15 @@ from weft.formula.monitorable import monitorable
 from weft.formula.reading import Reading
 from weft.formula.twofol.kept import over_history
 from weft.formula.twofol.reading import TwoSorted
+
+NOT_CONSTRUCTED: Final = "bounded by Proposition 2.4, not constructed here"
+NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
+"""The verdicts on formulas beyond unions of conjunctive queries, with sets and with duplicates."""
+
+
+def verdict_on_history(semantics: Semantics) -> str:
+    """What can be said of the size of what a formula needs that is asked of the kept history."""
+    return NOT_CONSTRUCTED if semantics == "set" else NO_BOUND
 
 
 @dataclass(frozen=True)

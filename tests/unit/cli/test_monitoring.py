@@ -192,6 +192,23 @@ def test_other_languages(
     assert capsys.readouterr().out.splitlines() == printed
 
 
+def test_that_the_log_is_kept_is_said_with_the_verdict_on_the_formula(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = "P(x) AT NOW AND NOT EXISTS TIME t. P(x) AT t AND t < NOW"
+    for options, told in (
+        ((), "bounded by Proposition 2.4, not constructed here"),
+        (("--duplicates",), "no bound guaranteed (Theorem 3.2)"),
+    ):
+        assert monitored(files, last, "--language", "2fol", *options) == 0
+        found = capsys.readouterr()
+        assert told in found.err
+        assert "NOT makes it no conjunctive query; the log is kept" in found.err
+        assert len(found.out.splitlines()) == 2
+    assert monitored(files, "EXISTS TIME t. P(x) AT t", "--language", "2fol") == 0
+    assert not capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

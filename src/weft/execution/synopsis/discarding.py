@@ -18,7 +18,7 @@ from weft.errors import Conflict, PlanMismatch, Refused
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis.standing import last_state
 from weft.failpoint import failpoint
-from weft.planning.synopsis_plan import TP, SynopsisPlan, discards, is_synopsis, tables_of
+from weft.planning.synopsis_plan import TP, SynopsisPlan, asks_history, discards, is_synopsis, tables_of
 from weft.storage.columns import INSTANT
 from weft.storage.discarding import discard
 
@@ -46,6 +46,11 @@ def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None
 
 def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     """Raises Conflict or Refused where rows of a table that the plan reads cannot be discarded."""
+    if plan.history:
+        raise Refused(
+            "the formula is asked of the kept history at each tick, so that no row of it can go",
+            hint="Leave --discard-history out.",
+        )
     tables = {table.table_id: table for table in catalog.tables.all()}
     for table in plan.tables:
         if tables[table.id].keys:
@@ -53,7 +58,8 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
                 f"{table.name} knows its rows by their keys, and could not tell one that comes again once it is gone",
                 hint="Leave --discard-history out, or load into a table without keys.",
             )
-        others = [query.name for query, body in catalog.queries.reading(table.id) if not is_synopsis(body)]
+        readers = catalog.queries.reading(table.id)
+        others = [query.name for query, body in readers if not is_synopsis(body) or asks_history(body)]
         if others:
             raise Conflict(
                 f"{table.name} is read by {', '.join(others)}, which asks its history",
@@ -62,7 +68,9 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raises Refused where rows have gone that a new synopsis would have to take in."""
+    """Raises Refused where rows have gone, or go, that a new query would have to take in."""
+    if plan.history:
+        refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
     for table in plan.tables:
         if table.id in gone:

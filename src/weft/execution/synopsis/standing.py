@@ -120,10 +120,10 @@ class SynopsesOfTick:
         return added
 
     def _evaluated(self, members: Sequence[Standing]) -> _Found:
-        together: dict[tuple[str, int | None, str], list[Standing]] = {}
+        together: dict[tuple[str, int | None, str, bool], list[Standing]] = {}
         for each in members:
             if not each.member.empty and self._arrived(each):
-                key = (each.plan.states, each.member.tau, each.plan.semantics)
+                key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
                 together.setdefault(key, []).append(each)
         found = _Found()
         for some in together.values():
@@ -154,18 +154,23 @@ class SynopsesOfTick:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[Standing], found: _Found) -> None:
-        """Evaluates queries that go through the same states from the same one on."""
+        """Evaluates queries that go through the same states from the same one on.
+
+        Those that are asked of the kept history go through all states again, and what they answered before is left out.
+        """
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
         events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
-        state = self._state(plan, synopsis, member.tau)
+        last = None if member.tau is None else last_state(self.writer.data, plan, member.tau)
+        state = EMPTY if plan.history or last is None else self._state(plan, synopsis, member.tau, last)
+        begin = None if plan.history else member.tau
         tables = [self.tables[each.id] for each in {each.id: each for one in some for each in one.plan.tables}.values()]
         log = None if plan.points is None else self.tables[plan.points.id]
-        news = News(self.writer.data, tables, log, member.tau, member.t)
+        news = News(self.writer.data, tables, log, begin, member.t)
         before, answers = state, _Answers(limits(self.writer.data).rows)
         for points in news.states(state.tp):
             state, rows = evaluated_together(synopsis, state, news.batch(points, events))
-            places = iter(rows)
+            places = iter(rows if last is None else [_after(each, last[0]) for each in rows])
             for one in some:
                 for part in one.plan.parts:
                     answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
@@ -174,17 +179,13 @@ class SynopsesOfTick:
         found.answers += answers.rows
         assert state.tp is not None and state.at is not None
         found.states[plan.states] = (state.tp, state.at)
-        for stored in synopsis.stored:
+        for stored in () if plan.history else synopsis.stored:
             rows_now = state.relations.get(stored, stored_schema(stored).empty_table())
             found.relations[plan.relation(stored)] = (stored, rows_now)
 
-    def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None) -> State:
-        """What the queries have come to."""
-        if tau is None:
-            return EMPTY
-        last = last_state(self.writer.data, plan, tau)
-        if last is None:
-            return EMPTY
+    def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
+        """What the queries have come to, ``last`` being the state that they went through last."""
+        assert tau is not None
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
@@ -258,6 +259,11 @@ class SynopsesOfTick:
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
 
 
+def _after(answers: pa.Table, last: int) -> pa.Table:
+    """The answers at time points after one."""
+    return answers.filter(pc.greater(answers.column("tp"), last))
+
+
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
     """The number and the time (µs UTC) of the last state before ``tau`` that a query went through; None: of none."""
     if tau is None:
@@ -270,7 +276,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
     """How many rows each stored relation of a query has, by name, as of the instant that it was ticked to."""
     found = {}
-    for stored in plan.synopsis.stored:
+    for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
         found[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
     return found

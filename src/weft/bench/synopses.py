@@ -5,7 +5,7 @@
 A generated log of documents that managers approve and users publish, are given, lose, and open: one time point an
 event, five a second, users and documents being as many at its end as at its beginning.  Three formulas (once, since, an
 aggregation) take it in, in batches of each size; at three places in the log one batch is answered from all that came
-before, too.
+before, too.  Then they stand in a home, which is loaded and ticked (``bench.synopsis_ticks``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.bench.synopsis_ticks import KEPT, ticked
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import EMPTY, Batch
@@ -83,10 +84,13 @@ class FromHistory:
     seconds: float
 
 
-def compare(events: int, batches: Sequence[int], out: Path | None, say: Callable[[str], None]) -> None:
+def compare(
+    events: int, batches: Sequence[int], out: Path | None, say: Callable[[str], None], *, ticks: bool = True
+) -> None:
     """Measures each formula with each size of batch, says what it finds, writes the figures to ``out`` as JSON lines.
 
-    Raises ExecutionError where the answers from the history are others.
+    With ``ticks`` also the ticks of a home in which they stand, beside queries over the kept history.  Raises
+    ExecutionError where the answers from the history are others.
     """
     log = Log.generated(events)
     courses, anew = [], []
@@ -99,10 +103,30 @@ def compare(events: int, batches: Sequence[int], out: Path | None, say: Callable
             say(_line(course))
             for each in compared:
                 say(f"  answered from the history of {each.events:,} events: {each.seconds:.2f} s a batch")
+    homes = list(_ticked(log, batches, say)) if ticks else []
     if out is not None:
-        lines = [json.dumps(each) for each in (*map(_json, courses), *map(asdict, anew))]
+        lines = [json.dumps(each) for each in (*map(_json, courses), *map(asdict, anew), *homes)]
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")
         say(f"written to {out}")
+
+
+def _ticked(log: Log, sizes: Sequence[int], say: Callable[[str], None]) -> Iterator[dict[str, object]]:
+    """The ticks of homes: synopses in ticks of each size, the kept history in the largest."""
+    tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
+    answers: dict[str, int] = {}
+    for found in ticked(log.rows, tables, FORMULAS, sizes, "synopsis"):
+        say(found.told())
+        yield found.as_json()
+        if found.size == max(sizes):
+            answers = found.answers
+    for name, text in KEPT.items():
+        for found in ticked(log.rows, tables, {name: text}, [max(sizes)], "history"):
+            say(found.told())
+            yield found.as_json()
+            if found.answers[name] != answers[name]:
+                raise ExecutionError(
+                    f"{name}: {answers[name]} answers from the synopsis, {found.answers[name]} from the kept history"
+                )
 
 
 def _course(name: str, made: Synopsis, log: Log, size: int, *, largest: bool) -> tuple[Course, list[FromHistory]]:

@@ -169,9 +169,10 @@ def synopses(
         list[int] | None,
         typer.Option(min=1, help="Events in a batch; may be given several times (default: 1000, 10000, 100000)."),
     ] = None,
+    in_memory: Annotated[bool, typer.Option("--in-memory", help="Leave the ticks of a home out.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
     """Measure how many events a second synopses take in, beside answers from the whole history."""
     from weft.bench.synopses import compare
 
-    compare(events, batch or [1_000, 10_000, 100_000], out, printing.say)
+    compare(events, batch or [1_000, 10_000, 100_000], out, printing.say, ticks=not in_memory)

@@ -27,7 +27,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.looking_back import LookingBack
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output, Outputs, answers_name
-from weft.execution.phases import COMPUTING, PLANNING, phase
+from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
 from weft.execution.strata import member, strata
 from weft.execution.synopsis.discarding import discard_taken_in
@@ -213,8 +213,7 @@ def _run_synopses(run: Run, members: Sequence[Member]) -> None:
     going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, partial(_set_aside, run))
     if run.attempts is None and not going.begun:
         return
-    with phase(COMPUTING):
-        added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
+    added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
     run.nexts |= {each.query.query_id: due.NEVER for each in members}
     _note(run, [each for each in members if each.query.query_id not in run.failed], added)
 

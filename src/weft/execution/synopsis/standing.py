@@ -28,6 +28,7 @@ from weft.execution.groups import Member
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.outputs import Output, Outputs
+from weft.execution.phases import TAKING_IN, phase
 from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
 from weft.execution.synopsis.evaluating import evaluated_together
@@ -108,7 +109,8 @@ class SynopsesOfTick:
 
         Raises LeaseLost, StorageError; what one query fails with sets it aside, before anything is written.
         """
-        found = self._evaluated(members)
+        with phase(TAKING_IN):
+            found = self._evaluated(members)
         if found.failed:
             self.set_aside(found.failed)
         if not found.states:

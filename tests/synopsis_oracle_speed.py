@@ -1,0 +1,55 @@
+"""How many events a second the literal oracle answers, beside a synopsis, on the log of ``weft bench synopses``.
+
+python tests/synopsis_oracle_speed.py        prints a line of JSON a formula and length of the log
+
+The oracle looks at the whole prefix at every time point, in one process, all of it in memory: the time of an event
+grows with the log, so that its logs are short.  Both have to give the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+
+from tests.oracle.past_logic import SEMANTICS, Log, Meaning
+
+from weft.bench import synopses
+from weft.derivation.synopsis.construct import synopsis
+from weft.execution.synopsis.batch import EMPTY, Batch
+from weft.execution.synopsis.evaluating import evaluated
+from weft.formula.reading import reading
+from weft.formula.signature import signature
+
+LENGTHS = (100, 200, 400)
+
+
+def as_oracle(batch: Batch) -> Log:
+    """A batch in the oracle's form."""
+    states: list[dict[str, list[tuple[object, ...]]]] = [{} for _ in range(batch.points.num_rows)]
+    for name, rows in batch.events.items():
+        for row in rows.to_pylist():
+            states[row["tp"]].setdefault(name, []).append((row["c1"], row["c2"]))
+    return Log(tuple(batch.points.column("at").to_pylist()), tuple(states))
+
+
+def measured(text: str, length: int) -> dict[str, float]:
+    """Events of a whole log a second of processors, by the oracle and by the synopsis in one batch."""
+    log = synopses.Log.generated(length)
+    formula, batch = reading(text, signature(synopses.SIGNATURE)).formula, log.batch(0, length)
+    meaning = Meaning(formula, as_oracle(batch), SEMANTICS["set"])
+    before = time.process_time()
+    told = Counter((tp, *row) for tp in range(length) for row in meaning.rows(tp))
+    oracle = time.process_time() - before
+    made = synopsis(formula, "set")
+    before = time.process_time()
+    _, answers = evaluated(made, EMPTY, batch)
+    taken = time.process_time() - before
+    assert told == Counter(zip(*(column.to_pylist() for column in answers.columns), strict=True))
+    return {"oracle_rate": round(length / oracle), "synopsis_rate": round(length / taken)}
+
+
+if __name__ == "__main__":
+    for name, text in synopses.FORMULAS.items():
+        for length in LENGTHS:
+            print(json.dumps({"formula": name, "events": length, **measured(text, length)}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,7 @@ STDIN = "-"
 def text_of(path: Path) -> str:
     """A file's text; raises NotFound and Refused where it cannot be read."""
     with opened_text(path) as stream:
-        try:
-            return stream.read()
-        except UnicodeDecodeError:
-            raise Refused("the file is not UTF-8 text", where=str(path)) from None
+        return stream.read()
 
 
 @contextmanager
@@ -36,7 +34,20 @@ def in_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextIO]:
-    """A file, or stdin, to be read; raises NotFound and Refused where it cannot be."""
+    """A file, or stdin, to be read; raises NotFound and Refused where it cannot be, also while it is read."""
+    try:
+        with _opened(path) as stream:
+            yield stream
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text", where=str(path)) from None
+    except gzip.BadGzipFile:
+        raise Refused("the file is not packed, though its name ends in .gz", where=str(path)) from None
+    except (EOFError, zlib.error):
+        raise Refused("the packed file is damaged, or ends before its end", where=str(path)) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
     if str(path) == STDIN:
         yield sys.stdin
         return

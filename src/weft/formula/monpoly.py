@@ -75,7 +75,8 @@ WORDS: Final = (
     ("<-", "<-"),
     ("regexes", r"\|>|<\||▷|◁"),
     ("sign", f"[{''.join(_SIGNS)}]"),
-    ("record", "[{}:]"),
+    ("record", "[{}]"),
+    (":", ":"),
 )
 SKIPPED: Final = r"(?:\s|\(\*(?:.|\n)*?\*\)|#[^\n\r]*)*"
 _ORDINARY: Final = Symbols.of(SKIPPED, (*((word, word) for word in KEYWORDS), *WORDS, *TERM_WORDS))
@@ -270,6 +271,10 @@ class FormulaParser(TermParser):
             return self._aggregated()
         if token.kind == "name" and token.text in self.defined and not self._comparison_follows():
             return syntax.Applied(self.take().text, (), token.at)
+        if token.kind == "name" and token.text in EXTENSION and not self._comparison_follows():
+            raise refused_at(
+                self.text, token.at, f"{token.text} is a word of µTL, not of MonPoly's language", "Add --language mutl."
+            )
         started, nested = self.place, self.nested
         try:
             return self.compared()

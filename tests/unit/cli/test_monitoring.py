@@ -1,5 +1,6 @@
 """weft monitor: what it prints, its options, its cases, and how it ends."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -221,3 +222,38 @@ def test_options_that_are_of_another_language(
 ) -> None:
     assert monitored(files, "P(x)", *options) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("plain.gz", b"@1 P(1)", "is not packed, though its name ends in .gz"),
+        ("half.gz", gzip.compress(b"@1 P(1)\n" * 9)[:20], "is damaged, or ends before its end"),
+        ("latin.log", b"@1 P(1)\n@2 Q(1, \xff)", "is not UTF-8 text"),
+    ],
+)
+def test_a_log_that_cannot_be_read_to_its_end_is_refused(
+    files: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, why: str
+) -> None:
+    (files / name).write_bytes(content)
+    (files / "f.mfotl").write_text("P(x)")
+    triple = ("--sig", f"{files}/s.sig", "--formula", f"{files}/f.mfotl", "--log", f"{files}/{name}")
+    assert run(["monitor", *triple]) == 2
+    told = capsys.readouterr().err
+    assert why in told
+    assert name in told
+
+
+def test_a_division_by_0_is_told_after_the_verdicts_before_it(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "l.log").write_text("@1 P(2)\n@2 P(0)\n@3 P(1)\n")
+    assert monitored(files, "P(x) AND y = 6 / x") == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["@1 (time point 0): (2,3)"]
+    assert "6 / x divides by 0 at time point 1" in told.err
+
+
+@pytest.mark.parametrize("formula", ["P(x) AND y = x + 9223372036854775807", "s <- SUM x P(x)"])
+def test_a_number_beyond_64_bits_is_told_as_such(files: Path, capsys: pytest.CaptureFixture[str], formula: str) -> None:
+    (files / "l.log").write_text("@1 P(9223372036854775807) P(1)\n")
+    assert monitored(files, formula) == 1
+    assert "A number is larger than a BIGINT" in capsys.readouterr().err

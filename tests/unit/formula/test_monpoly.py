@@ -130,6 +130,8 @@ def test_a_recursive_let_is_a_fixpoint_that_speaks_of_earlier_time_points() -> N
         ("P(x) AND x ≠ 3", "≠ is not taken", "Write NOT … = …,"),
         ("◊ P(x)", "◊ is not taken", "with ONCE."),
         ("P({a: 1})", "records are not taken", "a column of its own"),
+        ("MU X. P(x) OR PREVIOUS X", "MU is a word of µTL", "--language mutl"),
+        ("P(x) AND DISTINCT Q(x)", "DISTINCT is a word of µTL", "--language mutl"),
     ],
 )
 def test_what_others_write_is_refused_by_name_with_what_to_write(text: str, message: str, instead: str) -> None:

@@ -29,5 +29,7 @@ class Engine(Protocol):
 
 def hint_for(told: str) -> str | None:
     """What to do about a failure that an engine tells; None where that is not known."""
-    large = re.search("overflow|out of range", told, re.IGNORECASE)
-    return "A count or a sum is larger than a BIGINT: take it of DISTINCT answers." if large else None
+    large = re.search("overflow|out of range|failed to cast decimal", told, re.IGNORECASE)
+    if not large:
+        return None
+    return "A number is larger than a BIGINT: leave out what makes it so large, count DISTINCT answers, or use i2f."

@@ -58,7 +58,7 @@ class Rejected(DeliveryError):
 
 
 class Unreachable(DeliveryError):
-    """The place where a channel's messages are handed over cannot be reached, or lets nobody in."""
+    """The place where a channel's messages are handed over cannot be reached, lets nobody in, or stopped answering."""
 
 
 class Channel(Protocol):

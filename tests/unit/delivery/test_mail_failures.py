@@ -239,11 +239,12 @@ def test_no_server_at_all(waiting: Any) -> None:
     assert "not to be reached" in (failed.error or "")
 
 
-def test_one_that_stalls_is_waited_for_once_and_keeps_no_file_waiting(site: Any) -> None:
+@pytest.mark.parametrize("word", ["greeting", "RCPT", "DATA", "."])
+def test_one_that_stalls_is_waited_for_once_and_keeps_no_file_waiting(site: Any, word: str) -> None:
     for number in range(5):
         site.tick(site.install(f"q{number}", f"email:{ANN}"), 1)
     site.tick(site.install("file", "file:a.jsonl"), 1)
-    script = Script({"greeting": HANG})
+    script = Script({word: HANG})
     with scripted(script) as port:
         settings(site.home, port, timeout=0.4)
         done: list[Any] = []

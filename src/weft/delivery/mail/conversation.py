@@ -28,7 +28,7 @@ _WHOLE: Final = 4
 _TOLD: Final = 300
 
 
-class Lost(DeliveryError):
+class Lost(Unreachable):
     """The end of the text was sent and no answer came: the letter may have gone."""
 
 
@@ -52,7 +52,7 @@ class Server:
 def give(server: Server, recipients: Sequence[str], content: bytes) -> None:
     """Gives a letter (CRLF ends its lines) to the server, for all of the recipients or for none.
 
-    Raises Unreachable where it does not get as far as the letter, Rejected where the server will not have it, Lost
+    Raises Unreachable where the server does not speak to the end, Rejected where it will not have the letter, Lost
     where nobody knows, DeliveryError where it did not go and may another time.
     """
     with _talking(server) as client:
@@ -61,7 +61,7 @@ def give(server: Server, recipients: Sequence[str], content: bytes) -> None:
             client.send(_stuffed(content))
             failpoint("mail.data")
         except (smtplib.SMTPException, OSError) as error:
-            raise DeliveryError(f"the letter did not go: {_told(error)}", where=str(server)) from None
+            raise Unreachable(f"the letter did not go: {_told(error)}", where=str(server)) from None
         try:
             client.send(b".\r\n")
             failpoint("mail.ended")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, TableSchema
-from weft.cli.synopses import _as_text
+from weft.cli.synopses import as_text
 from weft.planning.formula_plan import formula_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
@@ -29,13 +29,13 @@ def test_the_triple_is_told_of_the_relations_that_are_shown() -> None:
 
 
 def test_the_text_has_all_three() -> None:
-    text = "\n".join(_as_text(explained("publish(d) AND (NOT revoke(d) SINCE[1h,*] approve(d))")))
+    text = "\n".join(as_text(explained("publish(d) AND (NOT revoke(d) SINCE[1h,*] approve(d))")))
     assert "∅: every relation begins without rows" in text
     assert "R1_now(x1) is approve(x1) OR (R1(x1) AND (NOT revoke(x1))), seen from 1h later" in text
     assert "Γ: the answers at a state\n  publish(d) AND R1_now(d)" in text
 
 
 def test_without_a_past_nothing_is_stored_and_no_triple_told() -> None:
-    text = "\n".join(_as_text(explained("publish(d)")))
+    text = "\n".join(as_text(explained("publish(d)")))
     assert "Nothing is stored between ticks." in text
     assert "Γ" not in text

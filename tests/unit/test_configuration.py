@@ -273,6 +273,10 @@ def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
         own = weft.install("own", "SELECT a FROM t", every="2h", to=["cursor"], user="bo", start="start")
         assert (own.every_us, own.user, own.from_mode) == (7_200_000_000, "bo", "start")
         assert weft.show("own").subscriptions == ()
+        _written(weft.home, "[install]\nto = ['emial:ann@example.com']")
+        with pytest.raises(Refused, match=r"did you mean email:…\?") as refused:
+            weft.install("more", "SELECT a FROM t")
+        assert refused.value.where == f"install.to of {weft.home / 'weft.toml'}"
 
 
 def _rows(folder: Path) -> Path:

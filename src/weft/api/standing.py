@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
-from weft.configuration import configuration
+from weft.configuration import FILE, configuration
 from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
@@ -116,7 +116,12 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
     every = chosen.install_every if query.every is None else query.every
     every = parse_interval(every) if isinstance(every, str) else every
     start = query.start or ("start" if query.is_synopsis else chosen.install_from)
-    channels = (canonical(channel, home.folder) for channel in query.to or chosen.install_to)
+    try:
+        channels = [canonical(channel, home.folder) for channel in query.to or chosen.install_to]
+    except Refused as error:
+        if not query.to and error.where is None:
+            error.where = f"install.to of {home.folder / FILE}"
+        raise
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     return replace(query, user=query.user or chosen.install_user, every=every, start=start, to=to)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -52,7 +53,8 @@ def _made(text: str, home: Path) -> Channel:
     scheme, colon, address = text.strip().partition(":")
     make = _CHANNELS.get(scheme.lower()) if colon else None
     if make is None:
-        raise Refused(
-            f"there is no channel {text!r}", hint=f"There is: {CURSOR}, " + ", ".join(f"{each}:…" for each in _CHANNELS)
-        )
+        near = difflib.get_close_matches(scheme.lower(), [CURSOR, *_CHANNELS], 1, 0.6)
+        meant = "" if not near else f": did you mean {near[0]}{'' if near[0] == CURSOR else ':…'}?"
+        kinds = ", ".join(f"{each}:…" for each in _CHANNELS)
+        raise Refused(f"there is no channel {text!r}{meant}", hint=f"There is: {CURSOR}, {kinds}")
     return make(address, home)

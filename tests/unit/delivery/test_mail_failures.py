@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mail_server import DRIP, DROP, HANG, TORN, Post, Script, scripted, serving, took, trusted
+from mail_server import DRIP, DROP, HANG, TORN, Letter, Post, Script, scripted, serving, took, trusted
 from unit.delivery.test_mail import ANN, BO, settings
 from weft.catalog.records import Subscription
 from weft.delivery.mail import conversation
@@ -326,6 +328,53 @@ def test_a_kill_again_and_again_keeps_the_id(waiting: Any, honest: Post) -> None
     ids = [each.message["Message-ID"] for each in honest.letters]
     assert [each.split("@")[0] for each in dict.fromkeys(ids)] == ["<1-1-3", "<1-4-5"]
     assert subscribed(waiting).delivered == 5
+
+
+FLAKY = ({}, {}, {".": DROP}, {".": TORN}, {"RCPT": "450 later"}, {"DATA": DROP}, {"greeting": DROP}, {".": "452 full"})
+
+
+def _of_a_chance(site: Any, seed: int, rounds: int) -> list[Letter]:
+    """Ticks, letters and kills at random points, at servers that often do not do their part; what they took."""
+    chance, at, taken = random.Random(seed), 0, list[Letter]()
+    for _ in range(rounds):
+        at += LATER
+        if chance.random() < 0.6:
+            site.tick(1, chance.randint(1, 3))
+        script = Script(chance.choice(FLAKY))
+        with scripted(script) as port:
+            settings(site.home, port)
+            if chance.random() < 0.5 and subscribed(site).delivered < site.catalog.queries.by_id(1).rows:
+                site.killed(chance.choice(MAIL_POINTS), at, certainly=False)
+            else:
+                site.deliver(at)
+        _resume(site)
+        taken += [Letter("", [], content) for content in script.letters]
+    post = Post()
+    with serving(post) as port:
+        settings(site.home, port)
+        for _ in range(3):  # it settles what was under way, sends that, sends the rest
+            at += LATER
+            site.deliver(at)
+            _resume(site)
+    return [*taken, *post.letters]
+
+
+def _resume(site: Any) -> None:
+    """What a person does who sees that a channel is parked."""
+    if subscribed(site).state == "parked":
+        site.writer.subscriptions.resume(1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
+def test_kills_at_random_lose_nothing_and_a_letter_says_the_same_each_time(waiting: Any, seed: int) -> None:
+    letters = _of_a_chance(waiting, seed, 10)
+    rows = waiting.catalog.queries.by_id(1).rows
+    assert subscribed(waiting).delivered == rows
+    said: dict[str, list[str]] = {}
+    for each in letters:
+        shown = re.findall(r"text \d+$", each.text, re.MULTILINE)
+        assert said.setdefault(each.message["Message-ID"], shown) == shown
+    assert sorted(row for shown in said.values() for row in shown) == sorted(f"text {n + 1}" for n in range(rows))
 
 
 def test_a_letter_that_may_have_gone_waits_for_a_person_after_a_kill_too(site: Any) -> None:

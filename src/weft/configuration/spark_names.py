@@ -56,6 +56,7 @@ ADJUSTABLE: Final = frozenset(
         "spark.driver.bindAddress",
         "spark.ui.enabled",
         "spark.ui.showConsoleProgress",
+        "spark.sql.ui.explainMode",
         "spark.sql.shuffle.partitions",
         "spark.sql.sources.parallelPartitionDiscovery.threshold",
         "spark.sql.parquet.pushdown.inFilterThreshold",

@@ -137,6 +137,7 @@ class Script:
     heard: list[str] = field(default_factory=list)
     letters: list[bytes] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
+    conversations: int = 0
 
     def _line(self, word: str) -> str:
         usual = {"greeting": "220 here", "EHLO": "250 here", "DATA": "354 go on", "QUIT": "221 bye"}
@@ -144,6 +145,7 @@ class Script:
 
     def talk(self, line: socket.socket) -> None:
         """One conversation."""
+        self.conversations += 1
         with line, contextlib.suppress(OSError), line.makefile("rb") as stream:
             if not self._answer(line, "greeting"):
                 return

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from mail_server import DRIP, DROP, HANG, TORN, Letter, Post, Script, scripted, serving, took, trusted
+from mail_server import DRIP, DROP, HANG, HANG_SECONDS, TORN, Letter, Post, Script, scripted, serving, took, trusted
 from unit.delivery.test_mail import ANN, BO, settings
 from weft.catalog.records import Subscription
-from weft.delivery.mail import conversation
 
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
 SECOND = 1_000_000
@@ -140,7 +139,7 @@ def test_a_server_that_stalls_is_left_soon(waiting: Any, word: str, how: str) ->
     script = Script({word: how})
     with scripted(script) as port:
         settings(waiting.home, port, timeout=0.3)
-        assert took(waiting.deliver) < 0.3 * conversation._WHOLE + 2
+        assert took(waiting.deliver) < HANG_SECONDS / 2
         script.over.set()
     assert subscribed(waiting).next_attempt_at is not None
     assert len(taken_later(waiting).letters) == 1
@@ -207,7 +206,7 @@ def test_a_server_that_speaks_no_tls_is_told_as_such(waiting: Any) -> None:
 def test_a_server_that_stalls_in_the_beginning_of_tls_is_left_soon(waiting: Any) -> None:
     script = Script({"greeting": HANG})
     with scripted(script) as port:
-        assert took(lambda: _failed(waiting, port, tls="implicit", timeout=0.3)) < 3
+        assert took(lambda: _failed(waiting, port, tls="implicit", timeout=0.3)) < HANG_SECONDS / 2
         script.over.set()
 
 
@@ -250,10 +249,11 @@ def test_one_that_stalls_is_waited_for_once_and_keeps_no_file_waiting(site: Any,
     with scripted(script) as port:
         settings(site.home, port, timeout=0.4)
         done: list[Any] = []
-        assert took(lambda: done.extend(site.deliver())) < 1.5
+        done.extend(site.deliver())
         script.over.set()
     assert site.ordinals("a.jsonl") == [1]
     assert [each.query_name for each in done if each.error] == ["q0"]
+    assert script.conversations == 1
     post = Post()
     with serving(post) as port:
         settings(site.home, port)
@@ -264,12 +264,12 @@ def test_one_that_stalls_is_waited_for_once_and_keeps_no_file_waiting(site: Any,
 def test_a_tick_and_a_load_do_not_wait_for_a_server_that_stalls(waiting: Any) -> None:
     script = Script({"DATA": HANG})
     with scripted(script) as port:
-        settings(waiting.home, port, timeout=5)
+        settings(waiting.home, port, timeout=15)
         carrier = threading.Thread(target=waiting.deliver)
         carrier.start()
         while not any(each.startswith("DATA") for each in script.heard):
             assert carrier.is_alive()
-        assert took(lambda: waiting.tick(1, 2)) < 2
+        waiting.tick(1, 2)
         assert carrier.is_alive()
         script.over.set()
         carrier.join()

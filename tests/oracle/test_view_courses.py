@@ -2,7 +2,8 @@
 
 A case is a view and a course of its tables, compared as soon as the view has its value and after each refresh.  What
 maintains it is what maintains a view of a home (``execution.temporal.computing``), over files of log rows.  Hypothesis
-draws the cases; ``make test-long`` draws ten times as many, with a seed that it prints (WEFT_SEED repeats it).
+draws the cases; ``make test-long`` ten times as many, of three times as many views, with a seed that it prints
+(WEFT_SEED repeats it).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ LONGEST = 220
 """Of longer texts those of the first value are tried (``test_views``); some take a thousand statements to maintain."""
 DEEP = 10
 """Each tenth view has three SELECTs or more, and may be half as long again."""
-LONG = 10
+LONG = 3
+LONG_COURSES = 14
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 
 
@@ -44,6 +46,7 @@ class Tried:
 
     def __init__(self, shard: int, folder: Path, longest: int = LONGEST) -> None:
         self.shard, self.folder, self.longest = shard, folder, longest
+        self.courses = COURSES
         self.counts: Counter[str] = Counter()
         self.seen: set[str] = set()
 
@@ -65,7 +68,7 @@ class Tried:
         place = self.folder / str(len(self.seen))
         place.mkdir()
         instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
-        courses = [telling(query, chance, instants) for _ in range(1 if alone else COURSES)]
+        courses = [telling(query, chance, instants) for _ in range(1 if alone else self.courses)]
         try:
             keeping = Keeping(query, courses, place)
             self.along(keeping, instants)
@@ -150,6 +153,7 @@ def test_views_are_kept_as_their_definitions_say(shard: int, tried: Tried, recor
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_many_views_are_kept_as_their_definitions_say(shard: int, tried: Tried, record_property: Any) -> None:
     print(f"WEFT_SEED={SEED}")
-    tried.longest = 600
+    tried.longest, tried.courses = 300, LONG_COURSES
     seed(SEED)(drawn(tried, LONG * VIEWS // SHARDS, alike=False))()
     judged(tried, record_property, LONG * VIEWS // SHARDS)
+    assert tried.counts["cases"] * SHARDS >= 30_000

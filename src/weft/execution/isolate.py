@@ -35,9 +35,10 @@ def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -
 
 def reason(name: str, error: WeftError) -> str:
     """Why a query is set aside, and what can be done, in one line."""
-    if not isinstance(error, LimitExceeded | JvmEnded):
-        return str(error)
-    return f"{error.message}. {error.hint} `weft resume {name}` lets it go on."
+    told = f"{error.message} ({error.where})" if error.where else error.message
+    if error.hint:
+        told = f"{told.rstrip('.')}. {error.hint}"
+    return f"{told} `weft resume {name}` lets it go on." if isinstance(error, LimitExceeded | JvmEnded) else told
 
 
 def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:

@@ -15,9 +15,14 @@ def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) ->
     if len(values) < len(arguments):
         return Computed(named, arguments, result)
     value = _value(operation, [value for value in values if not isinstance(value, str)])
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if beyond_64_bits(value):
         raise ArithmeticError(f"{value} is more than an integer holds")
     return Constant(value, DOUBLE if isinstance(value, float) else BIGINT)
+
+
+def beyond_64_bits(value: int | float | str) -> bool:
+    """Whether it is an integer that a BIGINT does not hold."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _value(operation: str, values: list[int | float]) -> int | float:

@@ -10,6 +10,7 @@ from weft.algebra.formula import Constant, Formula, Interval, Term, Variable
 from weft.algebra.schema import DataType
 from weft.errors import FormulaError
 from weft.formula import syntax
+from weft.formula.arithmetic import beyond_64_bits
 from weft.formula.dejavu_names import Named
 from weft.formula.fresh import Occurrences
 from weft.formula.scoping import below
@@ -174,6 +175,8 @@ class _Typing:
                 raise self._clash(written.at) from None
             return Variable(written.name, found)
         assert isinstance(written, syntax.Value)
+        if beyond_64_bits(written.value):
+            raise refused_at(self.text, written.at, f"{written.value} is beyond 64 bits")
         return Constant(written.value, expected)
 
     def _clash(self, at: int) -> FormulaError:

@@ -14,7 +14,7 @@ from weft.algebra.formula import Formula, Interval, Term, Variable, free_variabl
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
 from weft.errors import FormulaError
 from weft.formula import syntax
-from weft.formula.arithmetic import worked_out
+from weft.formula.arithmetic import beyond_64_bits, worked_out
 from weft.formula.patterns import groups_in, translated
 from weft.formula.scoping import free_names
 from weft.formula.settling import settled
@@ -273,6 +273,8 @@ class Lowering:
             case syntax.Value(value=value, regular=regular):
                 if regular:
                     raise self.refused(written.at, "a regular expression stands behind MATCHES only")
+                if beyond_64_bits(value):
+                    raise self.refused(written.at, f"{value} is beyond 64 bits", "Write a double, with a point.")
                 return algebra.Constant(value, _type_of_value(value))
             case syntax.Call():
                 return self.call(written, scope)

@@ -137,7 +137,9 @@ class SynopsisPlan:
 
     def relation(self, stored: Stored) -> str:
         """The name of a stored relation: the same for queries that go through the same states and store the same."""
-        told = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula)])
+        # Runs were stored as their single instants once: a table of these is none of a relation of runs.
+        form = ["runs"] if stored.runs else []
+        told = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
         return hashlib.sha256(told.encode()).hexdigest()[:20]
 
     MARK: ClassVar = '{"synopsis":'
@@ -224,7 +226,10 @@ def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored synopsis {expected} cannot be read: {error}") from error
     if found.signature != expected:
-        raise PlanMismatch(f"the stored synopsis {expected} reads back as {found.signature}: it is another query")
+        raise PlanMismatch(
+            f"the stored synopsis {expected} reads back as {found.signature}: another version of Weft installed it",
+            hint="Install it again, under another name or once it is removed.",
+        )
     return found
 
 

@@ -150,6 +150,27 @@ def test_a_standing_query_divides_what_is_never_0(weft: Weft, tmp_path: Path) ->
     assert {row.values for row in weft.results("f")} == {(0, 3, 6, "u", 2), (0, 3, 5, "v", 1)}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s <- SUM x p(x, y)",
+        "p(x, y) AND z = x * 3",
+        "MU X(x). (EXISTS y. p(x, y)) OR EXISTS y. (PREVIOUS X(y)) AND x = y + y",
+    ],
+)
+def test_a_number_beyond_64_bits_sets_its_query_aside_alone(text: str, weft: Weft, tmp_path: Path) -> None:
+    large = 2**62
+    states = ({"p": [(large, "u")]}, {"p": [(large, "u"), (large + 1, "v")]}, {"p": [(1, "w")]})
+    load(weft, tmp_path, Log((0, SECOND, 2 * SECOND), states), 0, 3)
+    weft.install("faulty", text, language="mutl", allow_unbounded=True)
+    weft.install("other", "n <- CNT x ONCE p(x, y)", language="monpoly")
+    (report,) = weft.tick(now=_text(3 * SECOND)).reports
+    outcomes = {each.query.name: each for each in report.outcomes}
+    assert outcomes["faulty"].query.state == "failed"
+    assert "larger than a BIGINT" in str(outcomes["faulty"].reason)
+    assert {row.values for row in weft.results("other")} == {(0, 1), (1, 2), (2, 3)}
+
+
 def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Path) -> None:
     log = drawn(1)
     load(weft, tmp_path, log, 0, 8)

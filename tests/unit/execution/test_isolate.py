@@ -76,3 +76,6 @@ def test_a_reason_says_what_to_do() -> None:
         "the query found 1,500 rows, and may add 1,000 in a tick. Narrow it, or raise WEFT_QUERY_ROWS. "
         "`weft resume q` lets it go on."
     )
+    assert (
+        reason("q", ExecutionError("a sum is beyond 64 bits", hint="Use i2f.")) == "a sum is beyond 64 bits. Use i2f."
+    )

@@ -74,6 +74,7 @@ def test_columns_are_numbers_where_they_are_compared() -> None:
         ("event a(x)\nprop p : Forall x . a(x) -> b(x)", "b is none of the events that are named: a"),
         ("prop p : a Z[<=3] b", "Z (since, and not now) is not taken"),
         ("pred a(x)", "the specification has no property"),
+        ("prop p : Forall x . a(x) -> x < 9223372036854775808", "9223372036854775808 is beyond 64 bits"),
         ("prop p : Exists x . Forall y . P[<=3] (a(x) & !b(x, y))", "cannot be said with finitely many values"),
     ],
 )

@@ -84,6 +84,8 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ('W(x) AND x MATCHES r"\\(a\\)\\1"', "refers to a group"),
         ('W(x) AND x MATCHES r"a" (y)', "1 groups are named, and the expression has 0"),
         ("P(x) AND x = 1 / 0", "it divides by zero"),
+        ("P(x) AND x = 9223372036854775808", "9223372036854775808 is beyond 64 bits"),
+        ("P(-9223372036854775809)", "-9223372036854775809 is beyond 64 bits"),
         ("P(x) P(x)", "nothing, or an operator, may follow"),
         ("(" * 200 + "A()" + ")" * 200, "nested more than"),
         (" AND ".join(["A()"] * 3_000), "a chain of more than 150 formulas"),

@@ -17,6 +17,7 @@ from typing import Final
 
 from weft.algebra.formula import (
     ALWAYS,
+    Aggregate,
     And,
     Atom,
     Comparison,
@@ -133,7 +134,7 @@ class _Taking:
         return queries
 
 
-_WHAT: Final[Mapping[type, str]] = {Not: "NOT", Distinct: "DISTINCT within it"}
+_WHAT: Final[Mapping[type, str]] = {Not: "NOT", Distinct: "DISTINCT within it", Aggregate: "an aggregation"}
 
 
 def _opposite(test: Comparison) -> Comparison:

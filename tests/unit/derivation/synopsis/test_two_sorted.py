@@ -49,7 +49,7 @@ def test_nests(text: str, nested: str | None) -> None:
     ("text", "why"),
     [
         ("EXISTS TIME t. P(x) AT NOW AND NOT Q(x) AT t", "NOT makes it no conjunctive query"),
-        ("n <- CNT t; x P(x) AT t", "Aggregate makes it no conjunctive query"),
+        ("n <- CNT t; x P(x) AT t", "an aggregation makes it no conjunctive query"),
         ("EXISTS TIME t. P(x) AT t AND NOT t = NOW", "NOT makes it no conjunctive query"),
         ("EXISTS TIME t. Q(x) AT NOW AND DISTINCT P(x) AT t", "DISTINCT within it"),
         ("EXISTS TIME t. P(x) AT t AND NOW - t <> 5s", "which time does not lie between"),

@@ -112,5 +112,6 @@ def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
         return []
     if not stored:
         return []
-    told = f"with --keep synopsis its ticks would need neither Spark nor the history, but {len(stored)} relations"
-    return [Note("note", f"{told} that they store: see explain --keep synopsis")]
+    relations = "one relation" if len(stored) == 1 else f"{len(stored)} relations"
+    told = f"with --keep synopsis its ticks would need neither Spark nor the history, but {relations} that they store"
+    return [Note("note", f"{told}: see explain --keep synopsis")]

@@ -24,7 +24,7 @@ from weft.formula.twofol.reading import two_sorted
 from weft.formula.verdicts import answers, verdict
 from weft.planning.two_sorted_plan import planned, verdict_on_history
 
-FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "2fol"]
+FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ def formula_read(
             return reading(text, known, negate=options.negate), "set"
         case "mutl":
             return counted_reading(text, known), "bag"
+        case "mutl-minmax":
+            return counted_reading(text, known), "minmax"
         case "2fol":
             semantics: Semantics = "bag" if options.duplicates else "set"
             plan = planned(two_sorted(text, known), semantics)

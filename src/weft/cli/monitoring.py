@@ -23,6 +23,7 @@ class MonitoredLanguage(str, Enum):
 
     monpoly = "monpoly"
     mutl = "mutl"
+    mutl_minmax = "mutl-minmax"
     two_sorted = "2fol"
 
 
@@ -32,7 +33,7 @@ class _Asked(NamedTuple):
     negate: bool = False
     every_point: bool = False
     empty_points: bool = False
-    language: Literal["monpoly", "mutl", "2fol"] = "monpoly"
+    language: Literal["monpoly", "mutl", "mutl-minmax", "2fol"] = "monpoly"
     duplicates: bool = False
 
 
@@ -73,7 +74,8 @@ def monitor(
         ),
     ] = False,
     language: Annotated[
-        MonitoredLanguage, typer.Option("--language", help="monpoly; mutl: µTL, counted; 2fol: time points with names.")
+        MonitoredLanguage,
+        typer.Option("--language", help="monpoly; mutl or mutl-minmax: µTL; 2fol: time points named."),
     ] = MonitoredLanguage.monpoly,
     duplicates: Annotated[
         bool, typer.Option("--duplicates", help="With 2fol: count how often each answer is one.")

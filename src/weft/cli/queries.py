@@ -42,6 +42,7 @@ class LanguageName(str, Enum):
     sql = "sql"
     monpoly = "monpoly"
     mutl = "mutl"
+    mutl_minmax = "mutl-minmax"
     two_sorted = "2fol"
 
 
@@ -50,7 +51,7 @@ KeepOption = Annotated[
     typer.Option("--keep", help="history: answers from all rows; synopsis: from the least of the past, kept by ticks."),
 ]
 LanguageOption = Annotated[
-    LanguageName, typer.Option("--language", help="sql; monpoly, mutl or 2fol: a formula over tables.")
+    LanguageName, typer.Option("--language", help="sql; monpoly, mutl, mutl-minmax or 2fol: a formula over tables.")
 ]
 
 StartOption = Annotated[

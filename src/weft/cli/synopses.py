@@ -98,5 +98,6 @@ def as_text(found: SynopsisExplanation) -> Iterator[str]:
         yield f"  {fault.formula}: {fault.reason}"
         if fault.bounded:
             yield f"  bounded is {fault.bounded}"
+            yield "  and the formula as it is by smallest and greatest counts: --language mutl-minmax"
     yield ""
     yield f"Plan {found.signature}"

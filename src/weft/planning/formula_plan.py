@@ -22,6 +22,7 @@ from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Langua
 from weft.planning.two_sorted_plan import planned
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax": "minmax"}
 
 
 def formula_synopsis(
@@ -45,7 +46,7 @@ def formula_synopsis(
         types = tuple(type_ for _, type_ in terms if type_ is not None)
         if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
             signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
-    semantics: Semantics = "bag" if language == "mutl" or duplicates else "set"
+    semantics: Semantics = _SEMANTICS.get(language, "bag" if duplicates else "set")
     asked = why = None
     if language == "2fol":
         given = two_sorted(text, signature)

@@ -29,7 +29,8 @@ from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_events import Part, of_atoms, of_query
 from weft.sql.lower import bind
 
-Language = Literal["sql", "monpoly", "mutl", "2fol"]
+Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
+"""µTL twice: in ``mutl-minmax`` AND has the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec. 5)."""
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"

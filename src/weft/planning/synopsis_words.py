@@ -125,7 +125,8 @@ def require_bounded(plan: SynopsisPlan) -> None:
             hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. --allow-unbounded asks the kept history as it is.",
         )
     for fault in told.faults:
-        nearest = f"Bounded is {fault.bounded}. " if fault.bounded else ""
+        minmax = "--language mutl-minmax bounds it by smallest and greatest counts."
+        nearest = f"Bounded is {fault.bounded}. {minmax} " if fault.bounded else ""
         raise SynopsisError(
             f"what is stored of {fault.formula} has no bound: {fault.reason}",
             hint=f"{nearest}--allow-unbounded keeps it as it is.",

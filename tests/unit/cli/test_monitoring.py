@@ -179,6 +179,8 @@ def test_spark_is_not_loaded(tmp_path: Path) -> None:
             "@5 (time point 3): (1)*4 (2)*4 (3)*3"]),
         ("mutl", "MU X. (EXISTS x. P(x)) OR (PREVIOUS X) OR (PREVIOUS X)", (), ["@1 (time point 0): true*2",
             "@2 (time point 1): true*5", "@2 (time point 2): true*10", "@5 (time point 3): true*20"]),
+        ("mutl-minmax", "MU X. (EXISTS x. P(x) OR P(x)) OR (PREVIOUS X)", (), ["@1 (time point 0): true*1",
+            "@2 (time point 1): true*1", "@2 (time point 2): true*1", "@5 (time point 3): true*1"]),
     ],
 )  # fmt: skip
 def test_other_languages(

@@ -194,11 +194,14 @@ TWICE = "MU X. (q(x) OR (PREVIOUS X) OR (PREVIOUS X))"
 def test_what_has_no_bound_is_refused_until_it_is_allowed(weft: Weft, tmp_path: Path) -> None:
     log = Log((0, SECOND, 2 * SECOND), ({"q": [(1,)], "p": [(1, "u")]}, {}, {"q": [(1,), (2,)]}))
     load(weft, tmp_path, log, 0, 3)
-    with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4"):
+    with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4") as refused:
         weft.install("twice", TWICE, language="mutl")
+    assert "--language mutl-minmax bounds it" in str(refused.value.hint)
+    weft.install("greatest", TWICE, language="mutl-minmax")
     weft.install("twice", TWICE, language="mutl", allow_unbounded=True)
     weft.install("once", "ONCE1 q(x)", language="mutl")
     for now in (SECOND, 3 * SECOND):
         weft.tick(now=_text(now))
     assert {row.values for row in weft.results("twice")} == {(0, 1, "1"), (1, 1, "2"), (2, 1, "5"), (2, 2, "1")}
     assert {row.values for row in weft.results("once")} == {(0, 1, 1), (1, 1, 1), (2, 1, 2), (2, 2, 1)}
+    assert {row.values for row in weft.results("greatest")} == {(0, 1, "1"), (1, 1, "1"), (2, 1, "1"), (2, 2, "1")}

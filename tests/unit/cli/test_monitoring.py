@@ -259,3 +259,19 @@ def test_a_number_beyond_64_bits_is_told_as_such(files: Path, capsys: pytest.Cap
     (files / "l.log").write_text("@1 P(9223372036854775807) P(1)\n")
     assert monitored(files, formula) == 1
     assert "A number is larger than a BIGINT" in capsys.readouterr().err
+
+
+def test_a_value_that_is_no_number_is_an_answer_beside_a_fixpoint_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = {"sig": "d(v:float)\n", "log": "@1 d(1e300)\n@2 d(2.5)\n"}
+    folder["formula"] = "MU X(v, x). (d(v) AND x = v * v - v * v) OR DISTINCT PREVIOUS X(v, x)"
+    options = ["monitor", "--language", "mutl"]
+    for name, text in folder.items():
+        (tmp_path / name).write_text(text)
+        options += [f"--{name}", str(tmp_path / name)]
+    assert run(options) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "@1 (time point 0): (1e+300,nan)*1",
+        "@2 (time point 1): (2.5,0)*1 (1e+300,nan)*1",
+    ]

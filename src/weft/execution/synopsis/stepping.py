@@ -43,7 +43,7 @@ from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
-from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, satisfied, value
+from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, same_value, satisfied, value
 
 _NONE: Final[Anchors] = {}
 Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
@@ -203,7 +203,7 @@ class Stepping:
             for term, each in zip(arguments, values, strict=True):
                 if isinstance(term, Variable):
                     given.setdefault(term, each)
-            if all(value(term, given) == each for term, each in zip(arguments, values, strict=True)):
+            if all(same_value(value(term, given), each) for term, each in zip(arguments, values, strict=True)):
                 brought = tuple(given[variable] for variable in variables)
                 found[brought] = self._sum(found.get(brought, 0), count)
         return found

@@ -31,7 +31,12 @@ def value(term: Term, given: Given) -> Any:
 def _in_range(number: Any) -> Any:
     if isinstance(number, int) and not -_LARGEST <= number < _LARGEST:
         raise ExecutionError(f"a batch of states cannot be evaluated: {number} is larger than a BIGINT")
-    return number
+    return one_nan(number)
+
+
+def one_nan(number: Any) -> Any:
+    """The value; a NaN is always the same object, so that rows with it are found in dictionaries."""
+    return number if number == number else math.nan
 
 
 def _computed(operation: str, found: Sequence[Any], *, exact: bool) -> Any:
@@ -80,13 +85,13 @@ def satisfied(test: Comparison | Matches, given: Given) -> bool:
         case "substring":
             return one in other
         case "=":
-            return _same(one, other)
+            return same_value(one, other)
         case "<>":
-            return not _same(one, other)
+            return not same_value(one, other)
         case "<":
             return _less(one, other)
         case "<=":
-            return _less(one, other) or _same(one, other)
+            return _less(one, other) or same_value(one, other)
 
 
 def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
@@ -103,9 +108,14 @@ def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
         ) from error
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
     """NaN is NaN, as in SQL."""
     return bool(one == other or (one != one and other != other))
+
+
+def _place(number: Any) -> tuple[bool, Any]:
+    """What a value is ordered by: NaN comes last."""
+    return number != number, number
 
 
 def _less(one: Any, other: Any) -> bool:
@@ -124,15 +134,15 @@ def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
         case "CNT":
             found: Any = len(items)
         case "SUM":
-            found = sum(sorted(items))
+            found = sum(sorted(items, key=_place))
         case "AVG":
-            found = float(sum(sorted(items))) / len(items)
+            found = float(sum(sorted(items, key=_place))) / len(items)
         case "MIN":
-            found = min(items)
+            found = min(items, key=_place)
         case "MAX":
-            found = max(items)
+            found = max(items, key=_place)
         case "MED":
-            found = _median(sorted(items))
+            found = _median(sorted(items, key=_place))
     return _in_range(int(found) if type.name in INTEGRAL else found)
 
 

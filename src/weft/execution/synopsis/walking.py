@@ -14,6 +14,7 @@ from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepping
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
 from weft.execution.synopsis.stepping_past import State as Now
+from weft.execution.synopsis.stepping_terms import one_nan
 from weft.execution.synopsis.valuing import Values
 from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed
@@ -75,8 +76,9 @@ class Walk:
         rows = self.values.relating.engine.rows(query)
         changes: dict[int, list[tuple[Row, int]]] = {}
         for *row, count, first, end in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            changes.setdefault(first, []).append((tuple(row), count))
-            changes.setdefault(end, []).append((tuple(row), -count))
+            found = tuple(map(one_nan, row))
+            changes.setdefault(first, []).append((found, count))
+            changes.setdefault(end, []).append((found, -count))
         return _Changing(changes)
 
 
@@ -115,7 +117,7 @@ def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
     found: Anchors = {}
     width = len(stored.variables)
     for row in rows.to_pylist():
-        values: Row = tuple(row[f"v{number}"] for number in range(1, width + 1))
+        values: Row = tuple(one_nan(row[f"v{number}"]) for number in range(1, width + 1))
         run = (row[INSTANT], row[LAST if stored.runs else INSTANT]) if stored.timed else None
         found[values, run] = int(row[COUNT], 16) if stored.counted else 1
     return found

@@ -69,8 +69,8 @@ _SHORT: Final = ("spark.master", "spark.memory")
 def why_refused(name: str) -> str | None:
     """Why a setting of Spark is not a user's to make; None where it is.
 
-    >>> why_refused("spark.sql.session.timeZone")
-    'instants are UTC; a person\\'s zone is [users.NAME] zone'
+    >>> why_refused("spark.sql.runSQLOnFiles")
+    'a query is untrusted text'
     >>> why_refused("spark.executor.cores") is None
     True
     """

@@ -12,7 +12,7 @@ import json
 import time
 from collections import Counter
 
-from tests.oracle.past_logic import SEMANTICS, Log, Meaning
+from oracle.past_logic import SEMANTICS, Log, Meaning
 
 from weft.bench import synopses
 from weft.derivation.synopsis.construct import synopsis

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 
 from oracle.past_logic import SEMANTICS, Log, Meaning
-
 from weft.bench import synopses
 from weft.derivation.synopsis.construct import synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch

@@ -45,6 +45,11 @@ def catalog_file(home: Path) -> Path:
     return home / "catalog.sqlite"
 
 
+def runner_file(home: Path) -> Path:
+    """The file that ``weft run`` and ``weft serve`` lock while they tick; it has the process's number."""
+    return home / "runner"
+
+
 def arrangements_folder(home: Path) -> Path:
     """The folder with the arrangements: derived, so that it may be deleted at any time."""
     return home / "arrangements"

@@ -15,7 +15,9 @@ def main() -> NoReturn:
 
     Exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
     """
-    arguments = sys.argv[1:]
+    from weft.cli.door.place import command_first
+
+    arguments = command_first(sys.argv[1:])
     code = _through_door(arguments)
     if code is None:
         code = _here(arguments)

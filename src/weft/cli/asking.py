@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working
+from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working_on_spark
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
@@ -34,7 +34,7 @@ def try_query(
     """Run a query now, as if the database were fixed: its distinct rows, their count, the time it took."""
     text = query_text(sql, file)
     began = time.monotonic()
-    with opened(home) as weft, working("asking (the first question of a process starts Spark: 5 to 15 s)"):
+    with opened(home) as weft, working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
@@ -50,7 +50,7 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
         say_json(
             {
                 "columns": [{"name": name, "type": str(type_)} for name, type_ in answer.columns],
-                "rows": [[json_value(value) for value in row] for row in answer.rows],
+                "rows": [dict(zip(names, map(json_value, row), strict=True)) for row in answer.rows],
                 "count": answer.count,
                 "now": iso(answer.at),
                 "seconds": round(seconds, 3),

@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, say, say_json, screen, shown, table, working
+from weft.cli.printing import instant, iso, say, say_json, screen, shown, table, working_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def history(
         if where is None:
             found = weft.history(name, known=known, limit=limit or None)
         else:
-            with working("asking (the first question of a process starts Spark: 5 to 15 s)"):
+            with working_on_spark("asking"):
                 found = weft.history(name, where=where, known=known, limit=limit or None)
     if json or format_ == "json":
         _tell_json(found)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,12 @@ from weft.interruption import stop_here
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _LONGEST = 300
 """Characters of one value in a table; --json has all of them."""
+_WIDEST = 100_000
+"""Characters of a line in a pipe."""
 
 
 def screen(*, err: bool = False) -> Console:
@@ -124,7 +128,22 @@ def table(
         grid.add_column(Text(column), justify="right" if number in right else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
-    screen().print(grid)
+    _print_whole(grid)
+
+
+def _print_whole(grid: Table) -> None:
+    """Prints a table as wide as the terminal; as wide as it is where it goes into a pipe or a file, unless the variable
+    COLUMNS says otherwise, so that whoever reads it there has each row on a line."""
+    console = screen()
+    remote = terminal.remote()
+    variables = os.environ if remote is None else remote.variables
+    if console.is_terminal or "COLUMNS" in variables:
+        console.print(grid)
+        return
+    from rich.console import Console
+
+    needed = console.measure(grid, options=console.options.update(width=_WIDEST)).maximum
+    Console(file=console.file, width=max(needed, 1), highlight=False, emoji=False, markup=False).print(grid)
 
 
 def size(count: int) -> str:
@@ -151,6 +170,13 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         return
     with err.status(text) as status:
         yield status.update
+
+
+def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
+    """As ``working``; where Spark does not run yet, it says that starting it takes a while."""
+    from weft.runtime.session import session_started
+
+    return working(text if session_started() else f"{text} (Spark starts first: 5 to 15 s)")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,20 +11,28 @@ import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
 from weft.cli.printing import say
+from weft.cli.statements import cut
 from weft.cli.troubles import REFUSED, run
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")
+_HELP = ("help", "?", "\\?")
+_TOLD = """\
+SELECT … or WITH … asks a query; it may have several lines, and ends with ; or an empty line.
+explain SELECT … says how it would stand.  Every other line is a weft command: tables, describe NAME,
+install NAME "SELECT …", tick, results NAME, queries.  help lists all of them, help COMMAND explains one.
+Ctrl-C drops what is typed, exit or Ctrl-D leaves."""
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command; what is typed in it is run by the same application."""
 
-    @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs", "weft> tables"))
+    @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs;", "weft> tables"))
     def shell(home: HomeOption = None) -> None:
-        """Type many commands with one Spark session: SELECT … tries a query, anything else is a weft command.
+        """Type many commands with one Spark session: SELECT …; tries a query, anything else is a weft command.
 
-        Fed from a file or a pipe it does every line, and its exit code is that of the last line that was not well.
+        Fed from a file or a pipe it does all that is in it, and its exit code is that of the last command that was not
+        well.
         """
         folder = home_folder(home)
         with opened(folder):
@@ -37,65 +44,49 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _talk(app: typer.Typer, folder: Path) -> int:
-    """Does line after line; the last exit code that was not 0."""
+    """Does statement after statement; the last exit code that was not 0."""
     talks = sys.stdin.isatty()
     if talks:
         _remember_lines(folder / "logs" / "shell-history")
-        say("SELECT … tries a query; other lines are weft commands (tick, results NAME, …); exit or Ctrl-D leaves.")
-    last = 0
+        say(_TOLD)
+    last, typed = 0, ""
     while True:
         try:
-            line = _line("weft> " if talks else "")
+            line = input(("  ... " if typed else "weft> ") if talks else "")
         except EOFError:
             if talks:
                 say("")
-            return last
+            return _do_all(app, typed, ended=True)[0] or last
         except KeyboardInterrupt:
+            typed = ""
             say("")
             continue
-        if line.strip().lower() in _LEAVE:
+        word = line.strip().rstrip("; ").lower()
+        if not typed and word in _LEAVE:
             return last
-        if line.strip():
-            last = _do(app, line.strip()) or last
+        if not typed and word.split(None, 1)[:1] and word.split(None, 1)[0] in _HELP:
+            last = run(app, [*line.strip("; ").split()[1:], "--help"]) or last
+            if word in _HELP:
+                say(_TOLD)
+            continue
+        code, typed = _do_all(app, f"{typed}{line}\n", ended=not line.strip())
+        last = code or last
 
 
-def _line(prompt: str) -> str:
-    """One line, those that end in a backslash joined with the next."""
-    line = input(prompt)
-    while line.endswith("\\"):
-        line = line[:-1] + "\n" + input("  ... " if prompt else "")
-    return line
-
-
-def arguments(line: str) -> list[str]:
-    """A line as a command's arguments; SQL may stand without quotes after try and explain, or by itself.
-
-    >>> arguments("SELECT a FROM b WHERE c = 'd'")
-    ['try', "SELECT a FROM b WHERE c = 'd'"]
-    >>> arguments("weft explain SELECT a FROM b;")
-    ['explain', 'SELECT a FROM b']
-    """
-    words = line.split(None, 1)
-    if words[0].lower() == "weft":
-        return arguments(words[1]) if len(words) > 1 else []
-    if words[0].lower() == "select":
-        return ["try", line.rstrip("; \n")]
-    rest = words[1] if len(words) > 1 else ""
-    if words[0] in ("try", "explain") and rest.lower().startswith("select"):
-        return [words[0], rest.rstrip("; \n")]
-    return shlex.split(line)
-
-
-def _do(app: typer.Typer, line: str) -> int:
+def _do_all(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
+    """Does the statements that are whole; the last exit code that was not 0, and what waits for more lines."""
     try:
-        found = arguments(line)
+        found, rest = cut(typed, ended=ended)
     except ValueError as error:
-        say(f"the line cannot be read: {error}", style="red")
-        return REFUSED
-    if found[:1] == ["shell"]:
-        say("This is the shell already.")
-        return 0
-    return run(app, found)
+        say(f"what was typed cannot be read: {error}", style="red")
+        return REFUSED, ""
+    last = 0
+    for arguments in found:
+        if arguments[:1] == ["shell"]:
+            say("This is the shell already.")
+            continue
+        last = run(app, arguments) or last
+    return last, rest
 
 
 def _remember_lines(history: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,11 +13,11 @@ import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.maintaining import in_short
-from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working
+from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working_on_spark
 from weft.cli.sources import tell_polled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from weft.api.home import Weft
     from weft.delivery.outbox import Delivered
@@ -47,7 +48,7 @@ def tick(
     """Run one tick: find every answer that began since the last one, and deliver it."""
     began = time.monotonic()
     with opened(home) as weft:
-        with working("ticking (the first tick of a process starts Spark: 5 to 15 s)"):
+        with working_on_spark("ticking"):
             done = weft.tick(names or (), now=now)
         if json:
             say_json(as_json(weft, done, time.monotonic() - began))
@@ -224,15 +225,31 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
 
     troubled, maintained = partial(tell_trouble, weft, json), partial(tell_maintained, weft, json)
     polled = partial(tell_polled, weft, json)
-    weft.run(
-        stop,
-        ticked=ticked,
-        delivered=delivered,
-        troubled=troubled,
-        maintained=maintained,
-        polled=polled,
-        pace_us=pace_us,
-    )
+    with _told_of_another(weft, json):
+        weft.run(
+            stop,
+            ticked=ticked,
+            delivered=delivered,
+            troubled=troubled,
+            maintained=maintained,
+            polled=polled,
+            pace_us=pace_us,
+        )
+
+
+@contextmanager
+def _told_of_another(weft: Weft, json: bool) -> Iterator[None]:
+    from weft.schedule.presence import ticking_alone
+
+    with ticking_alone(weft.home) as other:
+        if other is not None:
+            _tell_other(other, json)
+        yield
+
+
+def _tell_other(process: int, json: bool) -> None:
+    told = f"Process {process} ticks this home already. Both may run, one tick at a time; one is enough."
+    screen(err=json).print(told, style="yellow", soft_wrap=True)
 
 
 def tell_trouble(weft: Weft, json: bool, error: WeftError) -> None:

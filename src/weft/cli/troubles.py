@@ -3,6 +3,7 @@ and what to do instead, never a traceback; and an exit code."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import traceback
@@ -31,6 +32,12 @@ class _Seen:
     arguments: tuple[str, ...] = ()
     home: Path | None = None
     sql: str | None = None
+
+    @property
+    def json(self) -> bool:
+        """Whether JSON was asked for."""
+        words = self.arguments
+        return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 _seen: Final[ContextVar[_Seen]] = ContextVar("seen")
@@ -72,6 +79,9 @@ def _tell_usage(error: ClickException) -> None:
 
     if terminal.remote() is not None:
         raise terminal.Elsewhere  # the words are laid out for the terminal of the process
+    if _seen.get(_Seen()).json:
+        _tell_json("refused", error.format_message(), hint="`weft COMMAND --help` shows what there is.")
+        return
     rich_format_error(error)
 
 
@@ -82,11 +92,14 @@ def remember(*, home: Path | None = None, sql: str | None = None) -> None:
 
 
 def tell(error: WeftError) -> None:
-    """Prints an error with its place and hint, the line that it is about under it."""
+    """Prints an error with its place and hint, the line that it is about under it; as JSON where that was asked for."""
     from weft.cli.printing import screen
 
+    word = "refused" if error.exit_code == REFUSED else "failed"
+    if _seen.get(_Seen()).json:
+        _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint)
+        return
     err = screen(err=True)
-    word = "refused" if error.exit_code == 2 else "failed"
     place = f" ({error.where})" if error.where else ""
     err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
     err.print(f"{error.message}{place}", markup=False, highlight=False, soft_wrap=True)
@@ -95,6 +108,12 @@ def tell(error: WeftError) -> None:
         err.print(pointed, markup=False, highlight=False, soft_wrap=True)
     if error.hint:
         err.print(f"  {error.hint}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _tell_json(outcome: str, message: str, **more: str | None) -> None:
+    """Prints an error as one object on one line of stderr: its ``outcome`` is that of the exit code."""
+    told = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
+    print(json.dumps({"error": told}, ensure_ascii=False), file=terminal.err())
 
 
 def _pointed(where: str | None) -> str | None:
@@ -122,6 +141,9 @@ def tell_unexpected(error: Exception) -> int:
         told = f"{error.strerror}{place}"
     else:
         told = f"Weft has a defect here: {type(error).__name__}: {first}"
+    if _seen.get(_Seen()).json:
+        _tell_json("failed", told, log=str(log) if log else None)
+        return 1
     print(f"failed: {told}", file=terminal.err())
     print(f"  The whole story is in {log}." if log else "  No log could be written.", file=terminal.err())
     return 1

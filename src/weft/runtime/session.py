@@ -166,6 +166,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     jars = find_jars(java)
     more = tuple(jar for jar in find_jars(java, CONNECTOR) if jar not in jars) if kafka else ()
     log = _open_log(log_path(home))
+    written = log.stat().st_size if log.exists() else 0
     _log_python_to(log)
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -183,7 +184,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     except (PySparkException, OSError, _jvm_error()) as problem:
         _close(gateway)
         raise ExecutionError(
-            f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log)}",
+            f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log, written)}",
             where=str(log),
             hint="run `weft doctor`; the log named above has the whole story",
         ) from problem
@@ -272,9 +273,9 @@ class _Diverted(logging.Filter):
         return False
 
 
-def _last_error(log: Path) -> str:
-    """The last line of the log that tells of an error, for a message of one line."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()[-200:]]
+def _last_error(log: Path, begin: int) -> str:
+    """The last line after the first ``begin`` bytes of the log that tells of an error, for a message of one line."""
+    lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
     return (telling or lines or ["no word from it"])[-1][:300]
 

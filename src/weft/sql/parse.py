@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import SqlError
 from weft.sql.precedence import WRITTEN, check_precedence
@@ -84,6 +85,19 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
         )
     check_precedence(statement)
     return statement
+
+
+def first_statement(text: str) -> tuple[str, str | None]:
+    """The text up to its first semicolon that is no part of a string, a name or a comment, and what follows it.
+
+    Without such a semicolon it is the whole text and None, as it is where a string does not end.
+    """
+    try:
+        tokens = QueryText().tokenize(text)
+    except SqlglotError:
+        return text, None
+    end = next((token for token in tokens if token.token_type is TokenType.SEMICOLON), None)
+    return (text, None) if end is None else (text[: end.start], text[end.end + 1 :])
 
 
 def _bare(subquery: exp.Subquery) -> bool:

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JNetworkError
 
 from weft.errors import ExecutionError
 from weft.runtime import session
+from weft.runtime.java import find_java
 from weft.runtime.session import plain_errors
 
 
@@ -38,3 +39,18 @@ def test_a_session_without_the_connector_is_refused_with_what_to_do(monkeypatch:
     assert refusal.value.hint is not None and "weft serve" in refusal.value.hint
     monkeypatch.setattr(session, "_running", replace(running, kafka=True))
     session.require_connector()
+
+
+def test_a_start_that_fails_quotes_its_own_line_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = session.log_path(tmp_path)
+    log.parent.mkdir()
+    log.write_text("ERROR of another day\n")
+    broken = tmp_path / "java"
+    broken.write_text("#!/bin/sh\necho 'Error: this Java is broken'\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(session, "_running", None)
+    java = find_java()
+    monkeypatch.setattr(session, "find_java", lambda: replace(java, executable=broken))
+    with pytest.raises(ExecutionError, match="this Java is broken") as failure:
+        session.spark_session(tmp_path)
+    assert "another day" not in failure.value.message

@@ -22,6 +22,7 @@ _ANSWER_SECONDS: Final = 5.0
 """A server that does not answer a greeting for so long is left alone."""
 
 _TERMINAL_VARIABLES: Final = (
+    "COLUMNS",
     "TERM",
     "COLORTERM",
     "NO_COLOR",

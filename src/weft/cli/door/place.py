@@ -57,6 +57,22 @@ def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
     return home.removeprefix("file://") if home.startswith("file:///") else home
 
 
+def command_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a ``--home`` that stands before the command behind it, where commands have their options.
+
+    >>> command_first(["--home", "mine", "show", "--", "-x"])
+    ['show', '--home', 'mine', '--', '-x']
+    """
+    words = list(arguments)
+    homes: list[str] = []
+    while words and (words[0].startswith("--home=") or (words[0] == "--home" and len(words) > 1)):
+        taken = 2 if words[0] == "--home" else 1
+        homes += words[:taken]
+        del words[:taken]
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *homes, *words[end:]] if words else homes
+
+
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
     """Weft's settings of an environment, but for the home; those that are empty are not set."""
     return {

@@ -1,0 +1,68 @@
+"""The shell: what is typed, line after line, becomes commands."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from weft.cli.statements import cut
+
+Weft = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("typed", "commands"),
+    [
+        ("tables\n", [["tables"]]),
+        ("weft tables ;\n", [["tables"]]),
+        ("select 1; show a; tables\n", [["try", "select 1"], ["show", "a"], ["tables"]]),
+        (
+            "SELECT ';' AS a,\n\n  b -- ; no\nFROM c /* ; */ ;\n",
+            [["try", "SELECT ';' AS a,\n\n  b -- ; no\nFROM c /* ; */"]],
+        ),
+        ("-- a comment\n/* another\n one */ (SELECT 1) UNION (SELECT 2);\n", [["try", "(SELECT 1) UNION (SELECT 2)"]]),
+        ("-- a comment\n", []),
+        ("EXPLAIN VALUES (1);\n", [["explain", "VALUES (1)"]]),
+        ("explain --tick news\n", [["explain", "--tick", "news"]]),
+        ("selected\n", [["selected"]]),
+        ('install a "SELECT 1,\n 2" --every 1h\n', [["install", "a", "SELECT 1,\n 2", "--every", "1h"]]),
+        ("results news \\\n  --json\ntables\n", [["results", "news", "--json"], ["tables"]]),
+    ],
+)
+def test_what_is_whole_is_cut(typed: str, commands: list[list[str]]) -> None:
+    assert cut(typed, ended=False) == (commands, "")
+
+
+@pytest.mark.parametrize(
+    "typed", ["SELECT 1\n", "WITH a AS (SELECT 1)\n", "SELECT 'a;\n", 'install a "SELECT 1\n', "tables \\\n"]
+)
+def test_what_is_not_whole_waits(typed: str) -> None:
+    assert cut(typed, ended=False) == ([], typed)
+
+
+def test_a_quotation_that_never_ends_is_told() -> None:
+    with pytest.raises(ValueError, match="quotation"):
+        cut('install a "SELECT 1\n', ended=True)
+
+
+def fed(weft: Weft, monkeypatch: pytest.MonkeyPatch, text: str) -> Any:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    return weft("shell")
+
+
+def test_it_does_all_that_a_pipe_has(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert weft("init", "--clock", "replay").code == 0
+    told = fed(weft, monkeypatch, "help tick\n\n-- nothing\ntables;\nexplain\nSELECT msgid\nFROM msgs;\nshell\nqueries")
+    assert told.code == 0, told.err
+    for words in ("Run one tick", "weft ingest", "msgid", "the shell already", "No query stands yet"):
+        assert words in told.out
+    assert fed(weft, monkeypatch, "tables\nnonsense\nqueries\n").code == 2
+    assert fed(weft, monkeypatch, "quit\nnonsense\n").code == 0
+
+
+def test_help_says_how_sql_is_typed(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    weft("init")
+    assert "ends with ; or an empty line" in fed(weft, monkeypatch, "help;\n").out

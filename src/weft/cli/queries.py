@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, shown, table
+from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, shown, table
 from weft.configuration import configuration
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def results(
         table(names, found, right=(0, 2))
     left = query.rows - after - len(found)
     more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
-    say(f"{len(found):,} of {query.rows:,} answers{more}")
+    say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")
 
 
 def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:

@@ -6,6 +6,7 @@ at the same instant.  Weft may refuse a text; it may never take another row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,7 +26,22 @@ from weft.planning.plan import plan
 from weft.runtime.session import spark_errors
 from weft.sql import render
 
-INSTANTS: Final = ("2000-01-01 12:00:00", "1999-12-31 23:00:00", "1993-04-05 00:00:00.000001")
+INSTANTS: Final = (
+    "2000-01-01 12:00:00",
+    "1999-12-31 23:00:00",
+    "1993-04-05 00:00:00.000001",
+)
+MIDNIGHTS: Final = (
+    "2000-01-01",
+    "1999-12-31 23:59:59.999999",
+    "1999-12-31",
+    "2000-01-02",
+    "2000-01-01 00:00:00.000001",
+    "2000-02-29 12:30:00",
+    "1993-04-05",
+    "1970-01-01",
+)
+"""Where NOW rounded to a unit turns."""
 BATCH: Final = 60
 DRAWN: Final = 150
 WRITTEN: Final = (
@@ -39,6 +55,23 @@ WRITTEN: Final = (
     "NOW() <= COALESCE(w, v) AND NOT (b OR NOW() < v)", "NOW() > w IS NOT NULL", "NOT b AND NOT NOW() < w",
     "NOW() BETWEEN a AND '2000-01-02'", "NOW() BETWEEN s AND w", "NOW() IS NOT DISTINCT FROM w",
     "NOW() IS DISTINCT FROM v",
+    "CURRENT_DATE > a", "CURRENT_DATE >= w", "NOT CURRENT_DATE < w", "CURRENT_DATE = a", "CURRENT_DATE <> w",
+    "CURRENT_DATE <= a OR CURRENT_DATE = w", "NOT (CURRENT_DATE = w)", "a IN (CURRENT_DATE, h)",
+    "CURRENT_DATE BETWEEN a AND w", "w < CURRENT_DATE", "CURRENT_DATE - INTERVAL 7 DAYS <= w", "CURRENT_DATE > s",
+    "CURRENT_DATE > '2000-01-01'", "CURRENT_DATE - INTERVAL 12 HOURS > w", "a + INTERVAL 1 DAY > CURRENT_DATE",
+    "DATE(NOW()) > a", "TO_DATE(NOW() - INTERVAL 12 HOURS) = a", "CAST(NOW() AS DATE) < w",
+    "DATE_SUB(CURRENT_DATE, 7) > a", "DATE_ADD(CURRENT_DATE, y) >= w", "DATE_ADD(NOW(), -1) = a",
+    "DATE_TRUNC('day', NOW()) > w", "DATE_TRUNC('week', NOW()) <= w", "DATE_TRUNC('month', NOW()) = a",
+    "DATE_TRUNC('year', NOW()) <> w", "DATE_TRUNC('quarter', NOW()) < a", "DATE_TRUNC('hour', NOW()) >= w",
+    "DATE_TRUNC('minute', NOW() - INTERVAL 90 SECONDS) > v", "NOT (DATE_TRUNC('microsecond', NOW()) = w)",
+    "DATE_TRUNC('day', NOW()) - INTERVAL 1 DAY > w", "DATE_TRUNC('second', NOW()) - w < INTERVAL 1 DAY",
+    "DATEDIFF(NOW(), w) >= 1", "DATEDIFF(CURRENT_DATE, a) = 0", "DATEDIFF(w, NOW()) > -1", "DATEDIFF(NOW(), w) <> y",
+    "DATEDIFF(a, CURRENT_DATE) <= i", "3 > DATEDIFF(NOW(), w)", "DATEDIFF(NOW(), w) BETWEEN -1 AND 1",
+    "TIMESTAMPDIFF(HOUR, w, NOW()) >= 12", "TIMESTAMPDIFF(DAY, w, NOW()) = 0", "DATEDIFF(DAY, w, NOW()) <> 0",
+    "TIMESTAMPDIFF(HOUR, NOW(), w) > -13", "TIMESTAMPDIFF(MINUTE, w, NOW()) < 0", "DATEDIFF(HOUR, NOW(), w) <= 0",
+    "DATEDIFF(WEEK, a, NOW()) > 1", "TIMESTAMPDIFF(HOUR, w, NOW()) NOT BETWEEN -12 AND 12",
+    "DATEADD(DAY, -1, NOW()) > w", "NOW() > DATEADD(MONTH, 1, w)", "NOW() >= ADD_MONTHS(a, -1)",
+    "TIMESTAMPADD(HOUR, y, NOW()) <= w",
     "NOW() > w = b", "NOW() >= w AND NOW() < v OR NOW() = w", "NOT NOW() > w", "NOT NOW() IN (w) AND c",
 )  # fmt: skip
 
@@ -71,6 +104,11 @@ class Conditions(Expressions):
         compared = self.chance.choice(("=", "<>", "<", "<=", ">", ">=", "<=>", "<", ">="))
         options = (f"{now} {compared} {one}", f"{one} {compared} {now}", f"{now} {negated}BETWEEN {one} AND {two}")
         return self.chance.choice((*options, f"{now} {negated}IN ({one}, {two})"))
+
+
+def asked_at(text: str, instant: str) -> str:
+    """A condition with an instant in NOW's place."""
+    return text.replace("CURRENT_DATE", "CAST(NOW() AS DATE)").replace("NOW()", f"TIMESTAMP '{instant}'")
 
 
 def read(text: str, instant: str) -> str:
@@ -112,7 +150,7 @@ def test_conditions_take_the_rows_that_spark_takes(spark: SparkSession, instant:
     pairs: list[tuple[str, str]] = []
     for text in texts:
         try:
-            pairs.append((text.replace("NOW()", f"TIMESTAMP '{instant}'"), read(text, instant)))
+            pairs.append((asked_at(text, instant), read(text, instant)))
         except SqlError:
             continue
     pairs.sort(key=lambda pair: "* INTERVAL" in pair[0])  # those that may fail come last, together
@@ -122,6 +160,17 @@ def test_conditions_take_the_rows_that_spark_takes(spark: SparkSession, instant:
         wrong |= differences(spark, pairs[start : start + BATCH], failed)
     assert not wrong, "\n".join(f"{text}\n    {mine}" for text, mine in wrong.items())
     assert len(pairs) > 0.75 * len(texts)
+    assert len(failed) < 0.1 * len(pairs)
+
+
+def test_now_rounded_is_what_spark_makes_of_it_on_both_sides_of_midnight(spark: SparkSession) -> None:
+    make_table(spark)
+    rounded = [text for text in WRITTEN if re.search("CURRENT_DATE|DATE|TIMESTAMP[AD]", text)]
+    pairs = [(asked_at(text, instant), read(text, instant)) for text in rounded for instant in MIDNIGHTS]
+    failed: list[str] = []
+    wrong = differences(spark, pairs, failed)
+    assert not wrong, "\n".join(f"{text}\n    {mine}" for text, mine in wrong.items())
+    assert len(rounded) > 45
     assert len(failed) < 0.1 * len(pairs)
 
 

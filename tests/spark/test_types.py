@@ -60,7 +60,20 @@ ROWS = [", ".join(f"'{value}'" for value in (*a, *b, *c)) for a, b, c in zip(INT
 ROWS.append(", ".join(["NULL"] * len(KINDS)))
 for number, text in enumerate(STRINGS):
     ROWS.append(ROWS[number % 3].replace(f"'{OTHERS[number % 3][0]}'", f"'{text}'", 1))
-CONSTANTS = {"split_part": "2", "regexp_like": "'a+'", "regexp_extract": "'a()', 1", "regexp_replace": "'a+', 'b'"}
+CONSTANTS = {
+    "split_part": "2",
+    "regexp_like": "'a+'",
+    "regexp_extract": "'a()', 1",
+    "regexp_replace": "'a+', 'b'",
+    "repeat": "3",
+    "add_months": "1",
+    **dict.fromkeys(("lpad", "rpad"), "5, 'xy'"),
+    **dict.fromkeys(("date_format", "to_date", "to_timestamp", "unix_timestamp"), "'yyyy-MM-dd'"),
+}
+FIRSTS = {
+    "split_part": ("s, ','", "NULL, ','"),
+    **dict.fromkeys(("add_months", "date_format"), ("w", "a", "CAST(s AS DATE)", "NULL")),
+}
 
 
 def expressions() -> list[str]:
@@ -68,7 +81,7 @@ def expressions() -> list[str]:
     found = [f"{a} {op} {b}" for op in ("+", "-", "*", "/", "%", "=", "<", "<=>") for a, b in product(KINDS, repeat=2)]
     for name, function in FUNCTIONS.items():
         if name in CONSTANTS:
-            firsts = ["s, ','", "NULL, ','"] if name == "split_part" else ["s", "NULL"]
+            firsts = FIRSTS.get(name, ("s", "NULL"))
             found += [f"{name}({first}, {CONSTANTS[name]})" for first in firsts]
             continue
         for arity in range(function.least, min(function.most, 3) + 1):
@@ -82,6 +95,15 @@ def expressions() -> list[str]:
 
 
 FAR = [
+    *(f"DATE_TRUNC('{unit}', CAST({n} AS TIMESTAMP))" for n in "yilfdegs" for unit in ("YEAR", "WEEK", "DAY", "HOUR")),
+    *(f"DATEADD({unit}, {n}, w)" for n in "yil" for unit in ("WEEK", "DAY", "MICROSECOND")),
+    *(f"DATEADD({unit}, -9999, CAST(l AS TIMESTAMP))" for unit in ("YEAR", "MONTH", "DAY")),
+    *(f"DATEDIFF({unit}, CAST(l AS TIMESTAMP), CAST(s AS DATE)) = 0" for unit in ("YEAR", "DAY", "MICROSECOND")),
+    *(f"{call}(CAST(s AS DATE), l) = a" for call in ("DATE_ADD", "DATE_SUB")),
+    "ADD_MONTHS(CAST(s AS DATE), 119988)",
+    "MONTHS_BETWEEN(CAST(l AS TIMESTAMP), CAST(s AS DATE))",
+    "UNIX_TIMESTAMP(CAST(l AS TIMESTAMP))",
+    "DATE_FORMAT(CAST(l AS TIMESTAMP), 'yyyy-MM-dd hh:mm:ss a')",
     *(f"TIMESTAMP_MICROS({n}) {sign} INTERVAL 1 DAY" for n in "yil" for sign in "+-"),
     *(f"CAST({n} AS TIMESTAMP) {sign} INTERVAL 1 DAY" for n in "yilfdegs" for sign in "+-"),
     *(f"CAST({n} AS TIMESTAMP) - {other} < INTERVAL 1 DAY" for n in "ils" for other in "wa"),

@@ -26,11 +26,15 @@ class FullScan:
 
 @dataclass(frozen=True)
 class DeltaScan:
-    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose hour has come."""
+    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose hour has come.
+
+    With ``slack`` (microseconds) it may lie that far outside: the instant is rounded to a day or another unit.
+    """
 
     table: str
     column: str
     shift: Shifted
+    slack: int = 0
 
     @property
     def view(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.calendar import near
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     And,
@@ -32,7 +33,7 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, shifted
+from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
@@ -50,15 +51,15 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
-    """The scan that the driver's instant restricts to the window, where it is a column plus intervals."""
+    """The scan that the driver's instant restricts to the window, where that is a column and intervals, or rounded."""
     if event.driver.kind == "greatest":
         return None
-    parts = shifted(event.instant)
+    parts, slack = near(event.instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in sources(event.block):
         if isinstance(source, Scan) and source.alias == parts.base.scan:
-            return source, DeltaScan(source.table.name, parts.base.column, parts)
+            return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
 
 

@@ -58,14 +58,14 @@ def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
 
 
 def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
-    """[tau - shift, t - shift) for one query; everything, where the shift is no constant."""
+    """[tau - shift, t - shift) for one query, wider by the slack; everything, where the shift is no constant."""
     shift = path.shift.micros
     for interval, count in path.shift.intervals:
         value = _value(interval, member)
         if value is None:
             return None, _LATEST
         shift += count * value
-    return (None if member.tau is None else member.tau - shift), t - shift
+    return (None if member.tau is None else member.tau - shift - path.slack), t - shift + path.slack
 
 
 def _value(interval: Scalar, member: Member) -> int | None:

@@ -143,7 +143,8 @@ def _rows(same: Sequence[Access]) -> str:
 def _slice(path: DeltaScan) -> str:
     """ts >= :tau - shift AND ts < :t - shift; the constants being written in, a shift is a number of microseconds."""
     column = render.name(path.column)
-    low, high = (render.scalar(_back(instant, path.shift.micros)) for instant in (TICK_START, TICK_END))
+    ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
+    low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)
     return f"({column} >= {low} AND {column} < {high})"
 
 

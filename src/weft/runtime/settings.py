@@ -101,6 +101,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
         "spark.sql.ansi.enabled": "false",
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that a format does not read is NULL
         # A query is untrusted text.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",

@@ -2,7 +2,10 @@
 
 A name that is not here is refused.  Each entry gives the number of arguments and the type of the result.  Left
 out on purpose: whatever is volatile (rand, uuid), tells of the machine or the session (input_file_name, current_user),
-reaches the JVM (reflect, java_method), or can blow a short row up (repeat, lpad, rpad, space, sequence).
+reaches the JVM (reflect, java_method), or can blow a short row up (space, sequence).
+
+Those with forms of their own (``FORMS``) are lowered by ``lower_time`` and ``lower_calls``; their entries here tell how
+many arguments they take and what they give.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from weft.algebra.schema import (
     DataType,
 )
 
+LONGEST_PADDING: Final = 1_000
+"""The most characters that LPAD and RPAD make, and the most times that REPEAT repeats: answers are of bounded size."""
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
 
@@ -129,10 +134,12 @@ def fits(type: DataType, family: str) -> bool:
             return type not in (INTERVAL, MONTHS, BINARY)
         case "NUMERIC":
             return type.numeric
-        case "INTEGRAL" | "INDEX":
+        case "INTEGRAL" | "INDEX" | "LENGTH":
             return type.name in INTEGRAL
         case "TIME":
             return type in (TIMESTAMP, DATE)
+        case "WRITTEN":
+            return type in (TIMESTAMP, DATE, STRING)
         case _:
             return type.name == family
 
@@ -209,6 +216,9 @@ _TEXT: Final = {
     "translate": Function(3, 3, fixed(STRING), ("STRING",)),
     "instr": Function(2, 2, fixed(INT), ("STRING",)),
     "locate": Function(2, 2, fixed(INT), ("STRING",)),
+    "lpad": Function(2, 3, fixed(STRING), ("STRING", "LENGTH", "STRING"), constant=1),
+    "rpad": Function(2, 3, fixed(STRING), ("STRING", "LENGTH", "STRING"), constant=1),
+    "repeat": Function(2, 2, fixed(STRING), ("STRING", "LENGTH"), constant=1),
     "split_part": Function(3, 3, fixed(STRING), ("STRING", "STRING", "INDEX"), constant=2),
     "startswith": Function(2, 2, fixed(BOOLEAN), ("STRING",)),
     "endswith": Function(2, 2, fixed(BOOLEAN), ("STRING",)),
@@ -220,8 +230,12 @@ _TEXT: Final = {
     "regexp_extract": Function(2, 3, fixed(STRING), ("STRING", "STRING", "INTEGRAL"), constant=1),
     "regexp_replace": Function(3, 3, fixed(STRING), ("STRING",), constant=1),
     "md5": Function(1, 1, fixed(STRING), ("STRING",)),
+    "sha": Function(1, 1, fixed(STRING), ("STRING",)),
+    "sha1": Function(1, 1, fixed(STRING), ("STRING",)),
     "sha2": Function(2, 2, fixed(STRING), ("STRING", "INTEGRAL")),
     "crc32": Function(1, 1, fixed(BIGINT), ("STRING",)),
+    "hash": Function(1, 20, fixed(INT)),
+    "xxhash64": Function(1, 20, fixed(BIGINT)),
     "unhex": Function(1, 1, fixed(BINARY), ("STRING",)),
 }
 _NUMBERS: Final = {
@@ -238,12 +252,14 @@ _NUMBERS: Final = {
     "power": Function(2, 2, fixed(DOUBLE), ("NUMERIC",)),
     "pow": Function(2, 2, fixed(DOUBLE), ("NUMERIC",)),
     "mod": Function(2, 2, lambda types: arithmetic("%", types[0], types[1]), ("NUMERIC",)),
+    "try_divide": Function(2, 2, lambda types: arithmetic("/", types[0], types[1]), ("NUMERIC",)),
     "isnan": Function(1, 1, fixed(BOOLEAN), ("NUMERIC",)),
 }
 _CHOICES: Final = {
     "coalesce": Function(1, 20, common),
     "ifnull": Function(2, 2, common),
     "nvl": Function(2, 2, common),
+    "nvl2": Function(3, 3, lambda types: common(types[1:])),
     "nullif": Function(2, 2, _first_of_like),
     "greatest": Function(2, 20, common),
     "least": Function(2, 20, common),
@@ -263,10 +279,24 @@ _TIMES: Final = {
     "hour": Function(1, 1, fixed(INT), ("TIME",)),
     "minute": Function(1, 1, fixed(INT), ("TIME",)),
     "second": Function(1, 1, fixed(INT), ("TIME",)),
-    "to_date": Function(1, 1, fixed(DATE), ("TIME",)),
-    "date": Function(1, 1, fixed(DATE), ("TIME",)),
+    "to_date": Function(1, 2, fixed(DATE), ("WRITTEN", "STRING")),
+    "to_timestamp": Function(1, 2, fixed(TIMESTAMP), ("WRITTEN", "STRING")),
+    "unix_timestamp": Function(1, 2, fixed(BIGINT), ("WRITTEN", "STRING")),
+    "current_date": Function(0, 0, fixed(DATE)),
+    "curdate": Function(0, 0, fixed(DATE)),
+    "date_trunc": Function(2, 2, fixed(TIMESTAMP), ("STRING", "TIME")),
+    "date_format": Function(2, 2, fixed(STRING), ("TIME", "STRING")),
+    "date_add": Function(2, 3, fixed(DATE), ("TIME", "INTEGRAL")),
+    "date_sub": Function(2, 2, fixed(DATE), ("TIME", "INTEGRAL")),
+    "dateadd": Function(2, 3, fixed(DATE), ("TIME", "INTEGRAL")),
+    "timestampadd": Function(3, 3, fixed(TIMESTAMP)),
+    "timestampdiff": Function(3, 3, fixed(BIGINT)),
+    "add_months": Function(2, 2, fixed(DATE), ("TIME", "INTEGRAL")),
+    "months_between": Function(2, 2, fixed(DOUBLE), ("TIME",)),
+    "date": Function(1, 1, fixed(DATE), ("WRITTEN",)),
     "last_day": Function(1, 1, fixed(DATE), ("TIME",)),
-    "datediff": Function(2, 2, fixed(INT), ("TIME",)),
+    "datediff": Function(2, 3, fixed(INT), ("TIME",)),
+    "date_diff": Function(2, 3, fixed(INT), ("TIME",)),
     "unix_micros": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
     "unix_millis": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
     "unix_seconds": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
@@ -324,5 +354,5 @@ VOLATILE: Final = frozenset(
 WINDOWS: Final = frozenset(
     ["row_number", "rank", "dense_rank", "ntile", "lag", "lead", "percent_rank", "cume_dist", "nth_value"]
 )
-EXPANDING: Final = frozenset(["repeat", "lpad", "rpad", "space", "sequence"])
+EXPANDING: Final = frozenset(["space", "sequence"])
 REACHING_OUT: Final = frozenset(["reflect", "try_reflect", "java_method", "transform"])

@@ -11,24 +11,16 @@ from typing import Final
 
 from sqlglot import exp
 
+from weft.algebra.calendar import FIXED, IN_MONTHS
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INTERVAL, MONTHS
 from weft.errors import SqlError
 from weft.sql.refusal import place, refuse
 
-UNITS: Final = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 7 * 86_400_000_000,
-}
+UNITS: Final = FIXED
 LONGEST: Final = 3_652_059 * UNITS["DAY"]
 """From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
 LONGEST_MONTHS: Final = 9_999 * 12
-_CALENDAR: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
 _AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
 _PART: Final = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s+([A-Za-z]+)(?=\s|$)", re.ASCII)
@@ -69,7 +61,7 @@ def months(node: exp.Interval) -> Literal | None:
         count = (-1 if spanned[1] == "-" else 1) * (12 * int(spanned[2]) + int(spanned[3]))
         return _calendar_length(sign * count, node)
     parts = [(text, unit.name)] if unit is not None else _PART.findall(re.sub(r"(?i)^\s*interval\s", "", text))
-    calendar = [name.upper().removesuffix("S") in _CALENDAR for _, name in parts]
+    calendar = [name.upper().removesuffix("S") in IN_MONTHS for _, name in parts]
     if not any(calendar):
         return None
     if not all(calendar):
@@ -86,7 +78,7 @@ def months(node: exp.Interval) -> Literal | None:
             raise SqlError(
                 f"{amount!r} is not a number of {name.upper()}", where=place(node), hint="Write INTERVAL 18 MONTHS."
             )
-        count += int(f"{found[1]}{found[2]}") * _CALENDAR[name.upper().removesuffix("S")]
+        count += int(f"{found[1]}{found[2]}") * IN_MONTHS[name.upper().removesuffix("S")]
     return _calendar_length(sign * count, node)
 
 
@@ -115,7 +107,7 @@ def length(micros: int, node: exp.Expr) -> Literal:
 def unit_length(name: str, node: exp.Expr) -> int:
     """Microseconds of a unit, singular or plural; calendar units are refused."""
     folded = name.upper().removesuffix("S")
-    if folded in _CALENDAR:
+    if folded in IN_MONTHS:
         raise refuse(
             f"INTERVAL … {folded}",
             node,

@@ -56,7 +56,7 @@ ALIKE: Final = frozenset(
         *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
         *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
         *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
-        *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter"),
+        *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter", "date_trunc"),
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )
 )

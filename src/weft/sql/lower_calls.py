@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Call, Literal, Scalar
-from weft.algebra.schema import STRING, TIMESTAMP, DataType
+from weft.algebra.scalar import Call, Case, Literal, Scalar
+from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql.aggregates import MEASURES, WINDOW
-from weft.sql.conversion import converted
+from weft.sql.conversion import converted, typed
 from weft.sql.functions import (
     AGGREGATES,
     EXPANDING,
     FUNCTIONS,
+    LONGEST_PADDING,
     REACHING_OUT,
     VOLATILE,
     WINDOWS,
@@ -22,10 +24,11 @@ from weft.sql.functions import (
     fits,
     rounded_decimal,
 )
-from weft.sql.lower_arithmetic import beside_decimal
+from weft.sql.lower_arithmetic import beside_decimal, combined
 from weft.sql.lower_period import VIEWS_ONLY
 from weft.sql.patterns import check_pattern, check_replacement
 from weft.sql.refusal import place, refuse
+from weft.sql.render import PART_OF
 from weft.sql.scope import suggestion
 
 _EXTRACTED: Final = {
@@ -60,7 +63,30 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
         type = _rounded(type, args)
     if name.startswith("regexp_"):
         _regular(name, args, node)
+    if name == "nvl2":
+        first, *values = args
+        given, absent = (converted(value, type) for value in values)
+        return Case(((Call("is not null", (first,), BOOLEAN), given),), absent, type)
+    if name == "try_divide":  # as / does: what has no value is NULL
+        number, by = (typed(arg, DOUBLE) for arg in args)
+        return combined("/", number, by, node)
     return Call(name, tuple(args), type)
+
+
+def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
+    """SPLIT(text, pattern[, limit])[number], counted from 0."""
+    if not 2 <= len(args) <= 3:
+        raise SqlError(f"SPLIT takes 2 to 3 arguments, not {len(args)}", where=place(node))
+    text, pattern, *limit = args
+    if not fits(text.type, "STRING") or not fits(number.type, "INTEGRAL"):
+        raise SqlError("SPLIT takes a STRING, and a whole number in brackets", where=place(node))
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise SqlError("SPLIT takes a constant pattern", where=place(node), hint="Write it like SPLIT(a, ',')[0].")
+    if any(not isinstance(each, Literal) or not isinstance(each.value, int) for each in limit):
+        raise SqlError("SPLIT takes a constant limit", where=place(node), hint="Write it like SPLIT(a, ',', 2)[1].")
+    check_pattern(pattern.value, node)
+    fixed = (replace(each, fixed=True) for each in (pattern, *limit) if isinstance(each, Literal))
+    return Call(PART_OF, (text, number, *fixed), STRING)
 
 
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
@@ -89,8 +115,12 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
 def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
     if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
         wanted = "a constant other than 0" if family == "INDEX" else "a constant"
-        reason = "with what a row may hold there the query would fail"
+        bounded = "how long a row gets must be known"
+        reason = bounded if family == "LENGTH" else "with what a row may hold there the query would fail"
         raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
+    if family == "LENGTH" and isinstance(arg.value, int) and arg.value > LONGEST_PADDING:
+        told = f"{name.upper()} takes {LONGEST_PADDING:,} at most, not {arg.value:,}"
+        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node))
 
 
 def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlError:
@@ -114,8 +144,8 @@ def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlErr
         return refuse(shown, node, "it runs code of the machine that Weft runs on")
     if name in EXPANDING:
         return refuse(shown, node, "it can make a row of any size out of a short one")
-    if name in ("current_date", "curdate"):
-        return refuse(shown, node, "NOW() rounded to a day comes in a later release", "Compare with NOW() itself.")
+    if name == "split":
+        return refuse(shown, node, "an array cannot be stored", "Ask for one of its parts: SPLIT(a, ',')[0].")
     return refuse(shown, node, "it is not on the list of functions", suggestion(name, FUNCTIONS, "functions"))
 
 

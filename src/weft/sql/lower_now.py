@@ -6,7 +6,8 @@ Paper, section 4.2: a term that involves time has the form "t op c", c an expres
     NOW <  d  is NowBefore(d)        NOW <= d is NowBefore(d + 1 µs)
     NOW =  c  is both            NOW <> c is either side
 
-(time is discrete, design section 2; a NULL threshold is never true, and neither is its negation).
+(time is discrete, design section 2; a NULL threshold is never true, and neither is its negation).  What rounds NOW down
+(CURRENT_DATE, DATE_TRUNC) or counts units (DATEDIFF) is in ``lower_rounded``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.relation import NowBefore, NowFrom, Plain, Predicate, conjunction, disjunction
-from weft.algebra.scalar import MICROSECOND, Call, Now, Scalar, call, mentions_now, minus, plus
-from weft.algebra.schema import INTERVAL, TIMESTAMP
+from weft.algebra.scalar import MICROSECOND, Call, Cast, Now, Scalar, call, mentions_now, minus, plus
+from weft.algebra.schema import DATE, INTERVAL, MONTHS, TIMESTAMP
+from weft.errors import SqlError
 from weft.sql.conversion import converted, typed
+from weft.sql.lower_rounded import MIRRORED, rounding_step
 from weft.sql.refusal import refuse
 
-MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
 
@@ -36,12 +38,54 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
         raise refuse("NOW() on both sides of a comparison", node, "it must stand on one side alone")
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]
-    side = left
-    operator, threshold = _isolate(left, operator, right, node)
-    threshold = typed(converted(threshold, TIMESTAMP), TIMESTAMP)
     if operator == "<=>":
-        return _null_safe(threshold, _both_null(side, right), positive)
-    return _compared(operator if positive else NEGATED[operator], threshold)
+        threshold = typed(converted(_isolated(left, right, node), TIMESTAMP), TIMESTAMP)
+        return _null_safe(threshold, _both_null(left, right), positive)
+    return _solved(left, operator if positive else NEGATED[operator], right, node)
+
+
+def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
+    """What NOW equals where ``side`` equals ``other``."""
+    if isinstance(side, Now):
+        return other
+    moved = _step(side, "=", other)
+    if moved is None:
+        raise _not_solved(side, node)
+    return _isolated(moved[0], moved[2], node)
+
+
+def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predicate:
+    """``side operator other`` with NOW on one side alone: what stands around it is moved over, one step at a time."""
+    if isinstance(side, Now):
+        return _compared(operator, typed(converted(other, TIMESTAMP), TIMESTAMP))
+    moved = _step(side, operator, other)
+    if moved is not None:
+        return _solved(*moved, node)
+    if operator == "=":
+        return conjunction(_solved(side, ">=", other, node), _solved(side, "<=", other, node))
+    if operator == "<>":
+        return disjunction(_solved(side, "<", other, node), _solved(side, ">", other, node))
+    rounded = rounding_step(side, operator, other, node)
+    if rounded is None:
+        raise _not_solved(side, node)
+    return _solved(*rounded, node)
+
+
+def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
+    if any(each.type == MONTHS for each in _beside_now(side)):
+        return refuse(
+            "NOW() moved by months or years",
+            node,
+            "they have no fixed length, so no one instant turns the condition",
+            "Move the other side: NOW() > DATEADD(MONTH, 1, ts).",
+        )
+    return refuse(
+        "NOW() inside this expression",
+        node,
+        "it can be compared, rounded to a day or another unit, and intervals can be added to it or taken from it, but "
+        "nothing else for now",
+        "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
+    )
 
 
 def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
@@ -69,25 +113,20 @@ def _beside_now(side: Scalar) -> list[Scalar]:
     return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
-def _isolate(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> tuple[str, Scalar]:
-    """Moves everything but NOW from ``side`` to ``other``."""
+def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
+    """One interval, or the instant that NOW is taken from, moved from ``side`` to ``other``; None: it is neither."""
     match side:
-        case Now():
-            return operator, other
-        case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b):
-            return _isolate(a, operator, minus(other, b), node)
+        case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
+            return a, operator, minus(other, b)
         case Call(name="-", args=(a, b), type=kind) if mentions_now(a) and not mentions_now(b):
             if kind == INTERVAL:  # NOW - b op interval, b an instant
-                return _isolate(a, operator, plus(b, other), node)
-            return _isolate(a, operator, plus(other, b), node)
+                return a, operator, plus(b, other)
+            return (a, operator, plus(other, b)) if b.type == INTERVAL else None
         case Call(name="-", args=(a, b), type=kind) if kind == INTERVAL and mentions_now(b) and not mentions_now(a):
-            return _isolate(b, MIRRORED[operator], minus(a, other), node)
-    raise refuse(
-        "NOW() inside this expression",
-        node,
-        "it can be compared, and intervals can be added to it or taken from it, but nothing else for now",
-        "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
-    )
+            return b, MIRRORED[operator], minus(a, other)
+        case Cast(arg=day, type=kind) if day.type == DATE and kind == TIMESTAMP:
+            return day, operator, other
+    return None
 
 
 def _compared(operator: str, c: Scalar) -> Predicate:

@@ -51,9 +51,11 @@ from weft.sql.lower_scalar import (
     lower_scalar,
     only_known_parts,
 )
+from weft.sql.lower_time import DAY_NAMES
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Scope
 
+_TIME_ITSELF: Final = NOW_NAMES | frozenset(DAY_NAMES)
 TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMESTAMP)."
 
 
@@ -106,9 +108,9 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
 def _mentions_now(node: exp.Expr) -> bool:
     """Whether NOW occurs in it, as a name (before it is lowered)."""
     for part in node.walk():
-        if isinstance(part, exp.CurrentTimestamp):
+        if isinstance(part, (exp.CurrentTimestamp, exp.CurrentDate)):
             return True
-        if isinstance(part, exp.Anonymous) and str(part.this).lower() in NOW_NAMES and not part.expressions:
+        if isinstance(part, exp.Anonymous) and str(part.this).lower() in _TIME_ITSELF and not part.expressions:
             return True
     return False
 

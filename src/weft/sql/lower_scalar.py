@@ -17,8 +17,9 @@ from weft.sql.conversion import as_time, comparable, compared_as_text, converted
 from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
 from weft.sql.intervals import interval, months
 from weft.sql.lower_arithmetic import combined
-from weft.sql.lower_calls import apply, extracted, unknown_function
+from weft.sql.lower_calls import apply, extracted, part_of_split, unknown_function
 from weft.sql.lower_period import PERIOD_FUNCTIONS, mentions_period, period_call
+from weft.sql.lower_time import FORMS, lower_time_form, today
 from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Grouping, Scope
 
@@ -277,6 +278,15 @@ def _now(node: exp.Expr, scope: Scope) -> Scalar:
     return Now()
 
 
+def _bracket(node: exp.Bracket, scope: Scope) -> Scalar:
+    """SPLIT(text, pattern)[n]; there are no arrays but that one."""
+    split = node.this
+    if not isinstance(split, exp.Anonymous) or str(split.this).lower() != "split" or len(node.expressions) != 1:
+        raise refuse(node.sql("spark"), node, "only SPLIT(text, pattern) takes a number in brackets")
+    args = [lower_scalar(part, scope) for part in split.expressions]
+    return part_of_split(args, lower_scalar(node.expressions[0], scope), node)
+
+
 def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     name = str(node.this).lower()
     if not isinstance(node.this, str):
@@ -287,6 +297,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return period_call(name, node, scope)
     if name in MEASURES and scope.grouping is not None:
         return _measure(name, node, scope, scope.grouping)
+    if name in FORMS:
+        return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
     if name not in FUNCTIONS:
         raise unknown_function(name, node, view=scope.context.view)
     return apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
@@ -338,6 +350,8 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.NullSafeNEQ: _distinct,
     exp.Extract: _extract,
     exp.CurrentTimestamp: _now,
+    exp.CurrentDate: lambda node, scope: today(),
+    exp.Bracket: _bracket,
     exp.Anonymous: _function,
 }
 
@@ -356,6 +370,8 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.In: ("this", "expressions", "query"),
     exp.Between: ("this", "low", "high"),
     exp.CurrentTimestamp: (),
+    exp.CurrentDate: (),
+    exp.Bracket: ("this", "expressions", "offset", "safe"),
     exp.Anonymous: ("this", "expressions"),
 }
 """The parts of a node that its rule reads; "this" and "expression" where nothing is said."""

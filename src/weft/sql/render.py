@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
 from weft.algebra.relation import (
     FALSE,
@@ -72,8 +73,9 @@ _INFIX: Final = frozenset(
 )
 ESCAPED_LIKE: Final = "like escape"
 """LIKE with the escape character told, which Spark has anyway and other engines have not."""
+PART_OF: Final = "split at"
+"""One of the parts of a text, counted from 0: of the text, the number, the pattern, the limit; NULL: there is none."""
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
-_DEEPEST: Final = 4
 _UNITS: Final = (
     (86_400_000_000, "DAY"),
     (3_600_000_000, "HOUR"),
@@ -143,7 +145,7 @@ def scalar(value: Scalar) -> str:
             return "NOW()"
         case PeriodOf(scan=scan):
             return name(scan)
-        case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not _within_calendar(arg):
+        case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not within_calendar(arg):
             days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
             return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"
         case Cast(arg=arg, type=type):
@@ -176,6 +178,11 @@ def _call(value: Call) -> str:
         return f"{_operand(args[0])} LIKE {_operand(args[1])} ESCAPE '\\\\'"
     if value.name == "try_cast":
         return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
+    if value.name == "timestampdiff":  # its unit is a word
+        return f"TIMESTAMPDIFF({', '.join((str(_constant(args[0])), *map(scalar, args[1:])))})"
+    if value.name == PART_OF:
+        text, place, *how = args
+        return f"SPLIT({', '.join(map(scalar, (text, *how)))})[{scalar(place)}]"
     if value.name == "in" and args[1].type.name == "ARRAY" and not isinstance(args[1], Literal):
         return f"ARRAY_CONTAINS({scalar(args[1])}, {scalar(args[0])})"
     if value.name == "in":
@@ -183,32 +190,17 @@ def _call(value: Call) -> str:
     return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
 
 
+def _constant(value: Scalar) -> object:
+    assert isinstance(value, Literal)
+    return value.value
+
+
 def _tried(value: Call) -> bool:
     """Whether a row has a say in how far a sum of times goes: one that goes too far is NULL then, and no error."""
     if value.name == "*":
         return value.type == INTERVAL and bool(columns(value))
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
-    return timely and bool(columns(value)) and not all(_within_calendar(arg) for arg in value.args)
-
-
-def _within_calendar(value: Scalar, depth: int = 0) -> bool:
-    """Whether it is a time near the years 1 to 9999, or a length between two such times.
-
-    Spark's own range is thirty times as wide: a few sums of what is within it stay within 64 bits.
-    """
-    match value:
-        case ColumnRef() | Literal() | Param() | Now():
-            return True
-        case Cast(arg=ColumnRef(type=source), type=type):
-            return {source.name, type.name} == {"DATE", "TIMESTAMP"}
-        case Cast(arg=arg, type=type):
-            return {arg.type.name, type.name} == {"DATE", "TIMESTAMP"} and _within_calendar(arg, depth)
-        case Call(name="+" | "-", args=args):
-            return depth < _DEEPEST and all(_within_calendar(arg, depth + 1) for arg in args)
-        case Call(name="greatest" | "least" | "coalesce" | "ifnull" | "nvl", args=args):
-            return all(_within_calendar(arg, depth) for arg in args)
-        case _:
-            return not columns(value)
+    return timely and bool(columns(value)) and not all(within_calendar(arg) for arg in value.args)
 
 
 def _operand(value: Scalar) -> str:

@@ -12,6 +12,8 @@ from weft.derivation.access_paths import access_paths, keyless
 from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 
+HOUR = 3_600_000_000
+
 
 def branches(text: str, *, whole: bool = False, from_now: bool = False) -> list[Branch]:
     found = plan(text, TABLES, from_now=from_now)
@@ -33,6 +35,13 @@ def test_a_threshold_on_a_column_has_its_own_window() -> None:
     (path,) = branch.paths.values()
     assert isinstance(path, DeltaScan)
     assert (path.column, path.shift.micros) == ("ts", 4 * 7 * 86_400_000_000 + 1)
+
+
+def test_a_threshold_that_is_rounded_has_a_window_that_is_wider() -> None:
+    found = branches("SELECT msgid FROM msgs WHERE CURRENT_DATE > ts + INTERVAL 1 HOUR")
+    (path,) = next(branch for branch in found if branch.event.driver.kind == "now_from").paths.values()
+    assert isinstance(path, DeltaScan)
+    assert (path.column, path.shift.micros, path.slack) == ("ts", 25 * HOUR, 24 * HOUR)
 
 
 def test_an_interval_of_a_row_has_no_window() -> None:

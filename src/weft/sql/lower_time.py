@@ -1,0 +1,201 @@
+"""Functions of time that have forms of their own: units, formats, and what stands for what Weft has already.
+
+    CURRENT_DATE                      CAST(NOW() AS DATE)
+    DATEADD(HOUR, n, t)               t + n * INTERVAL 1 HOUR
+    DATEDIFF(DAY, a, b)               TIMESTAMPDIFF(DAY, a, b), whole days of 24 hours
+    TO_DATE(text)                     CAST(text AS DATE)
+
+Units and formats are constants, checked when the query is read: Spark would give NULL or fail at the first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from weft.algebra.calendar import FIXED, IN_MONTHS, dated, truncated
+from weft.algebra.scalar import Call, Cast, Literal, Now, Scalar
+from weft.algebra.schema import BIGINT, DATE, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
+from weft.errors import SqlError
+from weft.sql import intervals
+from weft.sql.conversion import as_time, converted
+from weft.sql.functions import FUNCTIONS, fits
+from weft.sql.refusal import place, refuse
+from weft.sql.time_formats import check_format
+
+Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
+"""How an argument is lowered."""
+
+_TRUNCATED: Final = {
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
+    "QUARTER": "QUARTER",
+    **dict.fromkeys(("MONTH", "MM", "MON"), "MONTH"),
+    "DD": "DAY",
+    **{unit: unit for unit in FIXED},
+}
+_UNITS: Final = tuple(reversed((*FIXED, *IN_MONTHS)))
+DAY_NAMES: Final = ("current_date", "curdate")
+
+
+def today() -> Scalar:
+    """CURRENT_DATE: the day of NOW in UTC."""
+    return Cast(Now(), DATE)
+
+
+def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """A call of a function of ``FORMS``; raises SqlError for arguments that Spark would refuse, or fail at."""
+    function, given = FUNCTIONS[name], node.expressions
+    if not function.least <= len(given) <= function.most:
+        wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
+        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(given)}", where=place(node))
+    return FORMS[name](name, node, lower)
+
+
+def _today(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    return today()
+
+
+def _truncation(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    unit = node.expressions[0]
+    if not isinstance(unit, exp.Literal) or not unit.is_string or unit.name.upper() not in _TRUNCATED:
+        raise SqlError(
+            f"DATE_TRUNC takes a unit in quotes first, not {unit.sql('spark')}",
+            where=place(node),
+            hint=f"Write it like DATE_TRUNC('DAY', ts); the units are {', '.join(_UNITS)}.",
+        )
+    return truncated(_TRUNCATED[unit.name.upper()], converted(_time(name, node.expressions[1], lower), TIMESTAMP))
+
+
+def _formatted(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    value = _time(name, node.expressions[0], lower)
+    return Call(name, (converted(value, TIMESTAMP), _format(name, node, read=False)), STRING)
+
+
+def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
+    given = node.expressions[1]
+    if not isinstance(given, exp.Literal) or not given.is_string:
+        raise SqlError(f"{name.upper()} takes a constant format", where=place(node), hint="For example 'yyyy-MM-dd'.")
+    check_format(given.name, node, read=read)
+    return Literal(given.name, STRING, fixed=True)
+
+
+def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """TO_DATE, TO_TIMESTAMP and UNIX_TIMESTAMP: of a time, of a text as CAST reads it, of a text in a format."""
+    type = FUNCTIONS[name].result(())
+    value = lower(node.expressions[0])
+    if len(node.expressions) == 2:
+        if not fits(value.type, "STRING"):
+            raise SqlError(f"{name.upper()} reads a STRING by its format, not {value.type}", where=place(node))
+        return Call(name, (value, _format(name, node, read=True)), type)
+    if type == BIGINT:
+        if value.type == STRING:
+            raise SqlError(
+                "UNIX_TIMESTAMP of a text needs its format",
+                where=place(node),
+                hint="Write UNIX_TIMESTAMP(text, 'yyyy-MM-dd HH:mm:ss'), or UNIX_TIMESTAMP(CAST(text AS TIMESTAMP)).",
+            )
+        return Call(name, (converted(_time(name, node.expressions[0], lower), TIMESTAMP),), type)
+    if not fits(value.type, "WRITTEN"):
+        raise SqlError(f"{name.upper()} takes a time or a STRING, not {value.type}", where=place(node))
+    return as_time(value, type, node) if value.type == STRING else Cast(value, type)
+
+
+def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """DATE_ADD(day, n), DATE_SUB(day, n), and DATEADD(unit, n, time)."""
+    if len(node.expressions) == 3:
+        return _moved_by_unit(name, node, lower)
+    time, count = node.expressions
+    if isinstance(count, exp.Interval):
+        sign = "-" if name == "date_sub" else "+"
+        raise refuse(
+            f"{name.upper()} with an INTERVAL",
+            node,
+            "it takes a number of days",
+            f"Write {time.sql('spark')} {sign} {count.sql('spark')}.",
+        )
+    value, days = _time(name, time, lower), lower(count)
+    if days.type.name not in ("TINYINT", "SMALLINT", "INT", "NULL"):
+        hint = "Write CAST(… AS INT)." if days.type.numeric else "Write it like DATE_ADD(day, 7)."
+        raise SqlError(f"{name.upper()} takes days as an INT, not {days.type}", where=place(node), hint=hint)
+    if isinstance(days, Literal) and isinstance(days.value, int):
+        intervals.length(days.value * intervals.UNITS["DAY"], node)
+    kind = "date_sub" if name == "date_sub" else "date_add"
+    return Call(kind, (value if value.type == DATE else Cast(value, DATE), days), DATE)
+
+
+def _moved_by_unit(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    unit = _unit(name, node.expressions[0], node)
+    count, value = lower(node.expressions[1]), _time(name, node.expressions[2], lower)
+    if count.type.name not in INTEGRAL:
+        raise SqlError(f"{name.upper()} takes a whole number of units, not {count.type}", where=place(node))
+    constant = count.value if isinstance(count, Literal) and isinstance(count.value, int) else None
+    span: Scalar
+    if unit in IN_MONTHS:
+        if constant is None or abs(constant) > intervals.LONGEST_MONTHS // 12:
+            raise SqlError(f"{name.upper()}({unit}, …) takes a constant number of units", where=place(node))
+        span = Literal(constant * IN_MONTHS[unit], MONTHS, fixed=True)
+    elif constant is not None:
+        span = intervals.length(constant * intervals.UNITS[unit], node)
+    else:
+        span = Call("*", (Literal(intervals.UNITS[unit], INTERVAL), count), INTERVAL)
+    return Call("+", (converted(value, TIMESTAMP), span), TIMESTAMP)
+
+
+def _unit(name: str, given: exp.Expr, node: exp.Expr) -> str:
+    word = given.name.upper() if isinstance(given, (exp.Column, exp.Var)) else ""
+    if word not in _UNITS:
+        example = f"{name.upper()}(DAY, …)"
+        raise SqlError(
+            f"{name.upper()} with three arguments takes a unit first, not {given.sql('spark')}",
+            where=place(node),
+            hint=f"Write it like {example}; the units are {', '.join(_UNITS)}.",
+        )
+    return word
+
+
+def _difference(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    """DATEDIFF(end, start) in days of the calendar; DATEDIFF(unit, start, end) in whole units."""
+    if len(node.expressions) == 2:
+        end, start = (_time(name, part, lower) for part in node.expressions)
+        return Call("datediff", (end, start), FUNCTIONS["datediff"].result(()))
+    unit = _unit(name, node.expressions[0], node)
+    start, end = (converted(_time(name, part, lower), TIMESTAMP) for part in node.expressions[1:])
+    if unit == "MICROSECOND":  # Spark's own fails where the difference has more than 64 bits
+        micros = [Call("unix_micros", (each,), BIGINT) for each in (end, start)]
+        return Call("-", tuple(micros), BIGINT)
+    return Call("timestampdiff", (Literal(unit, STRING, fixed=True), start, end), BIGINT)
+
+
+def _months(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
+    if name == "months_between":
+        both = tuple(dated(converted(_time(name, part, lower), TIMESTAMP)) for part in node.expressions)
+        return Call(name, both, FUNCTIONS[name].result(()))
+    value, count = _time(name, node.expressions[0], lower), lower(node.expressions[1])
+    months = count.value if isinstance(count, Literal) else None
+    if not isinstance(months, int) or abs(months) > intervals.LONGEST_MONTHS:
+        raise SqlError("ADD_MONTHS takes a constant number of months", where=place(node))
+    day = value if value.type == DATE else Cast(value, DATE)
+    return Call(name, (day, Literal(months, count.type, fixed=True)), DATE)
+
+
+def _time(name: str, given: exp.Expr, lower: Lower) -> Scalar:
+    value = lower(given)
+    if not fits(value.type, "TIME"):
+        hint = "Write CAST(… AS TIMESTAMP)." if value.type == STRING else None
+        raise SqlError(f"{name.upper()} takes a time, not {value.type}", where=place(given), hint=hint)
+    return Cast(value, TIMESTAMP) if value.type not in (DATE, TIMESTAMP) else value
+
+
+FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
+    **dict.fromkeys(DAY_NAMES, _today),
+    "date_trunc": _truncation,
+    "date_format": _formatted,
+    **dict.fromkeys(("date", "to_date", "to_timestamp", "unix_timestamp"), _written),
+    **dict.fromkeys(("date_add", "date_sub", "dateadd"), _moved),
+    "timestampadd": _moved_by_unit,
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
+    **dict.fromkeys(("add_months", "months_between"), _months),
+}
+"""Functions whose arguments are not all values of a type."""

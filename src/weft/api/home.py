@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -17,9 +17,10 @@ from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
+from weft.api.tabling import Tabling
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
-from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord, TableRecord
+from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
@@ -51,15 +52,7 @@ _DELIVERY_WAIT_US = 10 * 1_000_000
 AnyPath = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class Description:
-    """A table and a few rows of its newest file, the values in the order of its columns."""
-
-    table: TableRecord
-    samples: tuple[tuple[object, ...], ...]
-
-
-class Weft(Keeping, Sourcing, Viewing):
+class Weft(Keeping, Sourcing, Tabling, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
@@ -177,17 +170,6 @@ class Weft(Keeping, Sourcing, Viewing):
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
-
-    def tables(self) -> tuple[TableRecord, ...]:
-        """Every table, in the order in which they were made."""
-        return self.catalog.tables.known()
-
-    def describe(self, table: str, samples: int = 3) -> Description:
-        """A table with at most ``samples`` rows of its newest file; raises NotFound, StorageError.  Starts no Spark."""
-        from weft.storage.samples import sample_rows
-
-        record = self.catalog.tables.named(table)
-        return Description(record, tuple(sample_rows(self.catalog.data, record, samples)))
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
         """The records that could not be read, the oldest first."""

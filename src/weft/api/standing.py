@@ -19,6 +19,7 @@ from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import Relation, require_bounded
+from weft.storage.ledger import Answers
 
 Made = TypeVar("Made")
 
@@ -84,7 +85,7 @@ def install(home: Home, query: NewQuery) -> QueryRecord:
             from weft.execution.synopsis.unneeded import drop_unneeded
 
             drop_unneeded(writer)  # what was left of one that was removed
-        return writer.queries.install(_definition(home, query, home.schemas(query.sql)), home.clock())
+        return writer.queries.install(_taken(home, query, home.schemas(query.sql)), home.clock())
 
 
 def install_all(home: Home, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
@@ -93,7 +94,7 @@ def install_all(home: Home, queries: Iterable[NewQuery]) -> tuple[QueryRecord, .
     while some := [_named(each, partial(_canonical, home, each)) for each in islice(left, _AT_ONCE)]:
         with home.writing("install queries") as writer:
             schemas = home.schemas(*(each.sql for each in some))
-            found = [_named(each, partial(_definition, home, each, schemas)) for each in some]
+            found = [_named(each, partial(_taken, home, each, schemas)) for each in some]
             installed += writer.queries.install_all(found, home.clock())
     return tuple(installed)
 
@@ -124,6 +125,15 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
         raise
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     return replace(query, user=query.user or chosen.install_user, every=every, start=start, to=to)
+
+
+def _taken(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+    """As ``_definition``; raises Refused, too, where one of its channels cannot take its answers."""
+    from weft.delivery.registry import require_taken
+
+    found = _definition(home, query, schemas)
+    require_taken(found.channels, home.folder, Answers(home.catalog.home().home_id, None, found.name, found.columns))
+    return found
 
 
 def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:

@@ -65,6 +65,11 @@ def files_folder(home: Path) -> Path:
     return home / "files"
 
 
+def delta_folder(home: Path) -> Path:
+    """The folder under which channels write Delta tables where no other root is set."""
+    return home / "delta"
+
+
 def logs_folder(home: Path) -> Path:
     """The folder for Spark's log and for stack traces."""
     return home / "logs"

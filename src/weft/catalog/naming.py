@@ -38,6 +38,24 @@ def query_name(name: str) -> str:
     return name
 
 
+def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """The names in their order; one that is there already, or among ``taken``, in any case, gets a number.
+
+    >>> distinct(["a", "b", "A", "_first_at"], ["_first_at"])
+    ['a', 'b', 'A_2', '_first_at_2']
+    """
+    used = {each.lower() for each in taken}
+    found = []
+    for name in names:
+        label, number = name, 1
+        while label.lower() in used:
+            number += 1
+            label = f"{name}_{number}"
+        used.add(label.lower())
+        found.append(label)
+    return found
+
+
 def queries_mentioned(text: str) -> frozenset[str]:
     """The words of an SQL text that may name a query whose results it reads; none where it has no word ``results``.
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.catalog.naming import distinct
 
 TS: Final = "ts"
 """The column of the instant at which a row was given to a table."""
@@ -215,16 +216,9 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 
     A column whose name is there already, in any case, gets a number, as in what is delivered.
     """
-    taken = {FIRST_AT, ORDINAL}
-    whole: list[tuple[str, DataType]] = []
-    for column, type_ in columns:
-        label, number = column, 1
-        while label.lower() in taken:
-            number += 1
-            label = f"{column}_{number}"
-        taken.add(label.lower())
-        whole.append((label, type_))
-    whole += [(FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
+    labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
+    typed = zip(labels, (kind for _, kind in columns), strict=True)
+    whole = [*typed, (FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
     made = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(whole, 1))
     return TableSchema(query_id, f"{RESULTS}.{name}", made, start=FIRST_AT, source="results")
 

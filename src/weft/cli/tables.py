@@ -10,16 +10,17 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import instant, iso, say, say_json, shown, table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
-    from weft.api.home import Description
+    from weft.algebra.schema import TableSchema
+    from weft.api.tabling import Description, ResultsDescription
     from weft.catalog.records import TableRecord
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft tables"))(tables)
-    app.command(epilog=example("weft describe msgs"))(describe)
+    app.command(epilog=example("weft describe msgs", "weft describe results.late"))(describe)
 
 
 def tables(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -28,6 +29,7 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
 
     with opened(home) as weft:
         found, discarded = weft.tables(), discarded_tables(weft.catalog)
+        standing = weft.catalog.queries.count()
     if json:
         say_json(
             [
@@ -52,6 +54,8 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
             say("Of a tracked table each begin and each end of a row is counted.")
         if discarded:
             say("Rows of a discarded table go once its synopses have taken them in; all that ever came are counted.")
+    if standing and not json:
+        say("The answers of each query are a table, too, FROM results.NAME: `weft describe results.NAME`.")
 
 
 def _kind(found: TableRecord, discarded: Collection[int]) -> str:
@@ -59,16 +63,20 @@ def _kind(found: TableRecord, discarded: Collection[int]) -> str:
 
 
 def describe(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="The table, or results.NAME.")],
     samples: Annotated[int, typer.Option(min=0, max=100, help="How many rows to show.")] = 3,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a table: columns, rows, first and last ts, samples."""
+    """Show a table, or the answers of a query as one (results.NAME): columns, rows, first and last ts, samples."""
+    from weft.api.tabling import ResultsDescription
     from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:
         found = weft.describe(name, samples)
+        if isinstance(found, ResultsDescription):
+            _describe_results(found, json)
+            return
         discarded = found.table.table_id in discarded_tables(weft.catalog)
     record = found.table
     if json:
@@ -79,11 +87,43 @@ def describe(
         say("Its rows go once its synopses have taken them in; all that ever came are counted.")
     if record.keys:
         say(f"rows are told apart by {', '.join(record.keys)}")
+    _show_columns(record.schema, found.samples)
+
+
+def _describe_results(found: ResultsDescription, json: bool) -> None:
+    """The table of a query's answers; its samples are the latest of them."""
+    from weft.delivery.rendering import json_value
+    from weft.instants import format_rfc3339
+
+    query = found.query
+    schema = query.results
+    if json:
+        names = [column.name for column in schema.columns]
+        values = ((*row.values, format_rfc3339(row.first_at), row.ordinal) for row in found.samples)
+        document = {
+            "name": schema.name,
+            "query": query.name,
+            "columns": [{"name": c.name, "type": str(c.type)} for c in schema.columns],
+            "rows": query.rows,
+            "first_at": iso(found.first.first_at if found.first else None),
+            "last_first_at": iso(query.last_first_at),
+            "samples": [dict(zip(names, map(json_value, row), strict=True)) for row in values],
+        }
+        say_json(document)
+        return
+    span = f", _first_at from {instant(found.first.first_at)} to {instant(query.last_first_at)}" if found.first else ""
+    say(f"{schema.name}: {query.rows:,} answers of the query {query.name}{span}")
+    _show_columns(schema, [(*row.values, instant(row.first_at), row.ordinal) for row in found.samples])
+    name = query.name if query.name.isidentifier() else f"`{query.name}`"
+    say(f"Queries read it as any table, FROM results.{name}; a column that begins with _ is selected AS another name.")
+
+
+def _show_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> None:
     rows = [
-        (c.name, str(c.type), "" if c.nullable else "not null", *(shown(row[n]) for row in found.samples))
-        for n, c in enumerate(record.schema.columns)
+        (c.name, str(c.type), "" if c.nullable else "not null", *(shown(row[n]) for row in samples))
+        for n, c in enumerate(schema.columns)
     ]
-    table(("column", "type", "", *(f"sample {n}" for n in range(1, len(found.samples) + 1))), rows)
+    table(("column", "type", "", *(f"sample {n}" for n in range(1, len(samples) + 1))), rows)
 
 
 def _as_json(found: Description, discarded: bool) -> dict[str, object]:

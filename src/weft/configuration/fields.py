@@ -105,6 +105,9 @@ class Configuration(BaseModel):
     files_root: Annotated[Path | None, Place("files.root", "WEFT_FILES_ROOT")] = Field(
         default=None, description="the folder under which file channels write"
     )
+    delta_root: Annotated[Path | None, Place("delta.root", "WEFT_DELTA_ROOT")] = Field(
+        default=None, description="the folder under which channels write Delta tables"
+    )
     spark_master: Annotated[str | None, Place("spark.master", "WEFT_SPARK_MASTER")] = Field(
         default=None, description="Spark's master URL"
     )

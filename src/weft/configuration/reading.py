@@ -177,7 +177,7 @@ def _beside(found: Configuration, given: _Given, home: Path) -> Configuration:
     """Paths in a home's file are relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
-        for field in ("files_root", "smtp_ca_file", "smtp_password_file")
+        for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
         if (value := getattr(found, field)) is not None and given.places[field,][1] is not None
     }
     return found.model_copy(update=moved) if moved else found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from weft.algebra.schema import DataType
 from weft.errors import DeliveryError
-from weft.storage.ledger import ResultRow
+from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
-"""What ``recover`` found: nothing of the message is left, all of it went, or nobody can tell: then a person decides
+"""What ``recover`` found: nothing of the message is left (or it may be sent again, the place knowing what it has), all
+of it went, or nobody can tell: then a person decides
 (``unknown``), or it is sent again unasked (``again``), where whoever receives it can tell that it is the same."""
 
 
@@ -19,9 +20,10 @@ Recovery = Literal["undone", "sent", "unknown", "again"]
 class About:
     """What a message tells a person beside its answers.
 
-    ``sql`` and ``user`` are the query's, ``total`` counts its answers so far; ``home`` is the home's folder and
-    ``home_id`` its id, the same wherever it is moved; ``at`` is the wall's time (microseconds UTC).  ``before`` are the
-    keys of the first and of the latest message that went the same way before, as far as there are any.
+    ``sql``, ``user`` and ``query_id`` are the query's, ``total`` counts its answers so far; ``home`` is the home's
+    folder and ``home_id`` its id, the same wherever it is moved; ``at`` is the wall's time (microseconds UTC).
+    ``before`` are the keys of the first and of the latest message that went the same way before, as far as there are
+    any.
     """
 
     sql: str
@@ -31,6 +33,7 @@ class About:
     home_id: str
     at: int
     before: tuple[str, ...] = ()
+    query_id: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Message:
     def last_ordinal(self) -> int:
         """The ordinal of the last answer that it is about."""
         return self.rows[0].ordinal + self.count - 1
+
+    @property
+    def answers(self) -> Answers:
+        """Whose answers they are."""
+        return Answers(self.about.home_id, self.about.query_id, self.query_name, self.columns)
 
 
 class Rejected(DeliveryError):
@@ -78,6 +86,9 @@ class Channel(Protocol):
     @property
     def address(self) -> str:
         """The channel's one name (``file:a.jsonl``), whichever way it was written."""
+
+    def require(self, answers: Answers) -> None:
+        """Raises Refused where what is there is not theirs, or can never take answers of such columns."""
 
     def prepare(self) -> str | None:
         """A note (JSON) from which ``recover`` can later tell what an interrupted send left behind."""

@@ -19,9 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from weft.delivery.channel import Message, Recovery
+from weft.delivery.places import below
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
-from weft.errors import DeliveryError, Refused
+from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
+from weft.storage.ledger import Answers
 
 _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 _CSV_SUFFIX: Final = ".csv"
@@ -34,17 +36,7 @@ def relative_path(text: str, root: Path) -> PurePosixPath:
     >>> relative_path("a/./b.jsonl", Path("/srv/files"))
     PurePosixPath('a/b.jsonl')
     """
-    given = PurePosixPath(text)
-    if not text or "\0" in text or text.endswith("/"):
-        raise Refused(f"{text!r} is no file's path", hint="Write file:NAME.jsonl or file:NAME.csv.")
-    if ".." in given.parts:
-        raise Refused(f"the path {text!r} has '..' in it", hint=f"Name a file under {root}.")
-    if given.is_absolute():
-        bases = (PurePosixPath(os.path.abspath(root)), PurePosixPath(os.path.realpath(root)))
-        inside = [base for base in bases if given.is_relative_to(base)]
-        if not inside:
-            raise Refused(f"{text!r} is not under {root}", hint=f"Name a file under {root}, or set WEFT_FILES_ROOT.")
-        given = given.relative_to(inside[0])
+    given = below(text, root, usage="file:NAME.jsonl or file:NAME.csv", variable="WEFT_FILES_ROOT")
     if given.suffix.lower() not in (*_JSON_SUFFIXES, _CSV_SUFFIX):
         raise Refused(
             f"the suffix of {text!r} names no format", hint="Use .jsonl, .ndjson or .json for JSON lines, .csv for CSV."
@@ -72,6 +64,17 @@ class FileChannel:
         """The channel's one name, whichever way it was written."""
         return f"file:{self._path}"
 
+    def require(self, answers: Answers) -> None:
+        """Raises Conflict where the file has other columns."""
+        try:
+            with self._opened(create=False) as file:
+                if os.fstat(file).st_size:
+                    self._require_columns(file, field_names(name for name, _ in answers.columns))
+        except _Gone:
+            return
+        except DeliveryError as error:
+            raise Conflict(error.message, where=error.where, hint=error.hint) from error
+
     def prepare(self) -> str:
         """Makes the file where there is none; its size, and by what it is known again: what it ends with.
 
@@ -89,8 +92,8 @@ class FileChannel:
         with self._opened(create=False) as file:
             if not place.is_in(file):
                 raise DeliveryError("the file was replaced while it was written to", where=self.address)
-            if self._csv and offset:
-                self._require_header(file, csv_header(names))
+            if offset:
+                self._require_columns(file, names)
             content = self._content(file, message, names, offset)
             os.ftruncate(file, offset)
             half = len(content) // 2
@@ -123,14 +126,16 @@ class FileChannel:
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
-    def _require_header(self, file: int, header: str) -> None:
-        wanted = header.encode()
-        if os.pread(file, len(wanted), 0) != wanted:
-            raise DeliveryError(
-                "the file has other columns than the query",
-                where=self.address,
-                hint="Move the file away, or deliver to another one.",
-            )
+    def _require_columns(self, file: int, names: list[str]) -> None:
+        """Raises DeliveryError where the file's first line is not that of rows with such columns."""
+        line = _first_line(file)
+        if (line + b"\n" == csv_header(names).encode()) if self._csv else (_fields(line) == names):
+            return
+        raise DeliveryError(
+            f"the file has other columns than {', '.join(names)}",
+            where=self.address,
+            hint="Move the file away, or deliver to another one.",
+        )
 
     @contextmanager
     def _opened(self, *, create: bool) -> Iterator[int]:
@@ -209,6 +214,23 @@ def _tail(file: int, offset: int) -> str:
     """A digest of the bytes right before the offset."""
     length = min(offset, _TAIL_BYTES)
     return hashlib.sha256(os.pread(file, length, offset - length)).hexdigest()
+
+
+def _first_line(file: int) -> bytes:
+    """The file's first line, without its end."""
+    found = b""
+    while b"\n" not in found and (more := os.pread(file, _TAIL_BYTES, len(found))):
+        found += more
+    return found.partition(b"\n")[0]
+
+
+def _fields(line: bytes) -> list[str] | None:
+    """The names in a line of JSON, in their order; None where it is no such line."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return list(found) if isinstance(found, dict) else None
 
 
 def _write_at(file: int, content: bytes, offset: int) -> None:

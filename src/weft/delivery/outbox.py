@@ -155,6 +155,7 @@ class _Run:
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
         about = About(
+            query_id=query.query_id,
             sql=query.sql,
             user=query.user,
             total=query.rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from weft.delivery.channel import Channel
 from weft.delivery.file import FileChannel
 from weft.delivery.mail.addresses import addressed
 from weft.errors import Refused
+from weft.storage.ledger import Answers
 
 CURSOR: Final = "cursor"
 """Answers that are fetched, not sent: every query has this one."""
@@ -34,7 +35,18 @@ def _email(address: str, home: Path) -> Channel:
     return EmailChannel(addressed(address, chosen), chosen)
 
 
-_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file, "email": _email}
+def delta_root(home: Path) -> Path:
+    """The folder under which channels write Delta tables: the settings', else ``delta`` in the home."""
+    return configuration(home).delta_root or layout.delta_folder(home)
+
+
+def _delta(address: str, home: Path) -> Channel:
+    from weft.delivery.delta import DeltaChannel
+
+    return DeltaChannel(address, delta_root(home))
+
+
+_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file, "delta": _delta, "email": _email}
 
 
 def canonical(text: str, home: Path) -> str:
@@ -42,6 +54,14 @@ def canonical(text: str, home: Path) -> str:
     if text.strip().lower() == CURSOR:
         return CURSOR
     return _made(text, home).address
+
+
+def require_taken(channels: Iterable[str], home: Path, answers: Answers) -> None:
+    """Raises Refused, naming the channel, where one of them can not take such answers; for ``install``."""
+    for each in channels:
+        channel = open_channel(each, home)
+        if channel is not None:
+            channel.require(answers)
 
 
 def open_channel(text: str, home: Path) -> Channel | None:

@@ -75,7 +75,7 @@ def _large(weft: Weft, table: Path) -> None:
 @contextmanager
 def _defaults() -> Iterator[None]:
     """A user's limits and folders are not for what is rehearsed."""
-    names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT")
+    names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

@@ -187,6 +187,10 @@ class Scope:
         tables = self.context.tables
         schema = {key.lower(): schema for key, schema in tables.items()}.get(name.lower())
         if schema is None:
+            if table.args.get("db"):
+                plain = next((key for key in tables if key.lower() == table.name.lower()), None)
+                other = f"Write FROM {plain}." if plain else "`weft queries` lists the queries."
+                raise SqlError(f"there is no query {table.name!r}, so no {name}", where=place(table), hint=other)
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
             raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
         if self.context.view and (schema.start, schema.end) != (VALID_FROM, VALID_TO):

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import LeaseLost, StorageError
+from weft.failpoint import failpoint
 from weft.location import Location
 from weft.storage.columns import conformed
 from weft.storage.delta_log import (
@@ -155,6 +156,7 @@ def _append(
     problem: Exception | None = None
     try:
         files = made(opened)
+        failpoint("commit.written")
         gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
         name_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:

@@ -44,6 +44,16 @@ class ResultRow:
     values: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Whose answers: the home's id, the query's id in it (None: it is not installed yet), its name and columns."""
+
+    home_id: str
+    query_id: int | None
+    name: str
+    columns: tuple[tuple[str, DataType], ...]
+
+
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
     """The query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
 

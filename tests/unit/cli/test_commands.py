@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from definitions import statements
+from delta_tables import write_ledger
 from letters import letter, spool
+from weft.api import Weft as Home
+from weft.catalog.records import Choice, Count
 from weft.cli import tables as tables_commands
 from weft.runtime.session import session_started
 
@@ -172,6 +175,43 @@ def test_results_of_a_query_without_any(weft: Weft, made: Path) -> None:
     weft("install", "q", "SELECT msgid FROM msgs")
     assert weft("results", "q", "--json").out == ""
     assert "0 of 0" in weft("results", "q").out
+
+
+def test_answers_are_a_table_that_can_be_described(weft: Weft, made: Path) -> None:
+    assert weft("install", "late-ones", "SELECT m.msgid, m.date AS _ordinal_2 FROM msgs m", "--user", "ann").code == 2
+    assert weft("install", "late-ones", "SELECT m.msgid FROM msgs m", "--user", "ann").code == 0
+    assert "FROM results.NAME: `weft describe results.NAME`" in weft("tables").out
+    empty = weft("describe", "results.late-ones")
+    assert empty.out.startswith("results.late-ones: 0 answers of the query late-ones\n")
+    with Home.open(made) as home, home.writing("a test") as writer:
+        query = home.catalog.queries.named("late-ones")
+        tick = writer.ticks.plan(10, Choice((query.query_id,)), 0)
+        write_ledger(made / "ledger", tick.tick_id, [(query.query_id, n, 5, [f"<{n}@x>"]) for n in (1, 2, 3)])
+        writer.ticks.commit(tick.tick_id, {query.query_id: Count(3, None, None, 5)}, [], 0)
+    told = weft("describe", "Results.LATE-ones", "--samples", "1")
+    assert (
+        "results.late-ones: 3 answers of the query late-ones, _first_at from 1970-01-01 00:00:00.000005 UTC" in told.out
+    )
+    assert [line.split() for line in told.out.splitlines() if "<" in line] == [["msgid", "STRING", "<3@x>"]]
+    assert "FROM results.`late-ones`" in told.out
+    found = weft("describe", "results.late-ones", "--json", "--samples", "2").json
+    assert found["samples"][1] == {"msgid": "<3@x>", "_first_at": "1970-01-01T00:00:00.000005Z", "_ordinal": 3}
+    missing = weft("describe", "results.late")
+    assert (missing.code, "Did you mean late-ones?" in missing.err) == (2, True)
+    unknown = weft("explain", "SELECT n FROM results.msgs")
+    assert "there is no query 'msgs', so no results.msgs" in unknown.err
+    assert "Write FROM msgs." in unknown.err
+
+
+def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_installed(weft: Weft, made: Path) -> None:
+    (made / "files").mkdir(exist_ok=True)
+    (made / "files/a.jsonl").write_text('{"_ordinal": 1, "_first_at": "", "_tick": 1, "sender": "ann"}\n')
+    told = weft("install", "q", "SELECT m.msgid FROM msgs m", "--to", "file:a.jsonl")
+    assert (told.code, "other columns than _ordinal, _first_at, _tick, msgid (file:a.jsonl)" in told.err) == (2, True)
+    told = weft("install", "q", "SELECT m.msgid AS `a b` FROM msgs m", "--to", "delta:t")
+    assert (told.code, "no column of a Delta table can be named 'a b'" in told.err) == (2, True)
+    assert weft("queries", "--json").json == []
+    assert weft("install", "q", "SELECT m.sender FROM msgs m", "--to", "file:a.jsonl", "--to", "delta:t").code == 0
 
 
 def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,13 +11,13 @@ from weft.algebra.schema import STRING
 from weft.delivery.channel import About, Message
 from weft.delivery.file import FileChannel
 from weft.delivery.registry import canonical, files_root, open_channel
-from weft.errors import DeliveryError, Refused
-from weft.storage.ledger import ResultRow
+from weft.errors import Conflict, DeliveryError, Refused
+from weft.storage.ledger import Answers, ResultRow
 
 
 def message(*texts: str, first: int = 1) -> Message:
     rows = tuple(ResultRow(first + n, 0, 1, (text,)) for n, text in enumerate(texts))
-    about = About("SELECT s FROM t", "ann", len(rows), Path("home"), "an id", 0)
+    about = About("SELECT s FROM t", "ann", len(rows), Path("home"), "an id", 0, query_id=1)
     return Message("1-1-1", "q", (("s", STRING),), rows, len(rows), about)
 
 
@@ -42,17 +42,41 @@ def test_csv_has_one_header(tmp_path: Path) -> None:
     )
 
 
-def test_a_csv_file_of_other_columns_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("b,c\n1,2\n")
-    with pytest.raises(DeliveryError, match="other columns"):
-        sent(FileChannel("a.csv", tmp_path), "x")
-    assert (tmp_path / "a.csv").read_text() == "b,c\n1,2\n"
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "b,c\n1,2\n"),
+        ("a.csv", "_ordinal,_first_at,_tick,s,more\n"),
+        ("a.jsonl", '{"_ordinal":1,"_first_at":"1970-01-01T00:00:00Z","_tick":1,"other":"x"}\n'),
+        ("a.ndjson", '{"s":"x"}\n'),
+        ("a.json", "[1, 2]\n"),
+        ("a.json", "some text"),
+    ],
+)
+def test_a_file_of_other_columns_is_left_alone(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    channel = FileChannel(name, tmp_path)
+    with pytest.raises(Conflict, match="other columns"):
+        channel.require(Answers("an id", None, "q", (("s", STRING),)))
+    with pytest.raises(DeliveryError, match="other columns than _ordinal, _first_at, _tick, s"):
+        sent(channel, "x")
+    assert (tmp_path / name).read_text() == content
+
+
+def test_a_first_line_may_be_long(tmp_path: Path) -> None:
+    channel = FileChannel("a.jsonl", tmp_path)
+    sent(channel, "x" * 200_000)
+    sent(channel, "y")
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_line_without_its_end_is_not_run_into(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"mine": 1}')
-    sent(FileChannel("a.jsonl", tmp_path), "x")
-    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
+    channel = FileChannel("a.jsonl", tmp_path)
+    sent(channel, "x")
+    with open(tmp_path / "a.jsonl", "a") as stream:
+        stream.write('{"mine": 1}')
+    sent(channel, "y")
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 3
 
 
 def test_recovering_cuts_back_and_may_be_done_twice(tmp_path: Path) -> None:

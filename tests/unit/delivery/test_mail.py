@@ -39,7 +39,8 @@ def settings(home: Path, port: int, **more: object) -> None:
 def message(*rows: tuple[Any, ...], count: int | None = None, **about: Any) -> Message:
     columns = tuple((f"c{n}", STRING) for n, _ in enumerate(rows[0], 1))
     found = tuple(ResultRow(5 + n, DAY, 1, row) for n, row in enumerate(rows))
-    given = {"sql": "SELECT 1", "user": "ann", "total": 9, "home": Path("/srv/home"), "home_id": "5f0c", "at": DAY}
+    given = {"sql": "SELECT 1", "user": "ann", "total": 9, "home": Path("/srv/home"), "home_id": "5f0c"}
+    given |= {"at": DAY, "query_id": 3}
     return Message("3-5-7", "q", columns, found, count or len(found), About(**{**given, **about}))
 
 

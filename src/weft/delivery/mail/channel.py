@@ -15,6 +15,7 @@ from weft.delivery.mail.addresses import Addressed
 from weft.delivery.mail.conversation import Lost, Server, give
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.errors import Refused
+from weft.storage.ledger import Answers
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -40,6 +41,10 @@ class EmailChannel:
     def server(self) -> str:
         """The server that takes the letters."""
         return str(self._server)
+
+    def require(self, answers: Answers) -> None:
+        """A letter takes any answers."""
+        return
 
     def prepare(self) -> None:
         """Nothing has to be noted: a letter is known by its Message-ID."""

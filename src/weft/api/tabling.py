@@ -1,0 +1,64 @@
+"""A home's tables, and the answers of its queries as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.catalog.records import RESULTS, QueryRecord, TableRecord
+from weft.execution.home import Home
+
+if TYPE_CHECKING:
+    from weft.storage.ledger import ResultRow
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table and a few rows of its newest file, the values in the order of its columns."""
+
+    table: TableRecord
+    samples: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True)
+class ResultsDescription:
+    """A query, whose answers are the table ``query.results``, and its latest answers.
+
+    ``first`` is the answer of the ordinal 1 (None: there is none yet).
+    """
+
+    query: QueryRecord
+    first: ResultRow | None
+    samples: tuple[ResultRow, ...]
+
+
+class Tabling:
+    """The methods of a home about its tables; it has what is ``opened``."""
+
+    opened: Home
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        """Every table, in the order in which they were made."""
+        return self.opened.catalog.tables.known()
+
+    def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
+        """A table with at most ``samples`` rows of its newest file; of ``results.NAME`` the latest answers.
+
+        Raises NotFound, StorageError.  Starts no Spark.
+        """
+        catalog = self.opened.catalog
+        scheme, dot, name = table.partition(".")
+        if dot and scheme.lower() == RESULTS:
+            return self._described(catalog.queries.named(name), samples)
+        from weft.storage.samples import sample_rows
+
+        record = catalog.tables.named(table)
+        return Description(record, tuple(sample_rows(catalog.data, record, samples)))
+
+    def _described(self, query: QueryRecord, samples: int) -> ResultsDescription:
+        from weft.storage.ledger import read_rows
+
+        data = self.opened.catalog.data
+        first = next(read_rows(data, query, 0, 1), None)
+        latest = read_rows(data, query, query.rows - samples, samples)
+        return ResultsDescription(query, first, tuple(latest))

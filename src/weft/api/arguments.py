@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import DataType
@@ -11,6 +12,7 @@ from weft.errors import Refused
 from weft.instants import from_datetime, parse_instant, parse_interval
 
 if TYPE_CHECKING:
+    from weft.extraction.files.options import FileOptions
     from weft.extraction.timing import Late, Timing, TsOrder
 
 AnyInstant = int | str | dt.datetime
@@ -40,7 +42,44 @@ def length(text: str | int) -> int:
     return parse_interval(text) if isinstance(text, str) else text
 
 
-def column_list(text: str) -> list[tuple[str, DataType | None]]:
+def file_options(
+    types: str | Mapping[str, str] | None,
+    rename: str | Mapping[str, str] | None,
+    encoding: str | None,
+    form: str | None,
+) -> FileOptions:
+    """How files are read: types as ``id BIGINT, day DATE``, names as ``Order ID=id, Größe=size``, or mappings of these.
+
+    Raises Refused.
+    """
+    from weft.extraction.files.options import FileOptions
+
+    told = types if isinstance(types, str) or types is None else ", ".join(f"{n} {t}" for n, t in types.items())
+    listed = () if told is None else column_list(told, "--types")
+    missing = next((name for name, kind in listed if kind is None), None)
+    if missing is not None:
+        raise Refused(f"--types: {missing!r} has no type", hint="Write it like: price DECIMAL(12,2), day DATE.")
+    typed = tuple((name, kind) for name, kind in listed if kind is not None)
+    pairs = tuple(rename.items()) if isinstance(rename, Mapping) else _renaming(rename or "")
+    return FileOptions(typed, pairs, encoding, form, mends_names=True)
+
+
+def _renaming(text: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of a column's name in the file and the one that it gets; raises Refused.
+
+    >>> _renaming("Order ID=id, a=b")
+    (('Order ID', 'id'), ('a', 'b'))
+    """
+    found = []
+    for each in filter(None, map(str.strip, text.split(","))):
+        old, sign, new = (part.strip() for part in each.rpartition("="))
+        if not sign or not old or not new:
+            raise Refused(f"--rename: {each!r} is no OLD=NEW", hint="Write it like: Order ID=order_id, Date=day.")
+        found.append((old, new))
+    return tuple(found)
+
+
+def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataType | None]]:
     """Columns with commas between, each with its type or without (None); raises Refused for what is no type.
 
     >>> [(name, str(kind)) for name, kind in column_list("id bigint, name, price decimal(8, 2)")]
@@ -53,7 +92,7 @@ def column_list(text: str) -> list[tuple[str, DataType | None]]:
             if name:
                 found.append((name, DataType.parse(kind) if kind.strip() else None))
         except ValueError as error:
-            raise Refused(f"--columns: {error}", hint="Write it like: id BIGINT, name, hired DATE.") from None
+            raise Refused(f"{option}: {error}", hint="Write it like: id BIGINT, name, hired DATE.") from None
     if not found:
-        raise Refused("--columns names no column", hint="Write it like: id BIGINT, name, hired DATE.")
+        raise Refused(f"{option} names no column", hint="Write it like: id BIGINT, name, hired DATE.")
     return found

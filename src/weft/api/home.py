@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.api import standing
-from weft.api.arguments import AnyInstant, length, micros, timing
+from weft.api.arguments import AnyInstant, micros
 from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
+from weft.api.loading import Loading
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.tabling import Tabling
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
-from weft.catalog.records import Choice, Clock, FromMode, QuarantineRecord, QueryRecord
+from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
@@ -37,11 +38,7 @@ if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.forecast import Forecast
     from weft.execution.maintenance import Step
-    from weft.extraction.batches import Progress
-    from weft.extraction.retrying import Retried
     from weft.extraction.sources.tracked import Polled
-    from weft.extraction.storing import Summary
-    from weft.extraction.timing import Late, TsOrder
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
     from weft.storage.ledger import ResultRow
@@ -52,7 +49,7 @@ _DELIVERY_WAIT_US = 10 * 1_000_000
 AnyPath = str | os.PathLike[str]
 
 
-class Weft(Keeping, Sourcing, Tabling, Viewing):
+class Weft(Keeping, Loading, Sourcing, Tabling, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
@@ -121,70 +118,6 @@ class Weft(Keeping, Sourcing, Tabling, Viewing):
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
         """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
         return self.opened.writing(purpose)
-
-    def ingest_mail(
-        self,
-        paths: AnyPath | Sequence[AnyPath],
-        *,
-        table: str = "msgs",
-        newsgroup: str | None = None,
-        ts_from: str | None = None,
-        ts_order: TsOrder = "own",
-        late: Late = "stamp",
-        future: str | int = "1d",
-        hold: bool = False,
-        progress: Progress | None = None,
-    ) -> Summary:
-        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``.
-
-        What ts the rows get: see ``extraction.timing.Timing``; ``future`` is text such as ``1d``, or microseconds.
-        """
-        from weft.extraction.ingest import ingest_mail
-
-        given = [paths] if isinstance(paths, str | os.PathLike) else paths
-        times = timing(ts_from, ts_order, late, future, hold)
-        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=times, progress=progress)
-
-    def ingest_file(
-        self,
-        path: AnyPath,
-        table: str,
-        *,
-        keys: Sequence[str] | None = None,
-        evolve: bool = False,
-        ts_from: str | None = None,
-        ts_order: TsOrder = "own",
-        late: Late = "stamp",
-        future: str | int = "1d",
-        hold: bool = False,
-        progress: Progress | None = None,
-    ) -> Summary:
-        """Loads a CSV, JSON lines or Parquet file; see ``extraction.ingest.ingest_file``, and ``ingest_mail``."""
-        from weft.extraction.ingest import ingest_file
-
-        times = timing(ts_from, ts_order, late, future, hold)
-        return ingest_file(self.opened, path, table, keys=keys, evolve=evolve, timing=times, progress=progress)
-
-    def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""
-        from weft.extraction.logs import ingest_log
-
-        return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
-
-    def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """The records that could not be read, the oldest first."""
-        return self.catalog.quarantine.all()
-
-    def retry_quarantine(
-        self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
-    ) -> Retried:
-        """Reads quarantined records again, all or those named; see ``extraction.retrying.retry``.
-
-        Raises NotFound, StorageError, LeaseBusy.
-        """
-        from weft.extraction.retrying import retry
-
-        return retry(self.opened, ids, late=late, future_us=None if future is None else length(future))
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
         """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.

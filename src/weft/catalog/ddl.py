@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -141,6 +141,17 @@ loads: Final = Table(
     Index("loads_digest", "table_id", "digest"),
     sqlite_autoincrement=True,
 )
+
+load_files: Final = Table(
+    "load_files",
+    metadata,
+    Column("load_id", ForeignKey("loads.load_id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("source", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Index("load_files_digest", "digest"),
+)
+"""Of the loads of several files as one."""
 
 revisions: Final = Table(
     "revisions",

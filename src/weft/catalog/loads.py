@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, insert, select, update
@@ -23,23 +24,30 @@ class Loads:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, table_id: int, source: str, kind: str, digest: str | None, at: int) -> int:
-        """Notes that a load began; its id.  ``digest`` is the source's own (None where it has none)."""
+    def begin(
+        self,
+        table_id: int,
+        source: str,
+        kind: str,
+        digest: str | None,
+        at: int,
+        files: Sequence[tuple[str, str]] = (),
+    ) -> int:
+        """Notes that a load began; its id.  ``digest`` is the source's own (None where it has none).
+
+        ``files`` are the name and the digest of each file, where the source is several.
+        """
+        values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
+        counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
         with self._database.changing() as connection:
-            return inserted_id(
-                connection,
-                insert(ddl.loads).values(
-                    table_id=table_id,
-                    source=source,
-                    kind=kind,
-                    digest=digest,
-                    started_at=at,
-                    stored=0,
-                    known=0,
-                    quarantined=0,
-                    late=0,
-                ),
-            )
+            load_id = inserted_id(connection, insert(ddl.loads).values(**values, **counts))
+            if files:
+                rows = [
+                    {"load_id": load_id, "number": number, "source": name, "digest": own}
+                    for number, (name, own) in enumerate(files)
+                ]
+                connection.execute(insert(ddl.load_files), rows)
+            return load_id
 
     def finish(
         self,
@@ -70,6 +78,26 @@ class Loads:
                 .limit(1)
             ).first()
             return found is not None
+
+    def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
+        """The latest load into the table of each of these files, alone or with others, that has one; by digest.
+
+        One that came to its end counts before one that did not.
+        """
+        loads, files = ddl.loads, ddl.load_files
+        own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
+        parts = select(files.c.digest.label("of"), loads).join(files, files.c.load_id == loads.c.load_id)
+        found: dict[str, LoadRecord] = {}
+        with self._database.reading() as connection:
+            for wanted in (own, parts.where(files.c.digest.in_(digests))):
+                rows = wanted.where(loads.c.table_id == table_id).order_by(loads.c.load_id)
+                for row in connection.execute(rows):
+                    values = dict(row._mapping)
+                    digest = str(values.pop("of"))
+                    load = LoadRecord(**values)
+                    if digest not in found or load.finished_at is not None or found[digest].finished_at is None:
+                        found[digest] = load
+        return found
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """The loads of a source of that digest into the table, finished or not, the newest first."""
@@ -188,11 +216,14 @@ class Quarantine:
         with self._database.reading() as connection:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
-    def positions(self, load_id: int) -> frozenset[str]:
-        """Where in its source the records lay that the load put in quarantine, whatever became of them since."""
+    def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
+        """Where in each source the records lay that the load put in quarantine, whatever became of them since."""
         kept = ddl.quarantine.c
+        found: dict[str, set[str]] = {}
         with self._database.reading() as connection:
-            return frozenset(connection.execute(select(kept.position).where(kept.load_id == load_id)).scalars())
+            for row in connection.execute(select(kept.source, kept.position).where(kept.load_id == load_id)):
+                found.setdefault(row.source, set()).add(row.position)
+        return {source: frozenset(places) for source, places in found.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
         """Says what became of a record in quarantine (``open`` again with a new reason, too); raises NotFound."""

@@ -148,6 +148,15 @@ STEPS: Final = (
             "CREATE INDEX revisions_by_table ON revisions (table_id)",
         ),
     ),
+    # Several files as one load.
+    Step(
+        to=8,
+        statements=(
+            "CREATE TABLE load_files (load_id INTEGER NOT NULL REFERENCES loads (load_id), number INTEGER NOT NULL, "
+            "source TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (load_id, number))",
+            "CREATE INDEX load_files_digest ON load_files (digest)",
+        ),
+    ),
 )
 
 

@@ -31,11 +31,49 @@ FutureOption = Annotated[
 HoldOption = Annotated[bool, typer.Option("--hold", help="No tick goes on before the whole load is done.")]
 
 
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH", help="CSV, JSON lines or Parquet files, folders of them, patterns in quotes, - for stdin."
+    ),
+]
+TsColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ts-from",
+        metavar="COL",
+        help="Take ts from this column, to load a history; several files are merged by it.",
+    ),
+]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", metavar="COLS", help="Columns that tell rows apart, with commas between.")
+]
+TypesOption = Annotated[
+    str | None, typer.Option(metavar="COLS", help='Types that are not to be guessed ("price DECIMAL(12,2)").')
+]
+RenameOption = Annotated[
+    str | None, typer.Option(metavar="PAIRS", help='Names for columns ("Order ID=order_id, Date=day").')
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The encoding of the text, such as latin-1 (default: guessed).")
+]
+TsFormatOption = Annotated[
+    str | None,
+    typer.Option("--ts-format", metavar="F", help="How --ts-from is written: s, ms, us, ns, or '%d.%m.%Y %H:%M'."),
+]
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     ingest = typer.Typer(no_args_is_help=True, help="Load mail, files or logs into tables.")
     ingest.command("mail", epilog=example("weft ingest mail archive.mbox.gz news-spool/ --ts-from date"))(mail)
-    ingest.command("file", epilog=example("weft ingest file orders.csv --table orders --ts-from placed --key id"))(file)
+    ingest.command(
+        "file",
+        epilog=example(
+            "weft ingest file orders.csv --table orders --ts-from placed --key id",
+            "weft ingest file 'orders-*.csv' more/ --table orders --ts-from placed",
+        ),
+    )(file)
     ingest.command("monpoly", epilog=example("weft ingest monpoly events.log --sig events.sig"))(monpoly)
     app.add_typer(ingest, name="ingest", epilog=example("weft ingest mail archive.mbox"))
     quarantine = typer.Typer(no_args_is_help=True, help="Records that could not be read.")
@@ -82,15 +120,15 @@ def mail(
 
 
 def file(
-    path: Annotated[Path, typer.Argument(help="A CSV, JSON lines or Parquet file.")],
+    paths: FilesArgument,
     table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, made by its first load.")],
-    ts_from: Annotated[
-        str | None, typer.Option("--ts-from", metavar="COL", help="Take ts from this column, to load a history.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="COLS", help="Columns that tell rows apart, with commas between.")
-    ] = None,
-    evolve: Annotated[bool, typer.Option("--evolve", help="Add the file's new columns to the table.")] = False,
+    ts_from: TsColumnOption = None,
+    key: KeyOption = None,
+    evolve: Annotated[bool, typer.Option("--evolve", help="Add the files' new columns to the table.")] = False,
+    types: TypesOption = None,
+    rename: RenameOption = None,
+    encoding: EncodingOption = None,
+    ts_format: TsFormatOption = None,
     ts_order: OrderOption = "own",
     late: LateOption = "stamp",
     future: FutureOption = "1d",
@@ -98,15 +136,21 @@ def file(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Load a CSV, JSON lines or Parquet file into a table."""
+    """Load CSV, JSON lines or Parquet files into a table, as one load."""
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else None
-    with opened(home, create=True) as weft, counting(f"loading {path.name}") as progress:
+    given = [terminal.stdin_bytes() if str(each) == "-" else terminal.path(each) for each in paths]
+    named = paths[0].name if len(paths) == 1 else f"{len(paths)} paths"
+    with opened(home, create=True) as weft, counting(f"loading {named}") as progress:
         done = weft.ingest_file(
-            terminal.path(path),
+            given,
             table_name,
             keys=keys,
             evolve=evolve,
+            types=types,
+            rename=rename,
+            encoding=encoding,
             ts_from=ts_from,
+            ts_format=ts_format,
             ts_order=ts_order,
             late=late,
             future=future,
@@ -143,15 +187,18 @@ def _tell(done: Summary, ahead: bool, json: bool) -> None:
     counts = {"stored": done.stored, "known": done.known, "quarantined": done.quarantined, "late": done.late}
     if json:
         bounds = {"first_ts": iso(done.first_ts), "last_ts": iso(done.last_ts)}
-        say_json({"table": done.table, **counts, **bounds, "already_loaded": done.already_loaded})
+        told = {"already_loaded": done.already_loaded, "notes": done.notes}
+        say_json({"table": done.table, **counts, **bounds, **told})
         return
     if done.already_loaded:
-        say(f"{done.table}: this very file was loaded before; nothing was stored again.")
+        say(f"{done.table}: the very same was loaded before; nothing was stored again.")
         return
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{done.table}: {words}")
     if done.stored:
         say(f"  ts from {instant(done.first_ts)} to {instant(done.last_ts)}")
+    for note in done.notes:
+        say(f"  {plain(note)}")
     if ahead:
         say("  What lies ahead of the clock arrives when the clock gets there.")
     if done.quarantined:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from io import TextIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,6 +139,13 @@ def read_stdin() -> str:
     if there.stdin is None:
         raise StdinWanted
     return there.stdin
+
+
+def stdin_bytes() -> BinaryIO:
+    """Stdin as it is, which may be no text; raises Elsewhere where that is another process's."""
+    if _remote.get() is not None:
+        raise Elsewhere
+    return sys.stdin.buffer
 
 
 def folder() -> Path:

@@ -117,7 +117,8 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 def damage(stream: io.BufferedReader) -> str | None:
     """What was wrong where the stream ended, or None where it ended rightly (or has not ended yet)."""
-    return stream.raw.damage if isinstance(stream.raw, _Bytes) else None
+    found: str | None = getattr(stream.raw, "damage", None)
+    return found
 
 
 def is_compressed(stream: io.BufferedReader) -> bool:

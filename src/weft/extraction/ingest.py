@@ -6,17 +6,24 @@ known by its digest, and goes on after the rows that it has committed (design la
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from weft.catalog import CatalogParts, Writer
-from weft.catalog.records import TableRecord
-from weft.errors import NotFound, Refused
+from weft.catalog.records import LoadRecord, TableRecord
+from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import Home
-from weft.extraction.batches import Progress, batches_of, printable
-from weft.extraction.files.source import FileSource, digest, open_file
+from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
+from weft.extraction.files.looking import GivenFile
+from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
+from weft.extraction.files.paths import Given, found_files
+from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail
+from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
 from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 
@@ -71,56 +78,116 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 def ingest_file(
     to: Home,
-    path: str | os.PathLike[str],
+    given: Given | Sequence[Given],
     table: str,
     *,
     keys: Sequence[str] | None = None,
     evolve: bool = False,
+    options: FileOptions = DEFAULT_OPTIONS,
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads a CSV, JSON lines or Parquet file into ``table``; the first load makes it and infers its types.
+    """Loads CSV, JSON lines and Parquet into ``table``, as one load; the first load makes it and infers its types.
 
-    Idempotent by the file's digest; with ``keys`` (fixed by the first load) also row by row.  ``evolve`` adds the
-    file's new columns to the table.  On a wall home a row too far ahead of the clock (``timing.future_us``) goes to
-    quarantine.  Raises ExtractionError, Refused for other columns or other keys and as ``timing`` says, Conflict while
-    the same file is being loaded, LeaseBusy, StorageError.
+    ``given`` are files, folders and patterns, or streams of bytes; several files are merged by the rows' own times,
+    where these are named, else follow one another.  Idempotent by each file's digest; with ``keys`` (fixed by the first
+    load) also row by row.  ``evolve`` adds the files' new columns to the table.  On a wall home a row too far ahead of
+    the clock (``timing.future_us``) goes to quarantine.  Raises NotFound, ExtractionError, Refused for other columns or
+    other keys and as ``timing`` says, Conflict while one of the files is being loaded, LeaseBusy, StorageError.
     """
-    sha256 = digest(path)
-    while True:
-        found = existing(to.catalog, table)
-        if found is not None:
-            before = to.catalog.loads.of_source(found.table_id, sha256)
-            done = next((load for load in before if load.finished_at is not None), None)
-            if done is not None:
-                return Summary(found.name, known=done.stored + done.known, already_loaded=True)
-        schema = None if found is None else found.schema
-        source = open_file(path, schema, ts_from=timing.ts_from, evolve=evolve)
-        load = _file_load(to, table, found, source, keys, sha256, timing)
-        if load is not None:
-            break
-    wall = to.catalog.home().clock == "wall"
-    latest = to.clock() + timing.future_us if wall else None
-    batches = source.batches(timing, latest, origins=load.wants_origins, aside=load.aside)
-    return store_batches(load, batches, progress)
+    several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
+    with found_files(several) as files:
+        digests = {file: digest(file.path) for file in files}
+        while True:
+            new, before = _not_loaded(to, table, digests)
+            if not new:
+                counts = {load.load_id: load.stored + load.known for load in before}
+                return Summary(to.catalog.tables.named(table).name, known=sum(counts.values()), already_loaded=True)
+            found = existing(to.catalog, table)
+            schema = None if found is None else found.schema
+            sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
+            load = _file_load(to, table, found, sources, keys, list(new.values()), timing)
+            if load is not None:
+                break
+        done = store_batches(load, _batches(load, sources), progress)
+        notes = [note for source in sources for note in source.notes]
+        if len(new) < len(files):
+            notes.append(
+                f"{len(files) - len(new)} of {len(files)} files were left out: what they hold was loaded before"
+            )
+        return replace(done, notes=tuple(dict.fromkeys(notes)))
+
+
+def _not_loaded(
+    to: Home, name: str, digests: Mapping[GivenFile, str]
+) -> tuple[dict[GivenFile, str], tuple[LoadRecord, ...]]:
+    """The files that were not loaded into the table yet, each content once; and the loads of the others."""
+    found = existing(to.catalog, name)
+    before = {} if found is None else to.catalog.loads.of_files(found.table_id, set(digests.values()))
+    done = {own: load for own, load in before.items() if load.finished_at is not None}
+    new: dict[str, GivenFile] = {}
+    for file, own in digests.items():
+        if own not in done:
+            new.setdefault(own, file)
+    return {file: own for own, file in new.items()}, tuple(done.values())
 
 
 def _file_load(
     to: Home,
     name: str,
     found: TableRecord | None,
-    source: FileSource,
+    sources: Sequence[FileSource],
     keys: Sequence[str] | None,
-    sha256: str,
+    digests: Sequence[str],
     timing: Timing,
 ) -> Load | None:
-    """The load, registered; None where another process has made or changed the table, or loaded the file, meanwhile."""
+    """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile."""
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
     with beginning(to, name) as writer:
         now = existing(writer, name)
-        if (now and now.schema) != (found and found.schema) or (now and writer.loads.loaded(now.table_id, sha256)):
+        if (now and now.schema) != (found and found.schema):
             return None
-        record = _file_table(writer, name, now, source, timing.ts_from, keys)
-        return registered(writer, to, record, source.name, "file", sha256, source.options(timing), timing)
+        if now is not None:
+            before = writer.loads.of_files(now.table_id, digests)
+            if any(load.finished_at is not None for load in before.values()):
+                return None
+            _refuse_half_loaded(now, before, whole)
+        record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
+        told = printable(", ".join(source.name for source in sources))
+        by_source = {source.name: source.options(timing) for source in sources}
+        return registered(writer, to, record, told, "file", whole, timing.options(), timing, files, by_source)
+
+
+def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], whole: str) -> None:
+    """Raises Conflict where a file is part of another load that died: its rows could not be told from those there."""
+    other = next((load for load in before.values() if load.digest != whole), None)
+    if other is not None and not table.keys:
+        raise Conflict(
+            f"a load into {table.name} has ended in the middle, and has one of these files: {other.source}",
+            hint="Run that load again as it was: it goes on where it ended.",
+        )
+
+
+def _batches(load: Load, sources: Sequence[FileSource]) -> Iterator[Batch]:
+    """The rows of all files, by their own times where they have such."""
+    to, timing = load.to, load.timing
+    latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
+
+    def read(source: FileSource) -> Iterator[Batch]:
+        aside = load.aside.get(source.name, frozenset())
+        return source.batches(timing, latest, origins=load.wants_origins, aside=aside)
+
+    if len(sources) == 1:
+        return read(sources[0])
+    if timing.ts_from is None:
+        return in_turn([partial(read, source) for source in sources])
+    begins = (source.begins(timing) for source in sources)
+    timed = [
+        Timed(BEFORE_ALL if first is None else first, partial(read, source))
+        for source, first in zip(sources, begins, strict=True)
+    ]
+    return merged(timed, arrow_schema(sources[0].columns).empty_table())
 
 
 def _file_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from weft.catalog import Catalog, layout
@@ -23,13 +23,13 @@ def quarantine(
     load_id: int,
     table_id: int,
     rejected: Sequence[Rejected],
-    options: dict[str, object],
+    options: Callable[[Rejected], Mapping[str, object]],
     at: int,
 ) -> int:
     """Keeps the records' bytes, then indexes them; how many were not there yet.
 
-    Bytes are on the disk before the index names them.  ``options`` is what a retry needs to read them as this load
-    did; ``at`` is µs UTC.
+    Bytes are on the disk before the index names them.  ``options`` tells of each what a retry needs to read it as this
+    load did; ``at`` is µs UTC.
     """
     if not rejected:
         return 0
@@ -47,7 +47,7 @@ def quarantine(
             record.reason,
             sha256,
             len(record.raw),
-            json.dumps({**options, "stem": record.stem}, sort_keys=True),
+            json.dumps({**options(record), "stem": record.stem}, sort_keys=True),
             at,
         )
         new += kept is not None

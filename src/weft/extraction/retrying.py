@@ -102,9 +102,12 @@ def _read(to: Home, raw: bytes, record: QuarantineRecord, table: TableRecord, ti
     names = tuple(options["names"])
     # A record of a Parquet file is kept as its JSON.
     is_csv = options["format"] == "csv"
-    layout = Layout("csv" if is_csv else "json", names, ("VARCHAR",) * len(names), Dialect(*options["dialect"]))
+    form, written = options.get("form"), tuple(options.get("written", ()))  # loads of older versions have neither
+    layout = Layout(
+        "csv" if is_csv else "json", names, ("VARCHAR",) * len(names), Dialect(*options["dialect"]), written
+    )
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
-    own_times = OwnTimes(options["own_time"], timing.order == "arrival", latest, timing.too_far)
+    own_times = OwnTimes(options["own_time"], timing.order == "arrival", latest, timing.too_far, form)
     stream: Any = io.BufferedReader(io.BytesIO(raw))
     records: Iterable[TextRecord] = CsvRecords(stream, layout.dialect, len(names)) if is_csv else json_records(stream)
     with connect() as connection:

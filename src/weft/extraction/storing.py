@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.catalog import Writer
@@ -27,8 +27,8 @@ class Summary:
     """What a load did, in rows: new ones stored, those that were known, in quarantine, and ``late`` among the stored.
 
     A row is late where its own time lies before F (design section 1): it got F.  ``first_ts`` and ``last_ts`` bound
-    what was stored (None: nothing).  ``already_loaded`` says that the very same file was loaded before; ``known`` then
-    counts its rows.
+    what was stored (None: nothing).  ``already_loaded`` says that all that was named was loaded before; ``known`` then
+    counts its rows.  ``notes`` say in words what was made of the sources that their reader may not expect.
     """
 
     table: str
@@ -39,23 +39,26 @@ class Summary:
     already_loaded: bool = False
     first_ts: int | None = None
     last_ts: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` is what a retry of its rejected records needs.  ``already`` is None for a table with keys, else how many
-    rows of this very load an earlier run has stored; ``aside`` is where the records lay that it kept in quarantine.
+    ``options`` is what a retry of its rejected records needs, with that of each source in ``by_source``.  ``already``
+    is None for a table with keys, else how many rows of this very load an earlier run has stored; ``aside`` is where,
+    by source, the records lay that it kept in quarantine.
     """
 
     to: Home
     table: TableRecord
     load_id: int
-    options: dict[str, object]
+    options: Mapping[str, object]
     timing: Timing = DEFAULT_TIMING
     already: int | None = None
-    aside: frozenset[str] = frozenset()
+    aside: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    by_source: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def wants_origins(self) -> bool:
@@ -82,12 +85,15 @@ def registered(
     source: str,
     kind: str,
     digest: str | None,
-    options: dict[str, object],
+    options: Mapping[str, object],
     timing: Timing,
+    files: Sequence[tuple[str, str]] = (),
+    by_source: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Load:
     """The load of a source, the only one of its digest: one that died goes on where it was.
 
-    Raises Conflict while another process, or another thread, is loading it.
+    ``files``, with the digest of each, are those that it is made of, where there are several.  Raises Conflict while
+    another process, or another thread, is loading it.
     """
     at = to.clock()
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
@@ -97,11 +103,14 @@ def registered(
             f"{source} is being loaded into {table.name} already, by another process",
             hint="Wait for it; if it died, run this again: the load goes on where it was.",
         )
-    load_id = writer.loads.begin(table.table_id, source, kind, digest, at) if unfinished is None else unfinished.load_id
+    if unfinished is None:
+        load_id = writer.loads.begin(table.table_id, source, kind, digest, at, files)
+    else:
+        load_id = unfinished.load_id
     writer.loads.activate(load_id, at, hold=timing.hold)
     already = None if table.keys else writer.loads.stored_by(load_id)
-    aside = frozenset() if unfinished is None or table.keys else writer.quarantine.positions(load_id)
-    return Load(to, table, load_id, options, timing, already, aside)
+    aside = {} if unfinished is None or table.keys else writer.quarantine.positions(load_id)
+    return Load(to, table, load_id, options, timing, already, aside, by_source or {})
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
@@ -148,7 +157,11 @@ def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
 
 def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
     to = load.to
-    return quarantine(to.catalog, load.load_id, load.table.table_id, rejected, load.options, to.clock())
+
+    def needed(record: Rejected) -> dict[str, object]:
+        return {**load.options, **load.by_source.get(record.source, {})}
+
+    return quarantine(to.catalog, load.load_id, load.table.table_id, rejected, needed, to.clock())
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:

@@ -247,7 +247,7 @@ def test_a_csv_reads_the_same_either_way(
             if way is CAREFUL:
                 patch.setattr(text_records, "MAX_LINE", sizes.line)
             source = looked_at(path, known)
-            found.append(source if isinstance(source, str) else (source.columns, source.layout, read(source)))
+            found.append(source if isinstance(source, str) else (source.columns, source.looked.layout, read(source)))
     assert found[0] == found[1]
 
 
@@ -290,7 +290,7 @@ def test_other_files_read_the_same_either_way(tmp_path: Path, name: str, timing:
     for sizes in (CAREFUL, Sizes(chunk=300, rows=90)):
         with pytest.MonkeyPatch.context() as patch:
             reading(patch, sizes)
-            patch.setattr("weft.extraction.files.source.MAX_ROWS", 35)
+            patch.setattr("weft.extraction.files.looking.MAX_ROWS", 35)
             source = open_file(tmp_path / name, schema(a="INT", at="TIMESTAMP"), ts_from=timing.ts_from)
             found.append(read(source, timing, 1_577_836_800_000_030))
             found.append(read(source, timing, 1_577_836_800_000_030, ASIDE))

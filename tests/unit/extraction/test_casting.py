@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra.schema import DataType
-from weft.extraction.files import casting
+from weft.extraction.files import inference
 from weft.extraction.files.casting import exactly_from_text, from_text
 from weft.storage.local_sql import connect
 
@@ -66,7 +66,7 @@ def test_what_is_quick_gives_what_is_exact(connection: duckdb.DuckDBPyConnection
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(casting._TESTS)), st.data())
+@given(st.sampled_from(sorted(inference._TESTS)), st.data())
 def test_types_are_inferred_quickly_as_they_are_by_every_test(
     connection: duckdb.DuckDBPyConnection, mostly: str, data: st.DataObject
 ) -> None:
@@ -77,14 +77,16 @@ def test_types_are_inferred_quickly_as_they_are_by_every_test(
         "TIMESTAMP": st.datetimes().map(str) | st.builds("{}{}".format, st.sampled_from(DAYS), st.sampled_from(TIMES)),
         "DOUBLE": st.floats().map(str),
         "BOOLEAN": st.booleans().map(str),
+        "DECIMAL": st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
     }[mostly]
     cells = data.draw(st.lists(alike | st.none(), max_size=4) | st.lists(alike | TEXTS, max_size=4))
     table = pa.table({"cell": pa.array(cells, pa.string())})
     found = []
-    for quick in (casting._QUICK, {}):
+    for quick in (inference._QUICK, {}):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(casting, "_QUICK", quick)
-            inference = casting.Inference(["cell"])
-            inference.observe(connection, table)
-            found.append((inference._possible, inference.types()))
+            patch.setattr(inference, "_QUICK", quick)
+            seen = inference.Inference(["cell"])
+            seen.observe(connection, table)
+            [evidence] = seen.found().values()
+            found.append((evidence.filled, evidence.possible, seen.types()))
     assert found[0] == found[1]

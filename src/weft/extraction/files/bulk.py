@@ -7,7 +7,7 @@ where batches end is another matter.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,10 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from weft.algebra.schema import DataType
 from weft.extraction.batches import Batch, Rejected
 from weft.extraction.byte_streams import PushBack
-from weft.extraction.files.casting import Inference, Seen
 from weft.extraction.files.csv_pieces import CsvPieces, RecordsAt
+from weft.extraction.files.inference import Inference, Seen
 from weft.extraction.files.rows import Caster, Converted, rows_as_json
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.files.workers import Workers
@@ -91,8 +90,8 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
         yield from building.rest()
 
 
-def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str]) -> Mapping[str, DataType]:
-    """The type of each column of a CSV, by every record after the line of names."""
+def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str]) -> Seen:
+    """What the cells of each column of a CSV say of its type, by every record after the line of names."""
     inference = Inference(names)
 
     def look(cells: pa.Table, _records_at: RecordsAt, connection: duckdb.DuckDBPyConnection) -> Seen:
@@ -105,7 +104,7 @@ def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str
     with Workers() as workers:
         for piece in CsvPieces(given, records.line, dialect, names, workers, look):
             inference.take(piece.result)
-    return inference.types()
+    return inference.found()
 
 
 class _Building:

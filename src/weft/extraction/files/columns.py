@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.algebra.schema import DataType, TableSchema
 from weft.errors import Refused
 from weft.execution.tables import OWN_TIME, SEQ
 
@@ -32,11 +32,16 @@ class FileColumns:
     own_time: str | None
 
 
+def may_name_column(name: str) -> bool:
+    """Whether a column can have the name: names that begin with _ are Weft's own."""
+    return _NAME.fullmatch(name) is not None and not name.startswith("_")
+
+
 def check_names(names: Sequence[str], where: str) -> None:
     """Raises Refused for names that cannot be columns, or that differ in nothing but case."""
     seen: dict[str, str] = {}
     for name in names:
-        if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+        if not may_name_column(name) or name.lower() in _RESERVED:
             proposal = re.sub(r"\W+", "_", name).strip("_") or "column"
             raise Refused(
                 f"not a name for a column: {name!r}",
@@ -68,16 +73,41 @@ def chosen_of(
     return columns
 
 
+def typed(
+    found: Sequence[tuple[str, DataType]], types: Sequence[tuple[str, DataType]], schema: TableSchema | None, where: str
+) -> list[tuple[str, DataType]]:
+    """The columns found, those in ``types`` of the type that is named there.
+
+    Raises Refused where one is not there, or has another type in the table.
+    """
+    chosen_of(found, types, where)  # they are all there
+    wanted = {name.lower(): kind for name, kind in types}
+    for name, kind in wanted.items():
+        column = None if schema is None else schema.column(name)
+        if column is not None and column.type != kind:
+            raise Refused(
+                f"{column.name} is {kind} by --types, and {column.type} in the table",
+                hint="A column keeps the type that the first load gave it; leave it out, or choose another table.",
+                where=where,
+            )
+    return [(name, wanted.get(name.lower(), kind)) for name, kind in found]
+
+
 def match_columns(
-    found: Sequence[tuple[str, DataType]], schema: TableSchema | None, ts_from: str | None, evolve: bool, where: str
+    found: Sequence[tuple[str, DataType]],
+    schema: TableSchema | None,
+    ts_from: str | None,
+    evolve: bool,
+    where: str,
+    form: str | None = None,
 ) -> FileColumns:
     """The file's columns beside the table's (None: the load makes the table).
 
     A column ``ts`` is Weft's own: the file may have one only where ``ts_from`` names it; it is then mapped, not
     stored twice. Raises Refused for missing and for other columns unless ``evolve``, and for a ``ts_from`` that is no
-    instant.
+    instant, be it one of that ``form``.
     """
-    own_time = _own_time(found, ts_from, where)
+    own_time = _own_time(found, ts_from, where, form)
     stored = [(name, kind) for name, kind in found if name.lower() != TS]
     if schema is None:
         return FileColumns(tuple(stored), (), (), own_time)
@@ -91,7 +121,7 @@ def match_columns(
     return FileColumns(tuple(types.get(name.lower(), (name, kind)) for name, kind in stored), added, absent, own_time)
 
 
-def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str) -> str | None:
+def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:
     names = [name for name, _ in found]
     has_ts = next((name for name in names if name.lower() == TS), None)
     if ts_from is None:
@@ -110,8 +140,13 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
         raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
     if has_ts is not None and named[0] != has_ts:
         raise Refused("the column ts is Weft's, and ts is to come from another", hint="Rename it.", where=where)
-    if named[1].name not in ("TIMESTAMP", "DATE"):
-        raise Refused(f"{named[0]!r} is {named[1]}, not an instant", hint="ISO 8601 is read.", where=where)
+    if form is None and named[1].name not in ("TIMESTAMP", "DATE"):
+        raise Refused(
+            f"{named[0]!r} is {named[1]}, not an instant",
+            hint="ISO 8601 is read, and numbers since 1970 that are all seconds, or all milliseconds, … from 1973 on; "
+            "--ts-format tells others: s, ms, us, ns, or signs such as '%d.%m.%Y %H:%M'.",
+            where=where,
+        )
     return named[0]
 
 
@@ -126,15 +161,3 @@ def _refuse_others(table: str, added: list[str], absent: list[str], where: str) 
         hint="--evolve adds new columns to the table, and reads missing ones as NULL.",
         where=where,
     )
-
-
-def narrowed(kind: DataType, kinds: frozenset[str]) -> DataType:
-    """The type inferred from a JSON column's text, given what its values were (``string number boolean nested``).
-
-    Digits in a string are a string: a postal code is no number.
-    """
-    if kind.name in ("BIGINT", "DOUBLE"):
-        return kind if kinds == {"number"} else STRING
-    if kind.name == "BOOLEAN":
-        return kind if kinds == {"boolean"} else STRING
-    return kind if kinds <= {"string"} else STRING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Final, TypeVar
@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 import duckdb
 import pyarrow as pa
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import STRING, DataType
 from weft.errors import Refused
-from weft.extraction.files.casting import Inference
-from weft.extraction.files.columns import check_names, narrowed
+from weft.extraction.files.columns import check_names
+from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
 from weft.extraction.files.rows import text_table
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
@@ -59,22 +59,34 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
     return Dialect(delimiter or ",", quote or '"', escape if escape not in ("", quote) else None)
 
 
-def infer_csv(
-    records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection
-) -> Mapping[str, DataType]:
-    """The type of each column, by every record after the line of names that can be read."""
+def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
+    """What the cells of each column say of its type, by every record after the line of names that can be read."""
     inference = Inference(names)
     records.names()
     good = (record for record in records if record.problem is None)
     for piece in _pieces(good):
         inference.observe(connection, text_table(piece, names))
-    return inference.types()
+    return inference.found()
 
 
 def infer_json(records: Iterable[TextRecord], where: str, connection: duckdb.DuckDBPyConnection) -> dict[str, DataType]:
     """The names of every record, in the order of their first appearance, with their types.
 
     Raises Refused for a name that cannot be a column's; ``where`` is the file.
+    """
+
+    def look(names: Sequence[str]) -> None:
+        check_names(names, where)
+
+    return {name: each.type or STRING for name, each in json_evidence(records, connection, look).items()}
+
+
+def json_evidence(
+    records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
+) -> dict[str, Evidence]:
+    """The names of every record, in the order of their first appearance, and what their values say of their types.
+
+    ``look`` is given the names of some records at a time, before anything is made of them.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}
@@ -85,14 +97,13 @@ def infer_json(records: Iterable[TextRecord], where: str, connection: duckdb.Duc
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
-        check_names(list(names), where)
+        look(list(names))
         cells = {
             name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())
             for name in names
         }
         inference.observe(connection, pa.table(cells))
-    types = inference.types()
-    return {name: narrowed(kind, frozenset(kinds.get(name, ()))) for name, kind in types.items()}
+    return {name: of_json(each, frozenset(kinds.get(name, ()))) for name, each in inference.found().items()}
 
 
 def _pieces(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -13,9 +13,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, Rejected, arrow_schema
-from weft.extraction.files.casting import from_text, from_typed
+from weft.extraction.files.casting import as_text, from_text, from_typed
+from weft.extraction.files.own_times import in_microseconds
 from weft.extraction.files.text_records import DEFAULT_DIALECT, Dialect, TextRecord
 from weft.storage.local_sql import quoted
 
@@ -26,18 +27,22 @@ _OWN: Final = "_own"
 
 @dataclass(frozen=True)
 class Layout:
-    """What casting needs to know of a file: its format, its columns as written (DuckDB's type of each), CSV's
-    dialect."""
+    """What casting needs to know of a file: its format, its columns (DuckDB's type of each), CSV's dialect.
+
+    ``names`` are those under which the columns are stored; ``written``, where that is another one, those that the lines
+    of JSON have (empty: the same).
+    """
 
     format: Format
     names: tuple[str, ...]
     types: tuple[str, ...]
     dialect: Dialect = DEFAULT_DIALECT
+    written: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """Where rows have their own time: ``column`` as the file writes it (None: they have none).
+    """Where rows have their own time: ``column`` (None: they have none), in that ``form`` (None: it is an instant).
 
     In the order of arrival a row gets the running maximum.  A row beyond ``latest`` (µs UTC, None: no limit) is
     rejected as ``too_far``.
@@ -47,6 +52,7 @@ class OwnTimes:
     arrival: bool = False
     latest: int | None = None
     too_far: str = ""
+    form: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,12 @@ class Caster:
         self.aside = aside
         self._counted = counted
         self.names = layout.names
+        self._written = layout.written
         self._schema = arrow_schema(columns)
         self._source = source
         self._own_times = own_times
         self._origins = origins
-        self._sql = _casting(layout, own_times.column, columns)
+        self._sql = _casting(layout, own_times, columns)
         self._read = 0
         self._rows = 0
         self._latest: int | None = None
@@ -117,7 +124,7 @@ class Caster:
     def _text_batch(
         self, held: list[TextRecord], rejected: list[Rejected], connection: duckdb.DuckDBPyConnection
     ) -> Batch:
-        batch = self.cast(text_table(held, self.names), held, connection)
+        batch = self.cast(text_table(held, self.names, self._written), held, connection)
         return Batch(batch.rows, (*rejected, *batch.rejected), batch.read + len(rejected), batch.origins)
 
     def cast(
@@ -246,24 +253,25 @@ def _counting(first: int, count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
 
 
-def text_table(records: Sequence[TextRecord], names: Sequence[str]) -> pa.Table:
-    """The records' cells as VARCHAR columns of those names."""
+def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
+    """The records' cells as VARCHAR columns of those names, which are ``written`` otherwise where that is given."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:
         columns = [
             tuple(record.cells.get(name) if isinstance(record.cells, dict) else None for record in records)
-            for name in names
+            for name in written or names
         ]
     return pa.table({name: pa.array(cells, pa.string()) for name, cells in zip(names, columns, strict=True)})
 
 
-def _casting(layout: Layout, own_time: str | None, columns: Sequence[tuple[str, DataType]]) -> str:
+def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """SQL from the table ``cells``: the columns by position, the own time in µs, the columns at fault."""
+    own_time = own_times.column
     found = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
     pairs = [(name, kind) for name, kind in columns if name.lower() in found]
     if own_time is not None and own_time.lower() not in {name.lower() for name, _ in pairs}:
-        pairs.append((own_time, DataType("TIMESTAMP")))
+        pairs.append((own_time, TIMESTAMP if own_times.form is None else STRING))
     inner: list[str] = []
     faults: list[str] = []
     casts: dict[str, str] = {}
@@ -273,10 +281,16 @@ def _casting(layout: Layout, own_time: str | None, columns: Sequence[tuple[str, 
         cast = from_text(source, kind) if layout.format != "parquet" else from_typed(source, type_found, kind)
         inner.append(f"{source} AS s{number}, {cast} AS v{number}")
         fault = "'" + name.replace("'", "''") + "'"
-        faults.append(f"CASE WHEN s{number} IS NOT NULL AND v{number} IS NULL THEN {fault} END")
+        wrong = f"v{number} IS NULL"
+        if own_times.form is not None and own_time is not None and name.lower() == own_time.lower():
+            inner.append(f"{in_microseconds(as_text(source, type_found), own_times.form)} AS o")
+            wrong = f"({wrong} OR o IS NULL)"
+        faults.append(f"CASE WHEN s{number} IS NOT NULL AND {wrong} THEN {fault} END")
         casts[name.lower()] = f"v{number}"
     values = [f"{casts.get(name.lower(), _null(kind))} AS c{index}" for index, (name, kind) in enumerate(columns)]
-    own = "NULL" if own_time is None else f"epoch_us(CAST({casts[own_time.lower()]} AS TIMESTAMPTZ))"
+    own = "NULL" if own_time is None else "o"
+    if own_time is not None and own_times.form is None:
+        own = f"epoch_us(CAST({casts[own_time.lower()]} AS TIMESTAMPTZ))"
     bad = f"concat_ws(', ', {', '.join(faults)})" if faults else "''"
     listed = "".join(f"{value}, " for value in values)
     cells = f"(SELECT {', '.join(inner)} FROM cells)" if inner else "cells"

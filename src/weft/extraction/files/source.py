@@ -8,67 +8,62 @@ JSON lines a name that is not there; a Parquet record in quarantine is kept as i
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
+from itertools import islice
 from pathlib import Path
-from typing import Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from weft.algebra.schema import DataType, TableSchema
-from weft.errors import ExtractionError, NotFound, WeftError
-from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, printable
-from weft.extraction.byte_streams import DAMAGE, plain
+from weft.algebra.schema import STRING, DataType, TableSchema
+from weft.errors import Refused
+from weft.execution.tables import OWN_TIME
+from weft.extraction.batches import Batch
+from weft.extraction.byte_streams import DAMAGE
 from weft.extraction.files import bulk
-from weft.extraction.files.casting import weft_type
-from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns
-from weft.extraction.files.inspection import csv_layout, infer_csv, infer_json
-from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
-from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
+from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
+from weft.extraction.files.encoding import UTF_8
+from weft.extraction.files.inference import Evidence
+from weft.extraction.files.looking import GivenFile, Looked, look, unreadable
+from weft.extraction.files.options import AS_WRITTEN, FileOptions
+from weft.extraction.files.own_times import UNITS, recognised
+from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
-
-_SUFFIXES: Final[dict[str, Format]] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns were found to fit; ``columns`` are those that its batches have, in the table's order."""
+    """A file whose columns were found to fit; ``columns`` are those that its batches have, in the table's order.
 
-    path: Path
-    layout: Layout
+    ``form`` is that of the own times (``own_times``), None where they are instants; ``notes`` say in words what was
+    made of the file that its reader may not expect.
+    """
+
+    looked: Looked
     matched: FileColumns
     columns: tuple[tuple[str, DataType], ...]
+    form: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The absolute path, printable."""
-        return printable(str(self.path))
+        """What it is called: the absolute path, printable, where it has one."""
+        return self.looked.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
         """What a retry of a rejected record needs to read it as this load did (JSON-able)."""
-        layout = self.layout
+        layout = self.looked.layout
         return {
             "kind": "file",
             "format": layout.format,
             "names": list(layout.names),
+            "written": list(layout.written),
             "dialect": [layout.dialect.delimiter, layout.dialect.quote, layout.dialect.escape],
             "own_time": self.matched.own_time,
+            "form": self.form,
             **timing.options(),
         }
 
@@ -86,25 +81,48 @@ class FileSource:
         whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record;
         rows of records at the positions ``aside`` are left out.  Raises ExtractionError where Parquet is damaged.
         """
-        own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far)
-        caster = Caster(self.layout, own_times, self.columns, self.name, origins=origins, aside=aside)
-        large = not origins and bulk.is_large(self.path)
-        if self.layout.format == "parquet":
-            yield from _parquet_batches(self.path, caster, self.name, large)
+        layout, path = self.looked.layout, self.looked.file.path
+        own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
+        caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside)
+        large = not origins and bulk.is_large(path)
+        if layout.format == "parquet":
+            yield from self._parquet_batches(caster, large)
             return
-        with _opened(self.path) as stream:
-            if self.layout.format == "csv" and large:
-                yield from bulk.csv_batches(stream, self.layout.dialect, caster, self.name)
+        with self.looked.text() as stream:
+            if layout.format == "csv" and large:
+                yield from bulk.csv_batches(stream, layout.dialect, caster, self.name)
                 return
             with connect() as connection:
-                yield from caster.text_batches(self._records(stream), connection)
+                yield from caster.text_batches(self.looked.records(stream), connection)
 
-    def _records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
-        if self.layout.format == "json":
-            return json_records(stream)
-        records = CsvRecords(stream, self.layout.dialect)
-        _, unread = records.names()
-        return chain(unread, records)
+    def begins(self, timing: Timing) -> int | None:
+        """The own time of the first row, µs UTC; None where it has none, or cannot be read."""
+        layout = self.looked.layout
+        own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
+        caster = Caster(layout, own_times, self.columns, self.name)
+        batch: Batch | None
+        with connect() as connection:
+            if layout.format == "parquet":
+                first = next(self.looked.parquet(1), None)
+                batch = None if first is None else caster.cast(first, None, connection)
+            else:
+                with self.looked.text() as stream:
+                    records = islice(self.looked.records(stream), 1)
+                    batch = next(caster.text_batches(records, connection), None)
+        own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
+        return own[0] if own else None
+
+    def _parquet_batches(self, caster: Caster, large: bool) -> Iterator[Batch]:
+        pieces = self.looked.parquet()
+        try:
+            if large:
+                yield from bulk.parquet_batches(pieces, caster, self.name)
+                return
+            with connect() as connection:
+                for piece in pieces:
+                    yield caster.cast(piece, None, connection)
+        except (OSError, pa.ArrowException, duckdb.Error) as error:
+            raise unreadable(self.looked.file, error) from None
 
 
 def digest(path: str | os.PathLike[str]) -> str:
@@ -115,7 +133,7 @@ def digest(path: str | os.PathLike[str]) -> str:
             while chunk := file.read(1 << 20):
                 total.update(chunk)
     except OSError as error:
-        raise _unreadable(Path(path), error) from None
+        raise unreadable(GivenFile.of(Path(path)), error) from None
     return total.hexdigest()
 
 
@@ -127,117 +145,138 @@ def open_file(
     evolve: bool = False,
     written: Format | None = None,
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
+    options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """Looks at the file's columns; reads it once where types must be inferred or JSON's names collected.
+    """``open_files`` of one file; ``written`` is its format (None: as it looks), ``chosen`` the columns that are taken,
+    with their types where these are not to be inferred (None: all)."""
+    given = GivenFile.of(Path(os.path.abspath(path)))
+    [looked] = _looked([given], schema is None or evolve or ts_from is not None, written, options)
+    return _opened([looked], schema, ts_from, evolve, options, chosen)[0]
 
-    ``schema`` is the table's, or None for the load that makes it.  ``written`` is the file's format (None: as it
-    looks); ``chosen`` are the columns that are taken, with their types where these are not to be inferred (None: all).
-    Raises NotFound for a file that is not there, ExtractionError for one that cannot be read at all, Refused for
-    columns that are not the table's (see :func:`weft.extraction.files.columns.match_columns`).
+
+def open_files(
+    files: Sequence[GivenFile],
+    schema: TableSchema | None,
+    *,
+    ts_from: str | None = None,
+    evolve: bool = False,
+    options: FileOptions = AS_WRITTEN,
+) -> tuple[FileSource, ...]:
+    """Looks at the files' columns, which they have in common; reads each once where types must be inferred or JSON's
+    names collected.
+
+    ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
+    ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
+    :func:`weft.extraction.files.columns.match_columns`), or not those of the other files.
     """
-    file = Path(os.path.abspath(path))
-    name = printable(str(file))
-    try:
-        layout, found = _look(file, schema is None or evolve or ts_from is not None, written)
-    except (*DAMAGE, pa.ArrowException) as error:
-        raise _unreadable(file, error) from None
+    infer = schema is None or evolve or ts_from is not None
+    return _opened(_looked(files, infer, None, options), schema, ts_from, evolve, options, None)
+
+
+def _looked(files: Sequence[GivenFile], infer: bool, written: Format | None, options: FileOptions) -> list[Looked]:
+    found = []
+    for file in files:
+        try:
+            found.append(look(file, infer, written=written, options=options))
+        except (*DAMAGE, pa.ArrowException) as error:
+            raise unreadable(file, error) from None
+    return found
+
+
+def _opened(
+    files: Sequence[Looked],
+    schema: TableSchema | None,
+    ts_from: str | None,
+    evolve: bool,
+    options: FileOptions,
+    chosen: Sequence[tuple[str, DataType | None]] | None,
+) -> tuple[FileSource, ...]:
+    where = files[0].file.name if len(files) == 1 else f"{len(files)} files"
+    found = _in_common(files, evolve)
     if chosen is not None:
-        found = chosen_of(found, chosen, name)
-    check_names([each for each, _ in found], name)
-    matched = match_columns(found, schema, ts_from, evolve, name)
+        found = chosen_of(found, chosen, where)
+    found = typed(found, options.types, schema, where)
+    check_names([each for each, _ in found], where)
+    form = _form(files, found, ts_from, options)
+    matched = match_columns(found, schema, ts_from, evolve, where, form)
+    for file in files:
+        _require_own_time(file, matched.own_time)
     known = [] if schema is None else [(c.name, c.type) for c in schema.columns if c.name != schema.start]
     columns = (*known, *matched.added) if schema is not None else matched.stored
-    return FileSource(file, layout, matched, columns)
+    return tuple(FileSource(each, matched, columns, form, _notes(each, options, matched, form)) for each in files)
 
 
-def _unreadable(path: Path, error: Exception) -> WeftError:
-    hint = "Name a CSV, JSON lines or Parquet file."
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"no such file: {printable(str(path))}", hint=hint)
-    reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
-    return ExtractionError(f"cannot be read: {printable(str(path))} ({reason})", hint=hint)
+def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataType]]:
+    """The columns of the files, each of a type that holds its values in all of them.
 
-
-@contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    with path.open("rb", buffering=0) as raw:
-        yield plain(raw)
-
-
-def _format(path: Path) -> Format:
-    """By the name, compression's suffix aside; by the first bytes where the name does not tell."""
-    for suffix in reversed([suffix.lower() for suffix in path.suffixes[-2:]]):
-        if suffix in _SUFFIXES:
-            return _SUFFIXES[suffix]
-    with _opened(path) as stream:
-        head = stream.peek(64).lstrip()
-    return "parquet" if head.startswith(b"PAR1") else "json" if head.startswith(b"{") else "csv"
-
-
-def _look(path: Path, infer: bool, written: Format | None) -> tuple[Layout, list[tuple[str, DataType]]]:
-    kind = written or _format(path)
-    with connect() as connection:
-        if kind == "parquet":
-            with pq.ParquetFile(path) as file:
-                return typed_columns(file.schema_arrow.empty_table())
-        if kind == "json":
-            with _opened(path) as stream:
-                found = infer_json(json_records(stream), printable(str(path)), connection)
-            return Layout(kind, tuple(found), ("VARCHAR",) * len(found)), list(found.items())
-        names, dialect = csv_layout(partial(_opened, path), printable(str(path)), connection)
-        layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
-        if not infer:
-            return layout, [(name, DataType("STRING")) for name in names]
-        check_names(names, printable(str(path)))
-        with _opened(path) as stream:
-            if bulk.is_large(path):
-                types_of = bulk.infer_types(stream, dialect, names)
-            else:
-                types_of = infer_csv(CsvRecords(stream, dialect), names, connection)
-        return layout, [(name, types_of[name]) for name in names]
-
-
-def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
-    """How rows that have types, as those of Parquet, are read, and the types that their columns get here.
-
-    Raises ExtractionError for a type that DuckDB cannot read, as that of decimals of more than 38 digits.
+    Raises Refused where one lacks what another has, unless ``evolve``; a line of JSON may lack any.
     """
-    try:
-        with connect() as connection:
-            types = _described(connection, empty)
-    except duckdb.Error as error:
-        told = " ".join(str(error).split())[:300]
-        raise ExtractionError(
-            f"a column is of a type that cannot be read: {told}", hint="Write it as another type, such as text."
-        ) from None
-    names = tuple(empty.column_names)
-    return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
+    names: dict[str, tuple[str, GivenFile]] = {}
+    types: dict[str, Evidence | DataType] = {}
+    for each in files:
+        for name, kind in each.found.items():
+            folded = name.lower()
+            types[folded] = _of_both(types[folded], kind) if folded in types else kind
+            names.setdefault(folded, (name, each.file))
+    for each in files:
+        there = {name.lower() for name in each.found}
+        lacking = [folded for folded in names if folded not in there]
+        if lacking and not evolve and each.layout.format != "json":
+            name, other = names[lacking[0]]
+            raise Refused(
+                f"the files have other columns: {each.file.name} lacks {name}, which {other.name} has",
+                hint="Load them one after another; --evolve takes them together, and reads what is missing as NULL.",
+            )
+    return [(names[folded][0], _type(kind)) for folded, kind in types.items()]
 
 
-def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[str, ...]:
-    if not table.column_names:
-        return ()
-    connection.register("described", table)
-    rows = connection.execute("DESCRIBE SELECT * FROM described").fetchall()
-    connection.unregister("described")
-    return tuple(str(row[1]) for row in rows)
+def _of_both(one: Evidence | DataType, other: Evidence | DataType) -> Evidence | DataType:
+    if isinstance(one, Evidence) and isinstance(other, Evidence):
+        return one.joined(other)
+    if isinstance(one, Evidence) and not one.filled:
+        return other
+    if isinstance(other, Evidence) and not other.filled:
+        return one
+    return _type(one) if _type(one) == _type(other) else STRING
 
 
-def _parquet_batches(path: Path, caster: Caster, name: str, large: bool) -> Iterator[Batch]:
-    try:
-        with pq.ParquetFile(path) as file:
-            pieces = (pa.Table.from_batches([each]) for each in file.iter_batches(_rows_at_once(file.metadata)))
-            if large:
-                yield from bulk.parquet_batches(pieces, caster, name)
-                return
-            with connect() as connection:
-                for piece in pieces:
-                    yield caster.cast(piece, None, connection)
-    except (OSError, pa.ArrowException, duckdb.Error) as error:
-        raise _unreadable(path, error) from None
+def _type(found: Evidence | DataType) -> DataType:
+    return found.type or STRING if isinstance(found, Evidence) else found
 
 
-def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """How many rows of the file are about MAX_BYTES, by its own account of their size; at most MAX_ROWS."""
-    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-    return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
+def _form(
+    files: Sequence[Looked], found: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
+) -> str | None:
+    """The form of the own times: the one that was named, or the unit of numbers that is the same in all files."""
+    kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in found}
+    kind = None if ts_from is None else kinds.get(ts_from.lower())
+    if ts_from is None or kind is None:
+        if options.ts_format is not None and ts_from is None:
+            raise Refused("--ts-format is about the rows' own times, and none were named", hint="Add --ts-from COL.")
+        return None
+    if options.ts_format is not None:
+        if kind.name in ("TIMESTAMP", "DATE") and all(each.layout.format == "parquet" for each in files):
+            raise Refused(f"{ts_from!r} is {kind} in the file: it needs no form", hint="Leave --ts-format out.")
+        return options.ts_format
+    if not kind.numeric:
+        return None
+    own = [each for each in files if ts_from.lower() in {name.lower() for name in each.layout.names}]
+    return recognised(value for each in own for value in each.sample(ts_from))
+
+
+def _require_own_time(file: Looked, own_time: str | None) -> None:
+    if own_time is not None and own_time.lower() not in {name.lower() for name in file.layout.names}:
+        raise Refused(f"the file has no column {own_time!r} to take ts from", where=file.file.name)
+
+
+def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
+    notes = []
+    if options.encoding is None and file.encoding != UTF_8:
+        notes.append(f"{file.file.name} is not UTF-8: it was read as {file.encoding} (--encoding says otherwise)")
+    chosen = {name.lower() for name, _ in options.rename}
+    mended = [f"{new} is {old!r} in the file" for old, new in file.renamed if old.lower() not in chosen]
+    if mended:
+        notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
+    if form is not None and options.ts_format is None:
+        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
+    return tuple(notes)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from weft.algebra.schema import TableSchema
 from weft.errors import ExtractionError, Refused
 from weft.extraction.files.columns import check_names, chosen_of
+from weft.extraction.files.looking import typed_columns
 from weft.extraction.files.rows import Caster, OwnTimes
-from weft.extraction.files.source import typed_columns
 from weft.extraction.sources.databases import Columns, added_columns
 from weft.extraction.sources.fed import FedTable
 from weft.extraction.sources.slot import AGAIN

@@ -65,7 +65,7 @@ def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTabl
     if told.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
-        new = quarantine(home.catalog, load_id, source.table_id, told.rejected, {"kind": FEED}, at)
+        new = quarantine(home.catalog, load_id, source.table_id, told.rejected, lambda _: {"kind": FEED}, at)
         writer.loads.finish(load_id, 0, len(told.rejected) - new, new, 0, at)
     return len(told.rejected)
 

@@ -1,0 +1,102 @@
+"""Loading: mail, files and logs into tables, and what of them could not be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.api.arguments import file_options, length, timing
+from weft.catalog.records import QuarantineRecord
+from weft.execution.home import Home
+
+if TYPE_CHECKING:
+    from weft.extraction.batches import Progress
+    from weft.extraction.files.paths import Given
+    from weft.extraction.retrying import Retried
+    from weft.extraction.storing import Summary
+    from weft.extraction.timing import Late, TsOrder
+
+AnyPath = str | os.PathLike[str]
+
+
+class Loading:
+    """The methods of a home that load into it; it has what is ``opened``."""
+
+    opened: Home
+
+    def ingest_mail(
+        self,
+        paths: AnyPath | Sequence[AnyPath],
+        *,
+        table: str = "msgs",
+        newsgroup: str | None = None,
+        ts_from: str | None = None,
+        ts_order: TsOrder = "own",
+        late: Late = "stamp",
+        future: str | int = "1d",
+        hold: bool = False,
+        progress: Progress | None = None,
+    ) -> Summary:
+        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``.
+
+        What ts the rows get: see ``extraction.timing.Timing``; ``future`` is text such as ``1d``, or microseconds.
+        """
+        from weft.extraction.ingest import ingest_mail
+
+        given = [paths] if isinstance(paths, str | os.PathLike) else paths
+        times = timing(ts_from, ts_order, late, future, hold)
+        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=times, progress=progress)
+
+    def ingest_file(
+        self,
+        paths: Given | Sequence[Given],
+        table: str,
+        *,
+        keys: Sequence[str] | None = None,
+        evolve: bool = False,
+        types: str | Mapping[str, str] | None = None,
+        rename: str | Mapping[str, str] | None = None,
+        encoding: str | None = None,
+        ts_from: str | None = None,
+        ts_format: str | None = None,
+        ts_order: TsOrder = "own",
+        late: Late = "stamp",
+        future: str | int = "1d",
+        hold: bool = False,
+        progress: Progress | None = None,
+    ) -> Summary:
+        """Loads CSV, JSON lines and Parquet: files, folders, patterns or streams of bytes, as one load.
+
+        ``types`` and ``rename`` are mappings, or text as of the command.  See ``extraction.ingest.ingest_file``,
+        ``extraction.files.options.FileOptions``, and ``ingest_mail``.
+        """
+        from weft.extraction.ingest import ingest_file
+
+        times = timing(ts_from, ts_order, late, future, hold)
+        how = file_options(types, rename, encoding, ts_format)
+        return ingest_file(
+            self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
+        )
+
+    def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
+        """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""
+        from weft.extraction.logs import ingest_log
+
+        return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
+
+    def quarantined(self) -> tuple[QuarantineRecord, ...]:
+        """The records that could not be read, the oldest first."""
+        return self.opened.catalog.quarantine.all()
+
+    def retry_quarantine(
+        self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
+    ) -> Retried:
+        """Reads quarantined records again, all or those named; see ``extraction.retrying.retry``.
+
+        Raises NotFound, StorageError, LeaseBusy.
+        """
+        from weft.extraction.retrying import retry
+
+        return retry(self.opened, ids, late=late, future_us=None if future is None else length(future))

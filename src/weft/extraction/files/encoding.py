@@ -1,0 +1,168 @@
+"""Text that is not UTF-8, read as if it were: which encoding a file has, and its bytes as UTF-8.
+
+A byte order mark tells, and so do the zero bytes of UTF-16.  Any other text is UTF-8, unless not one of its lines that
+are not ASCII is: then ``charset-normalizer`` says which of the encodings in use on desktops fits its letters best.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from typing import Any, Final
+
+from weft.errors import Refused
+from weft.extraction.byte_streams import damage
+
+UTF_8: Final = "utf-8"
+_MARKS: Final = (
+    (codecs.BOM_UTF8, UTF_8),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before that of UTF-16, with which it begins
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WESTERN: Final = "cp1252"
+_OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
+_HIGH: Final = re.compile(rb"[\x80-\xff]+")
+"""Letters beyond ASCII: in a Western text most stand alone, among plain ones; elsewhere they make words."""
+_BLOCK: Final = 1 << 18
+_SAMPLE: Final = 1 << 16
+"""How many bytes of lines that are no UTF-8 are looked at to tell their encoding."""
+
+
+def known(encoding: str) -> str:
+    """The encoding as Python names it; raises Refused for one that it does not know, or that is none of text."""
+    try:
+        found = codecs.lookup(encoding)
+        found.name.encode(found.name).decode(found.name)
+    except (LookupError, UnicodeError, TypeError, AssertionError):
+        raise Refused(
+            f"{encoding!r} is no encoding of text", hint="Write it like utf-8, utf-16, latin-1 or windows-1251."
+        ) from None
+    return found.name
+
+
+def guessed(stream: io.BufferedReader) -> str:
+    """The encoding of the text in the stream, which is read on to its end unless a mark tells."""
+    head = stream.peek(512)[:512]
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    wide = _without_mark(head)
+    return _by_lines(stream) if wide is None else wide
+
+
+def _without_mark(head: bytes) -> str | None:
+    """UTF-16 by its zero bytes, of which mostly ASCII text has every second one."""
+    pairs = len(head) // 2
+    even, odd = head[0 : 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)
+    if pairs < 2 or max(even, odd) < 0.7 * pairs or min(even, odd) > 0.1 * pairs:
+        return None
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def _by_lines(stream: io.BufferedReader) -> str:
+    right = wrong = size = 0
+    others: list[bytes] = []
+    while block := stream.readlines(_BLOCK):
+        whole = b"".join(block)
+        if whole.isascii():
+            continue
+        if _is_utf_8(whole):
+            right += 1
+            continue
+        for line in block:
+            if line.isascii():
+                continue
+            if _is_utf_8(line):
+                right += 1
+                continue
+            wrong += 1
+            if size < _SAMPLE:
+                others.append(line)
+                size += len(line)
+    return UTF_8 if right or not wrong else _of_letters(b"".join(others)[:_SAMPLE])
+
+
+def _is_utf_8(text: bytes) -> bool:
+    try:
+        text.decode(UTF_8)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _of_letters(text: bytes) -> str:
+    """The encoding in which the text reads best; UTF-8, its lines then being rejected, where none fits."""
+    if b"\0" in text:
+        return UTF_8
+    runs = _HIGH.findall(text)
+    if 2 * len(runs) > sum(map(len, runs)) and _decodes(text, _WESTERN):
+        return _WESTERN
+    from charset_normalizer import from_bytes
+
+    found = from_bytes(text, cp_isolation=[_WESTERN, *_OTHERS]).best()
+    return UTF_8 if found is None else known(found.encoding)
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    try:
+        text.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
+    """The text of the stream as UTF-8.  A byte that is none of the encoding stays as it is, so that the record which
+    has it is found not to be text."""
+    if encoding == UTF_8:
+        return stream
+    if encoding == "utf-16":
+        head = stream.peek(512)[:512]
+        if not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            encoding = _without_mark(head) or "utf-16-le"
+    return io.BufferedReader(_Recoded(stream, encoding), _BLOCK)
+
+
+class _Recoded(io.RawIOBase):
+    """The stream's text as UTF-8."""
+
+    def __init__(self, of: io.BufferedReader, encoding: str) -> None:
+        self.of = of
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_KEPT)
+        self._ready = b""
+        self._ended = False
+
+    @property
+    def damage(self) -> str | None:
+        """Why the text ended before its time, once it has."""
+        return damage(self.of)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Gives what comes next."""
+        while not self._ready and not self._ended:
+            block = self.of.read(_BLOCK)
+            self._ended = not block
+            text = self._decoder.decode(block, final=self._ended)
+            self._ready = text.encode(UTF_8, "surrogateescape")
+        given = self._ready[: len(buffer)]
+        self._ready = self._ready[len(given) :]
+        buffer[: len(given)] = given
+        return len(given)
+
+
+def _kept(error: UnicodeError) -> tuple[str, int]:
+    """The bytes that cannot be decoded, each as a letter that ``surrogateescape`` writes as the same byte."""
+    assert isinstance(error, UnicodeDecodeError)
+    wrong = error.object[error.start : error.end]
+    return "".join(chr(0xDC00 + byte) if byte >= 0x80 else chr(byte) for byte in wrong), error.end
+
+
+_KEPT: Final = "weft.kept"
+codecs.register_error(_KEPT, _kept)

@@ -1,0 +1,186 @@
+"""The types of text columns, by every value in them: the narrowest that gives each back as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from weft.algebra.schema import STRING, DataType
+from weft.storage.local_sql import quoted
+
+_INTEGER: Final = "-?(0|[1-9][0-9]*)"
+_PLAIN: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
+_NUMBER: Final = _PLAIN + "([eE][+-]?[0-9]+)?"
+_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
+_EXACT_DIGITS: Final = 15
+_MOST_DIGITS: Final = 38
+"""Of a DECIMAL."""
+
+
+def _tests() -> Mapping[str, str]:
+    """In the order of preference, for ``{0}``; a whole number in a DOUBLE column must be exact there."""
+
+    def matches(pattern: str) -> str:
+        return f"regexp_full_match({{0}}, '{pattern.replace('{', '{{').replace('}', '}}')}')"
+
+    tests = {
+        "BOOLEAN": "lower({0}) IN ('true', 'false')",
+        "BIGINT": f"{matches(_INTEGER)} AND TRY_CAST({{0}} AS BIGINT) IS NOT NULL",
+        "DOUBLE": f"{matches(_NUMBER)} AND (length({{0}}) <= {_EXACT_DIGITS} OR regexp_matches({{0}}, '[.eE]'))",
+        "DECIMAL": f"length({{0}}) <= {_MOST_DIGITS + 2} AND {matches(_PLAIN)}",
+        "DATE": f"{matches(_DAY)} AND TRY_CAST({{0}} AS DATE) IS NOT NULL",
+        "TIMESTAMP": f"{matches(_INSTANT)} AND TRY_CAST({{0}} AS TIMESTAMPTZ) IS NOT NULL",
+    }
+    return {kind: f"({{0}} IS NULL OR ({test}))" for kind, test in tests.items()}
+
+
+_TESTS: Final = _tests()
+_ALL: Final = frozenset(_TESTS)
+# Where every value passes one of these, which are quick, it is known how the tests of all types come out: the value is
+# written as DuckDB writes it.  A whole number may be a DECIMAL and a DOUBLE as well, a day a TIMESTAMP.
+_QUICK: Final = {
+    "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
+    "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0} AND length({0}) = 10",
+    "TIMESTAMP": "CAST(TRY_CAST({0} AS TIMESTAMP) AS VARCHAR) = {0} AND length({0}) BETWEEN 19 AND 26"
+    " AND {0} LIKE '____-__-__ __:__:__%' AND {0} NOT LIKE '%)'",
+}
+# The digits of plain numbers before the point and behind it, and whether a DOUBLE has another value than the text.
+_DIGITS: Final = (
+    "coalesce(max(length(ltrim(split_part({0}, '.', 1), '-'))), 0), coalesce(max(length(split_part({0}, '.', 2))), 0),"
+    f" coalesce(bool_or(length({{0}}) > {_EXACT_DIGITS} AND (length(split_part({{0}}, '.', 1)) > 18"
+    " OR TRY_CAST(CAST(TRY_CAST({0} AS DOUBLE) AS VARCHAR) AS DECIMAL(38,18))"
+    " IS DISTINCT FROM TRY_CAST({0} AS DECIMAL(38,18)))), false)"
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the values of a text column say of its type: whether there is any (``filled``), and which types hold each.
+
+    ``whole`` and ``fraction`` are the most digits before and behind the point, ``rounded`` says that a DOUBLE would
+    have another value than one of the texts; they count where the column can be a DECIMAL.
+    """
+
+    filled: bool = False
+    possible: frozenset[str] = _ALL
+    whole: int = 0
+    fraction: int = 0
+    rounded: bool = False
+
+    def joined(self, other: Evidence) -> Evidence:
+        """What both say."""
+        return Evidence(
+            self.filled or other.filled,
+            self.possible & other.possible,
+            max(self.whole, other.whole),
+            max(self.fraction, other.fraction),
+            self.rounded or other.rounded,
+        )
+
+    def among(self, kinds: frozenset[str]) -> Evidence:
+        """As if only these types were possible."""
+        return replace(self, possible=self.possible & kinds)
+
+    @property
+    def type(self) -> DataType | None:
+        """The narrowest type that holds every value, None where there is none.
+
+        >>> str(Evidence(True, frozenset({"DOUBLE", "DECIMAL"}), 15, 2, rounded=True).type)
+        'DECIMAL(38,2)'
+        """
+        if not self.filled:
+            return None
+        found = next((kind for kind in _TESTS if kind in self.possible and kind != "DECIMAL"), None)
+        exact = "DECIMAL" in self.possible and 0 < self.fraction <= _MOST_DIGITS - self.whole
+        if exact and (found is None or (found == "DOUBLE" and self.rounded)):
+            return DataType("DECIMAL", _MOST_DIGITS, self.fraction)
+        return STRING if found is None else DataType(found)
+
+
+NOTHING: Final = Evidence()
+"""Of a column of which nothing was seen yet."""
+
+Seen = Mapping[str, Evidence]
+"""What some batches say of each column."""
+
+
+class Inference:
+    """The evidence of text columns, over any number of batches.
+
+    The types are BOOLEAN, BIGINT, DOUBLE, DATE, TIMESTAMP, else STRING; DECIMAL where a number with a fraction has more
+    digits than a DOUBLE holds.  Whatever the type does not give back as it was written (leading zeros, whole numbers
+    beyond BIGINT) is STRING.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._found: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
+
+    def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
+        """Takes in a batch: a VARCHAR column for each name (names that are new begin here)."""
+        self.take(self.seen(connection, cells))
+
+    def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
+        """What a batch says of its columns, for ``take``.  It changes nothing here: threads may do so at once."""
+        connection.register("cells", cells)
+        try:
+            return {
+                name: _seen(connection, name, self._found.get(name, NOTHING).possible) for name in cells.column_names
+            }
+        finally:
+            connection.unregister("cells")
+
+    def take(self, seen: Seen) -> None:
+        """Takes in what ``seen`` gave."""
+        for name, evidence in seen.items():
+            self._found[name] = self._found.get(name, NOTHING).joined(evidence)
+
+    def found(self) -> dict[str, Evidence]:
+        """What was seen of each column."""
+        return dict(self._found)
+
+    def types(self) -> Mapping[str, DataType]:
+        """The type of each column seen; one without a value is STRING."""
+        return {name: evidence.type or STRING for name, evidence in self._found.items()}
+
+
+_OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
+    frozenset({"number"}): frozenset({"BIGINT", "DOUBLE", "DECIMAL"}),
+    frozenset({"boolean"}): frozenset({"BOOLEAN"}),
+    frozenset({"string"}): frozenset({"DATE", "TIMESTAMP"}),
+    frozenset(): _ALL,
+}
+
+
+def of_json(evidence: Evidence, kinds: frozenset[str]) -> Evidence:
+    """What a JSON column says, given what its values were (``string number boolean nested``).
+
+    Digits in a string are a string: a postal code is no number.
+    """
+    return evidence.among(_OF_KIND.get(kinds, frozenset()))
+
+
+def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:
+    cell = quoted(name)
+    quick = next((kind for kind in _QUICK if kind in possible), None)
+    if quick is not None:
+        test = f"bool_and(coalesce({_QUICK[quick].format(cell)}, {cell} IS NULL)), max(length({cell}))"
+        [(values, held, longest)] = connection.execute(f"SELECT count({cell}), {test} FROM cells").fetchall()
+        if values and held:
+            also = {"BIGINT": {"DECIMAL"}, "DATE": {"TIMESTAMP"}}.get(quick, set())
+            if quick == "BIGINT" and longest <= _EXACT_DIGITS:
+                also = {"DECIMAL", "DOUBLE"}
+            return Evidence(True, possible & {quick, *also}, whole=longest)
+    kinds = sorted(possible)
+    tests = "".join(f", coalesce(bool_and({_TESTS[kind].format(cell)}), true)" for kind in kinds)
+    [row] = connection.execute(f"SELECT count({cell}){tests} FROM cells").fetchall()
+    held_by = frozenset(kind for kind, held in zip(kinds, row[1:], strict=True) if held)
+    evidence = Evidence(bool(row[0]), held_by)
+    if "DECIMAL" not in held_by or not row[0]:
+        return evidence
+    [digits] = connection.execute(f"SELECT {_DIGITS.format(cell)} FROM cells").fetchall()
+    return Evidence(True, held_by, *digits)

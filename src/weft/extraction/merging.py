@@ -1,0 +1,137 @@
+"""The batches of several sources as one sequence, merged by the rows' own times.
+
+A row's place in time is the greatest own time so far in its source, so that each source keeps its order; rows of one
+instant follow the order of the sources.  So the sequence is the same however the sources were cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.execution.tables import OWN_TIME, SEQ
+from weft.extraction.batches import Batch, Rejected
+
+BEFORE_ALL: Final = -(2**62)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A source: no row of it lies before ``begins`` (µs UTC), and nothing of it is read before ``batches`` is called.
+
+    Hundreds of files, of which few overlap, need not all be held for a merge.
+    """
+
+    begins: int
+    batches: Callable[[], Iterator[Batch]]
+
+
+@dataclass
+class _Source:
+    """What is known of a source: the rows that wait, with their places in time, and what was read of it."""
+
+    batches: Iterator[Batch]
+    number: int
+    rows: pa.Table | None = None
+    origins: tuple[Rejected, ...] = ()
+    reached: int = BEFORE_ALL
+    places: pa.Array | None = None
+    rejected: tuple[Rejected, ...] = ()
+    read: int = 0
+
+    def fill(self) -> bool:
+        """Reads on until rows wait; whether any do."""
+        while self.rows is None or not self.rows.num_rows:
+            batch = next(self.batches, None)
+            if batch is None:
+                self.rows = None
+                return False
+            self.rejected += batch.rejected
+            self.read += batch.read
+            self.rows, self.origins = batch.rows, batch.origins
+            own = pc.fill_null(batch.rows.column(OWN_TIME), BEFORE_ALL).combine_chunks()
+            reached = pa.concat_arrays([pa.array([self.reached], pa.int64()), own])
+            self.places = pc.cumulative_max(reached).slice(1)
+            if len(self.places):
+                self.reached = self.places[-1].as_py()
+        return True
+
+    @property
+    def until(self) -> tuple[int, int]:
+        """The place of the last row that waits, and the number of the source."""
+        assert self.places is not None
+        return self.places[-1].as_py(), self.number
+
+    def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
+        """The rows that wait and lie before that instant, or at it where it is ``inclusive``."""
+        assert self.rows is not None and self.places is not None
+        before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
+        count = pc.sum(before).as_py() or 0
+        taken = self.rows.slice(0, count), self.places.slice(0, count), self.origins[:count]
+        self.rows, self.places, self.origins = self.rows.slice(count), self.places.slice(count), self.origins[count:]
+        return taken
+
+    def told(self) -> tuple[tuple[Rejected, ...], int]:
+        """What was rejected, and how many records were read, since this was asked last."""
+        told = self.rejected, self.read
+        self.rejected, self.read = (), 0
+        return told
+
+
+def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
+    """The batches of all sources by the own times of their rows, which are numbered anew; ``empty`` is a batch's table
+    without rows."""
+    later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
+    reading: list[_Source] = []
+    first = 0
+    while later or reading:
+        reading = [each for each in reading if each.fill() or each.read]
+        alive = [each for each in reading if each.rows is not None]
+        end = min((each.until for each in alive), default=None)
+        if later and (end is None or later[-1][1].begins <= end[0]):
+            number, source = later.pop()
+            reading.append(_Source(source.batches(), number))
+            continue
+        in_order = sorted(alive, key=lambda each: each.number)
+        taken = [] if end is None else [each.take(end[0], each.number <= end[1]) for each in in_order]
+        batch = _together(taken, [each.told() for each in reading], empty, first)
+        first += batch.rows.num_rows
+        if batch.read or batch.rows.num_rows:
+            yield batch
+
+
+def _together(
+    taken: Sequence[tuple[pa.Table, pa.Array, tuple[Rejected, ...]]],
+    told: Sequence[tuple[tuple[Rejected, ...], int]],
+    empty: pa.Table,
+    first: int,
+) -> Batch:
+    """The rows that were taken in their order, as one batch, with what was told of their sources."""
+    rejected, read = tuple(one for each, _ in told for one in each), sum(count for _, count in told)
+    if not taken:
+        return Batch(empty, rejected, read)
+    rows = pa.concat_tables([each for each, _, _ in taken])
+    places = pa.concat_arrays([each for _, each, _ in taken])
+    origins = [origin for _, _, each in taken for origin in each]
+    given = pa.table({"place": places, "row": pa.array(range(len(places)), pa.int64())})
+    order = pc.sort_indices(given, [("place", "ascending"), ("row", "ascending")])
+    rows = _numbered(rows.take(order), first)
+    return Batch(rows, rejected, read, tuple(origins[n] for n in order.to_pylist()) if origins else ())
+
+
+def in_turn(sources: Sequence[Callable[[], Iterator[Batch]]]) -> Iterator[Batch]:
+    """The batches of one source after those of another; their rows are numbered on."""
+    first = 0
+    for batches in sources:
+        for batch in batches():
+            yield replace(batch, rows=_numbered(batch.rows, first))
+            first += batch.rows.num_rows
+
+
+def _numbered(rows: pa.Table, first: int) -> pa.Table:
+    seq = pa.array(range(first, first + rows.num_rows), pa.int64())
+    return rows.set_column(rows.column_names.index(SEQ), rows.schema.field(SEQ), seq)

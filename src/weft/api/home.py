@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import TableSchema
 from weft.api import standing
 from weft.api.arguments import AnyInstant, micros
+from weft.api.delivering import Delivering
 from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
 from weft.api.loading import Loading
@@ -49,7 +50,7 @@ _DELIVERY_WAIT_US = 10 * 1_000_000
 AnyPath = str | os.PathLike[str]
 
 
-class Weft(Keeping, Loading, Sourcing, Tabling, Viewing):
+class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is

@@ -11,7 +11,8 @@ from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.api.explaining import synopsis_plan
-from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, Subscription, TickQuery
+from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
+from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges

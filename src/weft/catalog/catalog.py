@@ -12,12 +12,13 @@ from weft.catalog.database import Database
 from weft.catalog.home import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
 from weft.catalog.loads import Loads, Quarantine
-from weft.catalog.outbox import Outbox, Subscriptions
+from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.reservations import Reservations
 from weft.catalog.revisions import Revisions
 from weft.catalog.sources import Sources
+from weft.catalog.subscriptions import Subscriptions
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
 from weft.catalog.views import Views

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -318,6 +318,8 @@ subscriptions: Final = Table(
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", BigInteger),
     Column("last_error", Text),
+    Column("muted", Integer, nullable=False, server_default="0"),
+    Column("round", Integer, nullable=False, server_default="0"),
     UniqueConstraint("query_id", "channel"),
     Index("subscriptions_by_channel", "channel"),
     sqlite_autoincrement=True,
@@ -335,8 +337,10 @@ outbox: Final = Table(
     Column("attempts", Integer, nullable=False),
     Column("last_error", Text),
     Column("sent_at", BigInteger),
+    Column("round", Integer, nullable=False, server_default="0"),
+    Column("reply", Text),
     # One message of a subscription at a time: the next begins where the last one ended.
-    _partial("outbox_unsent", "sub_id", where="state <> 'sent'", unique=True),
-    UniqueConstraint("sub_id", "first_ordinal"),
+    _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
+    Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,
 )

@@ -107,17 +107,24 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
             )
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
-    subscribed = ddl.subscriptions.c
+    refuse_taken_files(connection, files)
+    _refuse_twice(files, "two of the queries write to {}", "a file of its own")
+
+
+def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
+    """Raises Conflict where a live query writes to one of these file channels.
+
+    A file is cut back to where a message began when its delivery died: it must be one query's alone.
+    """
+    kept, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
         owner = connection.execute(
             select(kept.name, subscribed.channel)
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(subscribed.channel.in_(some), kept.state != "removed")
+            .where(subscribed.channel.in_(some), subscribed.state != "ended", kept.state != "removed")
         ).first()
         if owner is not None:
-            # A file is cut back to where a message began when its delivery died: it must be one query's alone.
             raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
-    _refuse_twice(files, "two of the queries write to {}", "a file of its own")
 
 
 def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:

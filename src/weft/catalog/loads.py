@@ -157,6 +157,13 @@ class Loads:
                     same = (active.c.load_id == row.load_id, active.c.expires_at == row.expires_at)
                     connection.execute(delete(active).where(*same))
 
+    def first_since(self, at: int) -> int | None:
+        """When the first load that was begun after ``at`` was begun; None: there is none."""
+        started = ddl.loads.c.started_at
+        with self._database.reading() as connection:
+            found: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
+            return found
+
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """The latest loads, the newest first."""
         return self._newest_first(select(ddl.loads).limit(limit))

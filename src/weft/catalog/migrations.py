@@ -70,6 +70,36 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
     return {row.name: TableSchema(row.table_id, row.name, tuple(columns.get(row.table_id, ()))) for row in tables}
 
 
+def outbox_of_rounds(connection: Connection) -> None:
+    """Up to format 8 a subscription had one message from an ordinal on; sent again it is another one.
+
+    SQLite takes no constraint away from a table: the messages move into a new one, under their own ids.
+    """
+    # An attempt was counted when it failed; it is counted when it begins.
+    connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("ALTER TABLE outbox DROP CONSTRAINT outbox_sub_id_first_ordinal_key"))
+        connection.execute(text("ALTER TABLE outbox ADD COLUMN round INTEGER DEFAULT 0 NOT NULL"))
+        connection.execute(text("ALTER TABLE outbox ADD COLUMN reply TEXT"))
+        connection.execute(text("DROP INDEX outbox_unsent"))
+    else:
+        kept = "entry_id, sub_id, first_ordinal, last_ordinal, state, position, attempts, last_error, sent_at"
+        connection.execute(text("ALTER TABLE outbox RENAME TO outbox_before"))
+        connection.execute(
+            text(
+                "CREATE TABLE outbox (entry_id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, "
+                "sub_id INTEGER NOT NULL REFERENCES subscriptions (sub_id), first_ordinal BIGINT NOT NULL, "
+                "last_ordinal BIGINT NOT NULL, state TEXT NOT NULL, position TEXT, attempts INTEGER NOT NULL, "
+                "last_error TEXT, sent_at BIGINT, round INTEGER DEFAULT 0 NOT NULL, reply TEXT)"
+            )
+        )
+        connection.execute(text(f"INSERT INTO outbox ({kept}) SELECT {kept} FROM outbox_before"))
+        connection.execute(text("DROP TABLE outbox_before"))
+    unsent = "state NOT IN ('sent', 'withdrawn')"
+    connection.execute(text(f"CREATE UNIQUE INDEX outbox_unsent ON outbox (sub_id) WHERE {unsent}"))
+    connection.execute(text("CREATE INDEX outbox_by_subscription ON outbox (sub_id, entry_id)"))
+
+
 STEPS: Final = (
     Step(
         to=2,
@@ -156,6 +186,15 @@ STEPS: Final = (
             "source TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (load_id, number))",
             "CREATE INDEX load_files_digest ON load_files (digest)",
         ),
+    ),
+    # Subscriptions that are muted, or begun anew.
+    Step(
+        to=9,
+        statements=(
+            "ALTER TABLE subscriptions ADD COLUMN muted INTEGER DEFAULT 0 NOT NULL",
+            "ALTER TABLE subscriptions ADD COLUMN round INTEGER DEFAULT 0 NOT NULL",
+        ),
+        then=outbox_of_rounds,
     ),
 )
 

@@ -89,6 +89,23 @@ class Queries:
             ticked = ticked if ticked == MIN_INSTANT else ticked + pace_us
         return min((each for each in (run, ticked) if each is not None), default=None)
 
+    def counts(self) -> dict[QueryState, int]:
+        """How many queries are in each state, the removed ones left out."""
+        state = ddl.queries.c.state
+        wanted = select(state, func.count()).where(state != "removed").group_by(state)
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(wanted)}
+
+    def waiting_since(self, at: int) -> tuple[int | None, int | None]:
+        """Since when the active query that waits longest may run, and the first instant up to ``at`` at which time
+        alone adds a row to one."""
+        kept = ddl.queries.c
+        ready = func.coalesce(kept.next_run, kept.tau, kept.installed_at)
+        due = case((kept.next_due <= at, kept.next_due))
+        with self._database.reading() as connection:
+            found = connection.execute(select(func.min(ready), func.min(due)).where(kept.state == "active")).one()
+            return found[0], found[1]
+
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """What must run at ``at``, by plan; none of a plan whose queries were all ticked up to ``at``."""
         kept = ddl.queries.c

@@ -23,9 +23,7 @@ FromMode = Literal["start", "now"]
 TickState = Literal["planned", "committed", "abandoned"]
 ReservationState = Literal["open", "committed", "abandoned"]
 QuarantineState = Literal["open", "retried", "dropped"]
-SubscriptionState = Literal["active", "parked"]
 OutputState = Literal["open", "written"]
-OutboxState = Literal["pending", "sent", "failed", "unknown"]
 JsonValue = str | int | float | bool | list[str | int] | None
 Parameter = tuple[str, JsonValue]
 
@@ -345,45 +343,3 @@ class TickQuery:
     state: TickState
     rows: int | None
     reason: str | None
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """A query's answers going to one channel; ``delivered`` is the last ordinal that was taken there (0: none).
-
-    ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).
-    """
-
-    sub_id: int
-    query_id: int
-    channel: str
-    delivered: int
-    state: SubscriptionState
-    attempts: int
-    next_attempt_at: int | None
-    last_error: str | None
-
-
-@dataclass(frozen=True)
-class OutboxEntry:
-    """One message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
-
-    ``pending``: it was begun and what became of it is not known; ``failed``: it is known not to have gone, and will be
-    tried again; ``unknown``: it may have gone, nothing can tell, and it is tried again once a person says so; ``sent``.
-    ``position`` is the channel's own note of where it began (a file's offset, as JSON).
-    """
-
-    entry_id: int
-    sub_id: int
-    first_ordinal: int
-    last_ordinal: int
-    state: OutboxState
-    position: str | None
-    attempts: int
-    last_error: str | None
-    sent_at: int | None
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same at every attempt, and for no other message."""
-        return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}"

@@ -10,6 +10,7 @@ import typer
 
 from weft.cli import (
     asking,
+    deliveries,
     demo,
     explaining,
     histories,
@@ -21,6 +22,7 @@ from weft.cli import (
     serve,
     shell,
     sources,
+    status,
     tables,
     ticks,
     troubles,
@@ -67,7 +69,9 @@ for part in (
     explaining,
     monitoring,
     queries,
+    deliveries,
     ticks,
+    status,
     serve,
     shell,
     maintaining,

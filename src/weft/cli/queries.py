@@ -13,10 +13,11 @@ from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, 
 from weft.configuration import configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weft.api.standing import Shown
     from weft.catalog.records import QueryRecord
+    from weft.catalog.subscriptions import Subscription
     from weft.planning.warnings import Note
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
@@ -183,17 +184,26 @@ def queries(
     with opened(home) as weft:
         found = weft.queries(limit=limit)
         count = weft.catalog.queries.count() if len(found) == limit else len(found)
+        channels = weft.catalog.subscriptions.counts()
     if json:
-        say_json([_as_json(query) for query in found])
+        counted = [(query, *channels.get(query.query_id, (0, 0))) for query in found]
+        say_json([{**_as_json(query), "channels": every, "parked": parked} for query, every, parked in counted])
     elif not found:
         say('No query stands yet. `weft install NAME "SELECT …"` leaves one standing.')
     else:
         rows = [
-            (q.name, q.user, q.state, f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql)) for q in found
+            (q.name, q.user, _state(q, channels), f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql))
+            for q in found
         ]
         table(("query", "user", "state", "answers", "every", "ticked to", "sql"), rows, right=(3,))
         if count > len(found):
             say(f"{len(found):,} of {count:,} queries; more with --limit")
+
+
+def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
+    """The query's state, and that some of its channels wait for a person."""
+    every, parked = channels.get(query.query_id, (0, 0))
+    return f"{query.state}, {parked} of {every} channels parked" if parked else query.state
 
 
 def _every(query: QueryRecord) -> str:
@@ -224,8 +234,9 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     for relation, count in found.stored:
         say(f"stored     {relation.formula}: {count:,} rows, {relation.bound}")
     for one in found.subscriptions:
-        trouble = f"; {one.state}: {plain(one.last_error)}" if one.last_error else ""
-        say(f"channel    {one.channel}: {one.delivered:,} delivered{trouble}")
+        trouble = f"; {plain(one.trouble)}" if one.trouble else ""
+        again = f"; tried again {moment(one.next_attempt_at)}" if one.next_attempt_at and one.is_served else ""
+        say(f"channel    {one.channel}: {one.delivered:,} of {query.rows:,} delivered{trouble}{again}")
     if found.ticks:
         rows = [
             (
@@ -251,14 +262,24 @@ def _shown_json(found: Shown) -> dict[str, Any]:
             {"name": each.name, "formula": each.formula, "rows": rows, "bound": each.bound}
             for each, rows in found.stored
         ],
-        "channels": [
-            {"channel": s.channel, "delivered": s.delivered, "state": s.state, "error": s.last_error}
-            for s in found.subscriptions
-        ],
+        "channels": [subscription_json(each) for each in found.subscriptions],
         "ticks": [
             {"tick": t.tick_id, "from": iso(t.tau), "to": iso(t.t), "rows": t.rows, "reason": t.reason}
             for t in found.ticks
         ],
+    }
+
+
+def subscription_json(found: Subscription) -> dict[str, Any]:
+    """A subscription as JSON has it."""
+    return {
+        "channel": found.channel,
+        "state": found.state,
+        "muted": found.muted,
+        "delivered": found.delivered,
+        "attempts": found.attempts,
+        "next_attempt_at": iso(found.next_attempt_at),
+        "error": found.last_error,
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from weft.algebra.schema import DataType
+from weft.delivery.retrying import Schedule
 from weft.errors import DeliveryError
 from weft.storage.ledger import Answers, ResultRow
 
@@ -41,6 +42,7 @@ class Message:
     """Answers of one query, in order; ``key`` is the same at every attempt and for no other message of the home.
 
     ``count`` is how many answers it is about; ``rows`` are the first of them for a channel that shows only some.
+    ``is_test``: it is about no query, and says that it is a test.
     """
 
     key: str
@@ -49,6 +51,7 @@ class Message:
     rows: tuple[ResultRow, ...]
     count: int
     about: About
+    is_test: bool = False
 
     @property
     def last_ordinal(self) -> int:
@@ -84,6 +87,10 @@ class Channel(Protocol):
         """What several channels hand their messages to; where it is Unreachable the others do not wait for it, too."""
 
     @property
+    def schedule(self) -> Schedule:
+        """When it is tried again after it failed."""
+
+    @property
     def address(self) -> str:
         """The channel's one name (``file:a.jsonl``), whichever way it was written."""
 
@@ -93,8 +100,11 @@ class Channel(Protocol):
     def prepare(self) -> str | None:
         """A note (JSON) from which ``recover`` can later tell what an interrupted send left behind."""
 
-    def send(self, message: Message, position: str | None) -> None:
-        """Sends the message; when it returns, the message is there for good."""
+    def send(self, message: Message, position: str | None) -> str | None:
+        """Sends the message; when it returns, the message is there for good.  What the place answered, if it did."""
 
     def recover(self, position: str | None) -> Recovery:
         """Undoes what a send that failed or was interrupted left behind, where it can be; may be called twice."""
+
+    def test(self, message: Message) -> str:
+        """Sends a message that says it is a test, where one can be sent; what came of it, in words."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from weft.delivery.channel import Message, Recovery
 from weft.delivery.places import below
+from weft.delivery.retrying import DOUBLING
 from weft.errors import Conflict, DeliveryError, Refused, StorageError
 from weft.location import Location
 from weft.storage.answer_tables import append_answers, require_fit, require_own, table_id
@@ -25,6 +26,7 @@ class DeltaChannel:
 
     shown_rows: Final = None
     server: Final = None
+    schedule: Final = DOUBLING
 
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
@@ -51,6 +53,11 @@ class DeltaChannel:
         """Appends those of the message's rows that the table does not have."""
         with self._sending():
             append_answers(self._place(), message.answers, message.rows)
+
+    def test(self, message: Message) -> str:
+        """Looks whether a table can be there.  No row is added: it has answers only, and programs read them."""
+        self.prepare()
+        return f"{self._root / self._path} can be a table; no row was added, since it has answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Nothing is to be undone: the table knows what it has.  ``unknown`` where it is gone, or another one."""

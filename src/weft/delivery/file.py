@@ -21,6 +21,7 @@ from typing import Final
 from weft.delivery.channel import Message, Recovery
 from weft.delivery.places import below
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
+from weft.delivery.retrying import DOUBLING
 from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
 from weft.storage.ledger import Answers
@@ -53,6 +54,7 @@ class FileChannel:
 
     shown_rows: Final = None
     server: Final = None
+    schedule: Final = DOUBLING
 
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
@@ -101,6 +103,11 @@ class FileChannel:
             failpoint("delivery.torn")
             _write_at(file, content[half:], offset + half)
             os.fsync(file)
+
+    def test(self, message: Message) -> str:
+        """Opens the file as a delivery does.  No row is added: a file has answers only, and programs read them."""
+        self.prepare()
+        return f"{self._root / self._path} can be written to; no row was added, since a file has answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Cuts the file back to the position; ``unknown`` where it is another file by now, or a shorter one."""

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from weft.catalog import Catalog, Writer
-from weft.catalog.records import OutboxEntry, QueryRecord, Subscription
+from weft.catalog.outbox import OutboxEntry
+from weft.catalog.records import QueryRecord
+from weft.catalog.subscriptions import Subscription
 from weft.delivery.channel import About, Channel, Message, Rejected, Unreachable
 from weft.delivery.registry import open_channel
-from weft.errors import DeliveryError, Refused
+from weft.delivery.retrying import DOUBLING, Schedule
+from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
 from weft.storage.ledger import ResultRow, read_rows
 
@@ -25,10 +28,6 @@ MESSAGE_ROWS: Final = 10_000
 """The most rows of one message."""
 
 _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
-_FIRST_PAUSE_US: Final = 10 * 1_000_000
-_LONGEST_PAUSE_US: Final = 60 * 60 * 1_000_000
-ATTEMPTS: Final = 8
-"""After so many failures in a row a subscription is parked."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,11 @@ def deliver(
         return [each for each in found if each is not None]
 
 
+def settle(sender: Writer, home: Path, at: int) -> None:
+    """Settles every message that was begun and not marked, under the lease of ``sender``."""
+    _Run(sender, home, at, None).recover()
+
+
 class _Run:
     """One run of the outbox, under one lease."""
 
@@ -95,13 +99,14 @@ class _Run:
                 channel = open_channel(subscription.channel, self._home)
                 outcome = "undone" if channel is None else channel.recover(entry.position)
             except (DeliveryError, Refused) as error:
-                self._block(subscription, error)
+                self._block(subscription, DOUBLING, error)
                 continue
             failpoint("delivery.recovered")
             if outcome == "undone":
-                self._sender.outbox.settle(entry.entry_id, "failed")
+                self._sender.outbox.settle(entry.entry_id, "failed", "sending was interrupted")
             else:
-                self._settle(entry, outcome, "sending was interrupted")
+                schedule = DOUBLING if channel is None else channel.schedule
+                self._settle(entry, schedule, outcome, "sending was interrupted")
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
@@ -112,14 +117,18 @@ class _Run:
             channel = open_channel(subscription.channel, self._home)
         except Refused as refused:
             channel, error = None, str(refused)
-            self._sender.subscriptions.note_failure(subscription.sub_id, error, self._next_attempt(subscription))
+            again = self._next_attempt(subscription, DOUBLING)
+            self._sender.subscriptions.note_failure(subscription.sub_id, error, again)
         if channel is not None and channel.server in self._down:
             return None  # one of the others has waited for it; this one's turn comes with the next run
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
         rows = read_rows(self._sender.data, query, before)
         while channel is not None and error is None and current.delivered < query.rows:
-            error = self._send_next(channel, current, query, rows)
+            try:
+                error = self._send_next(channel, current, query, rows)
+            except Conflict:  # a person has muted it, ended it, or had it go on elsewhere: so from the next run on
+                break
             current = self._sender.subscriptions.by_id(current.sub_id)
         if channel is None and error is None:  # the cursor
             return None
@@ -137,19 +146,20 @@ class _Run:
         try:
             position = channel.prepare()
         except DeliveryError as error:
-            self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
+            again = self._next_attempt(subscription, channel.schedule)
+            self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)
             return str(error)
-        entry = self._sender.outbox.open(subscription.sub_id, rows[0].ordinal, last, position)
+        entry = self._sender.outbox.open(subscription, last, position)
         failpoint("delivery.opened")
         try:
-            channel.send(self._message(entry, query, rows), position)
+            reply = channel.send(self._message(entry, query, rows), position)
         except DeliveryError as error:
             if isinstance(error, Unreachable) and channel.server is not None:
                 self._down.add(channel.server)
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        self._sender.outbox.mark_sent(entry.entry_id, self._at)
+        self._sender.outbox.mark_sent(entry.entry_id, self._at, reply)
         failpoint("delivery.marked")
         return None
 
@@ -194,31 +204,32 @@ class _Run:
         try:
             outcome = channel.recover(entry.position)
         except DeliveryError as worse:
-            self._block(subscription, worse)
+            self._block(subscription, channel.schedule, worse)
             return
         if outcome == "undone":
-            pause_end = None if isinstance(error, Rejected) else self._next_attempt(subscription)
+            pause_end = None if isinstance(error, Rejected) else self._next_attempt(subscription, channel.schedule)
             self._sender.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
-            self._settle(entry, outcome, str(error))
+            self._settle(entry, channel.schedule, outcome, str(error))
 
-    def _settle(self, entry: OutboxEntry, outcome: Literal["sent", "unknown", "again"], why: str) -> None:
+    def _settle(
+        self, entry: OutboxEntry, schedule: Schedule, outcome: Literal["sent", "unknown", "again"], why: str
+    ) -> None:
         if outcome == "sent":
             self._sender.outbox.mark_sent(entry.entry_id, self._at)
             return
         subscription = self._sender.subscriptions.by_id(entry.sub_id)
-        pause_end = self._next_attempt(subscription) if outcome == "again" else None
+        pause_end = self._next_attempt(subscription, schedule) if outcome == "again" else None
         then = "They are sent again under the same id." if pause_end is not None else "Resuming sends them again."
         reason = f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: {why}. {then}"
-        self._sender.outbox.settle(entry.entry_id, "unknown")
+        self._sender.outbox.settle(entry.entry_id, "unknown", why)
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
-    def _block(self, subscription: Subscription, error: DeliveryError | Refused) -> None:
+    def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
         """Nothing may go to a place in which an interrupted message is still to be undone."""
         self._blocked.add(subscription.channel)
-        self._sender.subscriptions.note_failure(subscription.sub_id, str(error), self._next_attempt(subscription))
+        again = self._next_attempt(subscription, schedule)
+        self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)
 
-    def _next_attempt(self, subscription: Subscription) -> int | None:
-        if subscription.attempts + 1 >= ATTEMPTS:
-            return None
-        return self._at + min(_FIRST_PAUSE_US << subscription.attempts, _LONGEST_PAUSE_US)
+    def _next_attempt(self, subscription: Subscription, schedule: Schedule) -> int | None:
+        return schedule.next_attempt(subscription.attempts, self._at)

@@ -66,7 +66,7 @@ def require_taken(channels: Iterable[str], home: Path, answers: Answers) -> None
 
 def open_channel(text: str, home: Path) -> Channel | None:
     """The channel of that name, None for the cursor, which takes no messages; raises Refused."""
-    return None if text == CURSOR else _made(text, home)
+    return None if text.strip().lower() == CURSOR else _made(text, home)
 
 
 def _made(text: str, home: Path) -> Channel:

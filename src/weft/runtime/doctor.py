@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from weft.catalog import open_catalog
+from weft.catalog.records import QueryRecord
+from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Refused, WeftError
 from weft.runtime.archiving import wanted_archive
@@ -117,6 +119,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     try:
         findings = verify(catalog)
         tables = len(catalog.tables.known())
+        subscribed = catalog.subscriptions.of_live_queries()
     except WeftError as problem:
         yield Check("home", False, problem.message, _one_line(problem.hint))
         return
@@ -128,6 +131,19 @@ def _home(home: Path, at: int) -> Iterator[Check]:
         yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
     elif not findings:
         yield Check("home", True, f"{home}, tables: {tables}, all as recorded")
+    yield from _deliveries(subscribed)
+
+
+def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
+    """A line for each channel that is parked; else one for all."""
+    parked = [(each, query) for each, query in subscribed if each.state == "parked"]
+    for each, query in parked:
+        seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
+        yield Check("deliveries", False, seen, f"mend that, then `weft resume {query.name}`")
+    if subscribed and not parked:
+        failing = sum(1 for each, _ in subscribed if each.attempts and not each.muted)
+        again = f", {failing} to be tried again" if failing else ""
+        yield Check("deliveries", True, f"channels: {len(subscribed)}, none parked{again}")
 
 
 def _occupied(home: Path) -> bool:

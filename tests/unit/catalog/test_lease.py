@@ -14,6 +14,7 @@ from weft.catalog import Catalog
 from weft.catalog.lease import is_gone, this_process
 from weft.catalog.loads import ACTIVE_TTL_US
 from weft.catalog.records import Choice
+from weft.catalog.subscriptions import Subscription
 from weft.errors import CatalogError, ClockError, LeaseBusy, LeaseLost, NotFound
 from weft.instants import MIN_INSTANT
 
@@ -151,8 +152,9 @@ def test_who_writes_and_who_delivers_do_not_exclude_each_other(home: Path, opene
         with pytest.raises(LeaseBusy, match="deliver"):
             catalog.sender("b", 6)
         sender = catalog.sender("b", 15)
+        subscription = Subscription(1, 1, "file:a.jsonl", 0, "active", 0, None, None, muted=False, round=0)
         for send in (
-            lambda: stale.outbox.open(1, 1, 1, None),
+            lambda: stale.outbox.open(subscription, 1, None),
             lambda: stale.outbox.mark_sent(1, 15),
             lambda: stale.outbox.mark_failed(1, "", None),
             lambda: stale.subscriptions.note_failure(1, "", None),

@@ -50,7 +50,12 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         assert writer.queries.named("a").tau == 400
         assert writer.queries.remove("b", 22).query_id == second.query_id
         sender = catalog.sender("tests", 10**15)
-        assert sender.outbox.of_subscription(1)[0].last_ordinal == 2
+        (entry,) = sender.outbox.of_subscription(1)
+        assert (entry.last_ordinal, entry.attempts, entry.idempotency_key) == (2, 1, "1-1-2")
+        (subscription,) = sender.subscriptions.all()
+        assert (subscription.is_served, subscription.muted, subscription.round) == (True, False, 0)
+        again = sender.subscriptions.go_to(subscription.sub_id, 0)
+        assert sender.outbox.open(again, 2, None).idempotency_key == "1-1-2-1"
     with open_catalog(old_home, at=0) as again:
         assert again.home().format == ddl.FORMAT
 

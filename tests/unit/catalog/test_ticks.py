@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,29 +198,34 @@ def test_the_outbox_moves_a_subscription_on(writer: Writer, catalog: Catalog) ->
     query = install(writer, channels=("file:a.jsonl",))
     (sub,) = writer.subscriptions.all(query.query_id)
     sender = catalog.sender("tests", 0)
-    with pytest.raises(CatalogError, match="does not follow"):
-        sender.outbox.open(sub.sub_id, 2, 5, None)
-    entry = sender.outbox.open(sub.sub_id, 1, 5, '{"offset": 0}')
+    with pytest.raises(Conflict, match="was changed meanwhile"):
+        sender.outbox.open(replace(sub, delivered=1), 5, None)
+    entry = sender.outbox.open(sub, 5, '{"offset": 0}')
     assert sender.outbox.unsent() == (entry,)
     with pytest.raises(CatalogError, match="still under way"):
-        sender.outbox.open(sub.sub_id, 1, 6, None)
+        sender.outbox.open(sub, 6, None)
     failed = sender.outbox.mark_failed(entry.entry_id, "disk full", 50)
     assert (failed.state, failed.attempts, failed.next_attempt_at, failed.last_error) == ("active", 1, 50, "disk full")
-    again = sender.outbox.open(sub.sub_id, 1, 5, '{"offset": 9}')
-    assert (again.entry_id, again.state, again.position) == (entry.entry_id, "pending", '{"offset": 9}')
+    again = sender.outbox.open(sub, 5, '{"offset": 9}')
+    assert (again.entry_id, again.state, again.position, again.attempts) == (
+        entry.entry_id,
+        "pending",
+        '{"offset": 9}',
+        2,
+    )
     assert again.idempotency_key == entry.idempotency_key
     parked = sender.outbox.mark_failed(entry.entry_id, "disk full", None)
     assert (parked.state, parked.attempts) == ("parked", 2)
     writer.subscriptions.resume(sub.sub_id)
-    sender.outbox.open(sub.sub_id, 1, 5, None)
-    sender.outbox.mark_sent(entry.entry_id, 60)
+    sender.outbox.open(sub, 5, None)
+    sender.outbox.mark_sent(entry.entry_id, 60, "250 taken")
     (moved,) = writer.subscriptions.all(query.query_id)
     assert (moved.delivered, moved.state, moved.attempts, moved.last_error) == (5, "active", 0, None)
     assert sender.outbox.unsent() == ()
     with pytest.raises(CatalogError, match="sent already"):
         sender.outbox.mark_sent(entry.entry_id, 60)
     (sent,) = sender.outbox.of_subscription(sub.sub_id)
-    assert (sent.state, sent.sent_at) == ("sent", 60)
+    assert (sent.state, sent.sent_at, sent.reply, sent.attempts) == ("sent", 60, "250 taken", 3)
 
 
 def test_channels_can_be_added_later(writer: Writer) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from answered import answer
 from definitions import definition
-from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import Catalog, Writer, open_catalog
-from weft.catalog.records import Choice, Count
 from weft.delivery.outbox import Delivered, deliver
 
 
@@ -32,15 +31,7 @@ class Site:
         ).query_id
 
     def tick(self, query_id: int, rows: int) -> None:
-        query = self.catalog.queries.by_id(query_id)
-        tick = self.writer.ticks.plan((query.tau or 0) + 10, Choice((query_id,)), 0)
-        first = query.next_ordinal
-        write_ledger(
-            self.home / "ledger",
-            tick.tick_id,
-            [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
-        )
-        self.writer.ticks.commit(tick.tick_id, {query_id: Count(rows, None, None, tick.t)}, [], 0)
+        answer(self.writer, query_id, rows)
 
     def killed(self, point: str, at: int = 0, *, certainly: bool = True) -> None:
         """Runs one delivery in a process of its own that dies at the point, if it comes there."""

@@ -62,7 +62,9 @@ def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
     ]
     assert "    SELECT a\n    FROM t\n" in found.text
     assert "because the query q of ann delivers to email:ann@example.com" in found.text
-    assert "weft remove q --home /srv/home" in found.text
+    assert "To stop it for good:    weft unsubscribe q --to email:ann@example.com --home /srv/home" in found.text
+    assert "weft mute q --to email:ann@example.com --home /srv/home" in found.text
+    assert "<code>weft unsubscribe q --to email:ann@example.com --home /srv/home</code>" in found.html
     assert "&lt;b&gt;&amp;two&lt;/b&gt;" in found.html
     assert "<b>" not in found.html
     assert "more:" not in found.text
@@ -81,7 +83,9 @@ def test_headers_name_the_message_and_its_thread() -> None:
     assert first["In-Reply-To"] is None
     assert (first["Subject"], first["From"], first["To"]) == ("[weft] q", "Weft <weft@example.com>", ANN)
     assert first["List-Id"] == "<q.5f0c.weft>"
-    assert first["List-Unsubscribe"] == "<mailto:weft@example.com?subject=unsubscribe%20q>"
+    assert first["List-Unsubscribe"] == (
+        "<mailto:weft@example.com?subject=weft%20unsubscribe%20q%20--to%20email%3Aann%40example.com>"
+    )
     assert first["Date"] == "Fri, 02 Jan 1970 00:00:00 +0000"
     later = written(message(("a",), before=("3-1-2", "3-3-4"))).message
     assert later["In-Reply-To"] == "<3-3-4@5f0c.weft>"

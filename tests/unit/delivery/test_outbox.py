@@ -8,7 +8,8 @@ import pytest
 from weft.catalog import open_catalog
 from weft.delivery import outbox
 from weft.delivery.file import FileChannel
-from weft.delivery.outbox import ATTEMPTS, deliver
+from weft.delivery.outbox import deliver
+from weft.delivery.retrying import DOUBLING
 from weft.errors import DeliveryError, LeaseBusy, LeaseLost
 
 SECOND = 1_000_000
@@ -119,12 +120,12 @@ def test_a_failing_channel_is_tried_again_later_then_parked(site: Any) -> None:
     assert "no folder" in (first.error or "")
     assert deliver(site.catalog, site.home, 10 * SECOND - 1, sender=site.sender) == []
     at = 0
-    for attempt in range(2, ATTEMPTS + 1):
+    for attempt in range(2, DOUBLING.attempts + 1):
         (waiting,) = (each for each in site.catalog.subscriptions.all() if each.next_attempt_at is not None)
         assert waiting.next_attempt_at > at
         at = waiting.next_attempt_at
         (again,) = deliver(site.catalog, site.home, at, sender=site.sender)
-        assert again.parked == (attempt == ATTEMPTS)
+        assert again.parked == (attempt == DOUBLING.attempts)
     assert deliver(site.catalog, site.home, 10**15, sender=site.sender) == []
     site.file("folder").unlink()
     site.writer.subscriptions.resume(1)

@@ -16,13 +16,14 @@ POINTER: Final = "door.json"
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
-    {"describe", "explain", "history", "ingest", "install", "pause", "quarantine", "queries"}
-    | {"remove", "results", "resume", "show", "source", "sources", "tables", "tick", "try", "view", "views"}
+    {"channel", "deliveries", "describe", "explain", "history", "ingest", "install", "mute", "pause", "quarantine"}
+    | {"queries", "redeliver", "remove", "results", "resume", "show", "source", "sources", "subscribe", "tables"}
+    | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
 """The others make homes, look at this machine, run for ever, measure, or talk with a person."""
 
 _HERE_ONLY: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"ingest", "quarantine", "source", "view"})
+_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "view"})
 """Alone they print their help."""
 _DEFAULT_HOME: Final = "weft-home"
 

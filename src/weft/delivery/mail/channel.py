@@ -14,6 +14,7 @@ from weft.delivery.channel import Message, Recovery
 from weft.delivery.mail.addresses import Addressed
 from weft.delivery.mail.conversation import Lost, Server, give
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
+from weft.delivery.retrying import DOUBLING
 from weft.errors import Refused
 from weft.storage.ledger import Answers
 
@@ -24,6 +25,7 @@ class EmailChannel:
     """Letters to one or several addresses; raises Refused where the settings do not say enough to send any."""
 
     shown_rows: Final = SHOWN_ROWS
+    schedule: Final = DOUBLING
 
     def __init__(self, to: Addressed, chosen: Configuration) -> None:
         self._to = to
@@ -50,15 +52,19 @@ class EmailChannel:
         """Nothing has to be noted: a letter is known by its Message-ID."""
         return
 
-    def send(self, message: Message, position: str | None) -> None:
-        """Writes the letter and gives it to the server."""
+    def send(self, message: Message, position: str | None) -> str:
+        """Writes the letter and gives it to the server; the server's last answer."""
         self._may_have_gone = False
         content = letter(message, self.address, self._server.sender, self._to.addresses, self._zone(message))
         try:
-            give(self._server, self._to.addresses, content)
+            return give(self._server, self._to.addresses, content)
         except Lost:
             self._may_have_gone = True
             raise
+
+    def test(self, message: Message) -> str:
+        """Sends a letter that says it is a test."""
+        return f"{self._server} took a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
         """Whether a letter has gone is known only where the conversation ended before its end, or after the answer."""

@@ -49,8 +49,8 @@ class Server:
         return f"{self.host}:{self.port}"
 
 
-def give(server: Server, recipients: Sequence[str], content: bytes) -> None:
-    """Gives a letter (CRLF ends its lines) to the server, for all of the recipients or for none.
+def give(server: Server, recipients: Sequence[str], content: bytes) -> str:
+    """Gives a letter (CRLF ends its lines) to the server, for all of the recipients or for none; the server's answer.
 
     Raises Unreachable where the server does not speak to the end, Rejected where it will not have the letter, Lost
     where nobody knows, DeliveryError where it did not go and may another time.
@@ -69,6 +69,7 @@ def give(server: Server, recipients: Sequence[str], content: bytes) -> None:
         except (smtplib.SMTPException, OSError) as error:
             raise Lost(f"no answer came after the end of the text: {_told(error)}", where=str(server)) from None
         _require(server, "the text", code, answer)
+        return _line(code, answer)
 
 
 def _envelope(client: _Client, server: Server, recipients: Sequence[str], content: bytes) -> None:

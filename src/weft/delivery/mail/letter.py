@@ -43,7 +43,7 @@ def letter(message: Message, channel: str, sender: str, recipients: Sequence[str
     """
     told = _told(message, channel, zone)
     written = EmailMessage(policy=_POLICY)
-    for name, value in _headers(message, sender, recipients).items():
+    for name, value in _headers(message, channel, sender, recipients).items():
         written[name] = value
     written.set_content(_text(told), cte="quoted-printable")
     written.add_alternative(_template().render(told), subtype="html", cte="quoted-printable")
@@ -59,7 +59,7 @@ def message_id(key: str, home_id: str) -> str:
     return f"<{key}@{home_id}.weft>"
 
 
-def _headers(message: Message, sender: str, recipients: Sequence[str]) -> dict[str, str]:
+def _headers(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> dict[str, str]:
     about = message.about
     name = _header(message.query_name)
     before = [message_id(key, about.home_id) for key in about.before]
@@ -71,7 +71,7 @@ def _headers(message: Message, sender: str, recipients: Sequence[str]) -> dict[s
         "Message-ID": message_id(message.key, about.home_id),
         **({"In-Reply-To": before[-1], "References": " ".join(before)} if before else {}),
         "List-Id": f"<{_label(message.query_name)}.{about.home_id}.weft>",
-        "List-Unsubscribe": f"<mailto:{sender}?subject={quote(f'unsubscribe {name}')}>",
+        "List-Unsubscribe": f"<mailto:{sender}?subject={quote(_header(_typed('unsubscribe', message, channel)))}>",
         "Auto-Submitted": "auto-generated",
     }
 
@@ -94,7 +94,6 @@ def _label(text: str) -> str:
 def _told(message: Message, channel: str, zone: str) -> dict[str, Any]:
     """What both forms of the letter say."""
     about, place = message.about, ZoneInfo(zone)
-    name = shlex.quote(message.query_name)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
     return {
@@ -108,13 +107,24 @@ def _told(message: Message, channel: str, zone: str) -> dict[str, Any]:
         ],
         "zone": zone,
         "more": message.last_ordinal - last,
-        "see": _line(f"weft results {name} --after {last}{home}"),
+        "see": _line(f"weft results {shlex.quote(message.query_name)} --after {last}{home}"),
         "sql": _block(about.sql),
-        "user": _line(about.user),
-        "channel": _line(channel),
-        "pause": _line(f"weft pause {name}{home}"),
-        "remove": _line(f"weft remove {name}{home}"),
+        "why": _why(message, channel),
+        "mute": None if message.is_test else _line(_typed("mute", message, channel) + home),
+        "unsubscribe": None if message.is_test else _line(_typed("unsubscribe", message, channel) + home),
     }
+
+
+def _why(message: Message, channel: str) -> str:
+    if message.is_test:
+        return f"This is a test message, sent once by `weft channel test {_line(channel)}`; no query stands behind it."
+    name, user = _line(message.query_name), _line(message.about.user)
+    return f"You get this because the query {name} of {user} delivers to {_line(channel)}."
+
+
+def _typed(command: str, message: Message, channel: str) -> str:
+    """What whoever gets the letter has typed to hear no more."""
+    return f"weft {command} {shlex.quote(message.query_name)} --to {shlex.quote(channel)}"
 
 
 def _text(told: dict[str, Any]) -> str:
@@ -130,9 +140,9 @@ def _text(told: dict[str, Any]) -> str:
         "The query:",
         *(f"    {line}" for line in told["sql"].splitlines()),
         "",
-        f"You get this because the query {told['name']} of {told['user']} delivers to {told['channel']}.",
-        f"To stop it for a while: {told['pause']}",
-        f"To stop it for good:    {told['remove']}",
+        told["why"],
+        *([f"To stop it for a while: {told['mute']}"] if told["mute"] else []),
+        *([f"To stop it for good:    {told['unsubscribe']}"] if told["unsubscribe"] else []),
     ]
     return "\n".join(parts) + "\n"
 

@@ -1,0 +1,95 @@
+"""How a home does, at one glance: what a service's watch asks for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.catalog.records import QueryRecord, QueryState, TickRecord
+from weft.catalog.subscriptions import Subscription
+from weft.execution.home import Home
+from weft.instants import MIN_INSTANT, format_interval
+from weft.schedule.ticking import all_quiet
+
+MAX_LAG_US: Final = 15 * 60 * 1_000_000
+"""A home whose queries wait longer for a tick is not well."""
+
+LEAST_FREE_BYTES: Final = 200_000_000
+"""With less on its disk a home is not well."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """What holds at the instant ``at`` (microseconds UTC); ``problems`` are what is not well, in words.
+
+    ``lag_us`` is how long news has waited for a tick (0: nothing waits; None: a replay home, whose clock stands).
+    Of the subscriptions ``due`` have answers to take now, ``failed`` wait for their next attempt, ``parked`` for a
+    person, ``muted`` take none.  ``free_bytes`` are those of the home's disk.
+    """
+
+    at: int
+    queries: Mapping[QueryState, int]
+    last_tick: TickRecord | None
+    lag_us: int | None
+    due: int
+    failed: int
+    parked: int
+    muted: int
+    free_bytes: int
+    problems: tuple[str, ...]
+
+
+def examined(home: Home, max_lag_us: int) -> Health:
+    """How the home does; ``max_lag_us`` is how long news may wait for a tick."""
+    catalog, at = home.catalog, home.clock()
+    subscribed = catalog.subscriptions.of_live_queries()
+    free = shutil.disk_usage(home.folder).free
+    queries = catalog.queries.counts()
+    lag = _lag_us(home, at)
+    ticks = catalog.ticks.latest(1)
+    return Health(
+        at=at,
+        queries=queries,
+        last_tick=ticks[0] if ticks else None,
+        lag_us=lag,
+        due=len(catalog.subscriptions.waiting(at)),
+        failed=sum(1 for each, _ in subscribed if each.attempts and each.is_served),
+        parked=sum(1 for each, _ in subscribed if each.state == "parked"),
+        muted=sum(1 for each, _ in subscribed if each.muted),
+        free_bytes=free,
+        problems=(
+            *_of_queries(queries.get("failed", 0), lag, max_lag_us),
+            *_of_channels(subscribed),
+            *([] if free >= LEAST_FREE_BYTES else [f"the disk of {home.folder} has {free / 1e6:,.0f} MB left"]),
+        ),
+    )
+
+
+def _lag_us(home: Home, at: int) -> int | None:
+    catalog = home.catalog
+    if catalog.home().clock != "wall":
+        return None
+    if all_quiet(catalog, at):
+        return 0
+    ready, due = catalog.queries.waiting_since(at)
+    ticks = catalog.ticks.latest(1)
+    loaded = catalog.loads.first_since(ticks[0].planned_at if ticks else MIN_INSTANT)
+    if loaded is None:  # polls of sources are no loads of their own
+        loaded = max((table.last_ts for table in catalog.tables.known() if table.last_ts is not None), default=None)
+    news = min((each for each in (due, loaded) if each is not None), default=None)
+    return max(at - max((each for each in (ready, news) if each is not None), default=at), 0)
+
+
+def _of_channels(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[str]:
+    for each, query in subscribed:
+        if each.state == "parked":
+            yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
+
+
+def _of_queries(failed: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
+    if failed:
+        yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: `weft queries` shows which"
+    if lag is not None and lag > max_lag_us:
+        yield f"news has waited {format_interval(lag // 1_000_000 * 1_000_000)} for a tick: is `weft run` running?"

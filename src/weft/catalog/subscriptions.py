@@ -1,0 +1,205 @@
+"""Subscriptions: which query's answers go to which channel, and how far each has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, or_, select, update
+
+from weft.catalog import ddl
+from weft.catalog.database import Database, inserted_id
+from weft.catalog.installing import refuse_taken_files
+from weft.catalog.queries import QUERY, query_record
+from weft.catalog.records import QueryRecord
+from weft.errors import Conflict, NotFound
+
+SubscriptionState = Literal["active", "parked", "ended"]
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A query's answers going to one channel; ``delivered`` is the last ordinal that was taken there (0: none).
+
+    ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
+    failed too often, and waits for a person; ``ended``: it was unsubscribed.  ``muted``: nothing is sent until it is
+    unmuted.  ``round`` rises each time that answers which it was sent are to be sent again.
+    """
+
+    sub_id: int
+    query_id: int
+    channel: str
+    delivered: int
+    state: SubscriptionState
+    attempts: int
+    next_attempt_at: int | None
+    last_error: str | None
+    muted: bool
+    round: int
+
+    @property
+    def is_served(self) -> bool:
+        """Whether what is new goes there, at once or after a pause."""
+        return self.state == "active" and not self.muted
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what is new does not go there at once, in a line; None: it does."""
+        if self.last_error is None:
+            return "muted" if self.muted else None
+        why = self.last_error.splitlines()[0]
+        times = "once" if self.attempts == 1 else f"{self.attempts} times"
+        return f"parked: {why}" if self.state == "parked" else f"failed {times}: {why}"
+
+
+class Subscriptions:
+    """What goes where, and how far each has come."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, query_id: int, channel: str, delivered: int = 0) -> Subscription:
+        """Adds a channel to a query, from the answer after ``delivered`` on.
+
+        Raises Conflict where it has it, where another query writes to the same file, and where it had it before and a
+        message is still under way.
+        """
+        kept = ddl.subscriptions.c
+        with self._database.changing_under_lease() as connection:
+            same = connection.execute(
+                select(kept.sub_id, kept.state).where(kept.query_id == query_id, kept.channel == channel)
+            ).first()
+            if same is not None and same.state != "ended":
+                raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
+            if channel.startswith("file:"):
+                refuse_taken_files(connection, [channel])
+            if same is not None:
+                return _begun_anew(connection, same.sub_id, delivered)
+            values = {"query_id": query_id, "channel": channel, "delivered": delivered}
+            key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
+            return read_subscription(connection, key)
+
+    def end(self, sub_id: int) -> Subscription:
+        """Sends nothing more there; a message that is under way is brought to its end."""
+        return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
+
+    def set_muted(self, sub_id: int, muted: bool) -> Subscription:
+        """Sends nothing there, or goes on where that stopped."""
+        return self._changed(sub_id, muted=int(muted))
+
+    def resume(self, sub_id: int) -> Subscription:
+        """Lets a parked subscription be tried again at once, a message whose outcome is unknown too."""
+        return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
+
+    def _changed(self, sub_id: int, **values: Any) -> Subscription:
+        with self._database.changing_under_lease() as connection:
+            change_subscription(connection, sub_id, **values)
+            return read_subscription(connection, sub_id)
+
+    def go_to(self, sub_id: int, delivered: int) -> Subscription:
+        """Has the answers after ``delivered`` sent next, those that were sent before under new ids; unmuted.
+
+        Raises Conflict where a message is under way.
+        """
+        with self._database.changing_under_lease("deliver") as connection:
+            return _begun_anew(connection, sub_id, delivered)
+
+    def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
+        """The subscriptions of one query, or of all, in the order of their ids; those of removed queries too."""
+        kept = ddl.subscriptions.c
+        wanted = select(ddl.subscriptions).where(kept.state != "ended").order_by(kept.sub_id)
+        if query_id is not None:
+            wanted = wanted.where(kept.query_id == query_id)
+        with self._database.reading() as connection:
+            return tuple(_subscription(row) for row in connection.execute(wanted))
+
+    def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """The subscriptions of one query, or of all that are installed, in the order of their ids."""
+        return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
+
+    def waiting(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Those of live queries that have answers to take and may be tried at ``at``, in the order of their ids."""
+        kept = ddl.subscriptions.c
+        return self._with_queries(
+            kept.state == "active",
+            kept.muted == 0,
+            kept.delivered < ddl.queries.c.next_ordinal - 1,
+            or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
+        )
+
+    def _with_queries(self, *conditions: ColumnElement[bool]) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        kept = ddl.subscriptions.c
+        wanted = (
+            select(*QUERY, kept.sub_id)
+            .join_from(ddl.subscriptions, ddl.queries)
+            .where(ddl.queries.c.state != "removed", kept.state != "ended", *conditions)
+        )
+        subscribed = select(ddl.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
+        with self._database.reading() as connection:
+            queries = {row[-1]: query_record(row) for row in connection.execute(wanted)}
+            found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
+            return tuple((_subscription(row), queries[row.sub_id]) for row in found)
+
+    def by_id(self, sub_id: int) -> Subscription:
+        """The subscription with that id; raises NotFound."""
+        with self._database.reading() as connection:
+            return read_subscription(connection, sub_id)
+
+    def counts(self) -> dict[int, tuple[int, int]]:
+        """By query that goes to channels, how many these are and how many of them are parked."""
+        kept = ddl.subscriptions.c
+        wanted = select(kept.query_id, kept.state, func.count()).where(kept.state != "ended")
+        found: dict[int, tuple[int, int]] = {}
+        with self._database.reading() as connection:
+            for query_id, state, count in connection.execute(wanted.group_by(kept.query_id, kept.state)):
+                every, parked = found.get(query_id, (0, 0))
+                found[query_id] = (every + count, parked + count * (state == "parked"))
+        return found
+
+    def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+        """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
+        with self._database.changing_under_lease("deliver") as connection:
+            return fail_subscription(connection, sub_id, error, next_attempt_at)
+
+
+def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
+    """Counts a failure, and says when to try again (None: it is parked); one that has ended stays so."""
+    found = read_subscription(connection, sub_id)
+    if found.state == "ended":
+        return found
+    state = "parked" if next_attempt_at is None else "active"
+    values = {"next_attempt_at": next_attempt_at, "last_error": error, "state": state}
+    change_subscription(connection, sub_id, attempts=found.attempts + 1, **values)
+    return read_subscription(connection, sub_id)
+
+
+def change_subscription(connection: Connection, sub_id: int, **values: Any) -> None:
+    """Sets columns of a subscription."""
+    connection.execute(update(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id).values(**values))
+
+
+def read_subscription(connection: Connection, sub_id: int) -> Subscription:
+    """The subscription as this transaction sees it; raises NotFound."""
+    row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
+    if row is None:
+        raise NotFound(f"there is no subscription {sub_id}")
+    return _subscription(row)
+
+
+def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscription:
+    """The subscription with the answers after ``delivered`` to be sent next, what did not go before being withdrawn."""
+    kept, found = ddl.outbox.c, read_subscription(connection, sub_id)
+    of_this = kept.sub_id == sub_id
+    if connection.execute(select(kept.entry_id).where(of_this, kept.state == "pending")).first() is not None:
+        raise Conflict(
+            f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` brings it about."
+        )
+    unsent = update(ddl.outbox).where(of_this, kept.state.in_(("failed", "unknown")))
+    connection.execute(unsent.values(state="withdrawn"))
+    values = {"state": "active", "attempts": 0, "next_attempt_at": None, "last_error": None, "muted": 0}
+    change_subscription(connection, sub_id, delivered=delivered, round=found.round + 1, **values)
+    return read_subscription(connection, sub_id)
+
+
+def _subscription(row: Row[Any]) -> Subscription:
+    return Subscription(**{**row._mapping, "muted": bool(row.muted)})

@@ -1,0 +1,27 @@
+"""Answers without Spark: a tick whose answers a test makes up, in the ledger and in the catalog."""
+
+from __future__ import annotations
+
+from delta_tables import write_ledger
+from weft.api import Weft
+from weft.catalog import Writer
+from weft.catalog.records import Choice, Count
+
+
+def answer(writer: Writer, query_id: int, rows: int) -> None:
+    """Gives a query of columns (n BIGINT, s STRING) so many more answers, in a tick of its own."""
+    query = writer.queries.by_id(query_id)
+    tick = writer.ticks.plan((query.tau or 0) + 10, Choice((query_id,)), 0)
+    first = query.next_ordinal
+    write_ledger(
+        writer.path / "ledger",
+        tick.tick_id,
+        [(query_id, n, tick.t, [str(n), f"text {n}"]) for n in range(first, first + rows)],
+    )
+    writer.ticks.commit(tick.tick_id, {query_id: Count(rows, None, None, tick.t)}, [], 0)
+
+
+def answered(weft: Weft, name: str, rows: int) -> None:
+    """As ``answer``, for a query of an open home."""
+    with weft.catalog.writing("answer", weft.clock) as writer:
+        answer(writer, writer.queries.named(name).query_id, rows)

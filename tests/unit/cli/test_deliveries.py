@@ -1,0 +1,72 @@
+"""Who gets answers, through the real command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answered import answered
+from weft.algebra.schema import BIGINT, STRING
+from weft.api import Weft as Home
+from weft.runtime.session import session_started
+
+Weft = Callable[..., Any]
+
+
+@pytest.fixture
+def made(weft: Weft, home: Path) -> Path:
+    """A home with the query q, which has two answers in a file."""
+    assert weft("init", "--clock", "replay").code == 0
+    with Home.open(home) as opened:
+        opened.catalog.tables.create("t", [("n", BIGINT), ("s", STRING)])
+    assert weft("install", "q", "SELECT n, s FROM t", "--to", "file:a.jsonl").code == 0
+    with Home.open(home) as opened:
+        answered(opened, "q", 2)
+        opened.deliver()
+    return home
+
+
+def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
+    assert weft("subscribe", "q", "--to", "file:b.csv").out == (
+        "file:b.csv: answers of q go there from those after the 2 that it has had.\n"
+    )
+    assert weft("subscribe", "q", "--to", "file:b.csv").code == 2
+    assert "until `weft unmute`" in weft("mute", "q", "--to", "file:b.csv").out
+    with Home.open(made) as opened:
+        answered(opened, "q", 1)
+        opened.deliver()
+    told = weft("deliveries", "q")
+    assert [line.split()[2:6] for line in told.out.splitlines() if line.startswith(" q ")] == [
+        ["1-3-3", "1", "sent", "1"],
+        ["1-1-2", "2", "sent", "1"],
+        ["(next)", "1", "muted", "-"],
+    ]
+    assert "what came meanwhile" not in weft("unmute", "q", "--to", "file:b.csv").out
+    assert "3 answers of q, from 1 on, will be sent again" in weft("redeliver", "q", "--to", "file:a.jsonl").out
+    first, second = weft("deliveries", "--json").json
+    assert (first["channel"], first["waiting"], first["messages"][0]["id"]) == ("file:a.jsonl", 3, "1-3-3")
+    assert (second["channel"], second["waiting"], second["muted"], second["messages"]) == ("file:b.csv", 1, False, [])
+    assert weft("unsubscribe", "q", "--to", "file:b.csv").out == "file:b.csv: answers of q go there no more.\n"
+    assert weft("unsubscribe", "q", "--to", "file:b.csv").err.startswith("refused: the answers of q do not go to")
+    assert "no row was added" in weft("channel", "test", "file:a.jsonl").out
+    assert not session_started()
+
+
+def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
+    assert weft("status", "--json").json["healthy"] is True
+    assert weft("status").out.endswith("All is well.\n")
+    with Home.open(made) as opened, opened.catalog.delivering(opened.clock) as sender:
+        sender.subscriptions.note_failure(1, "no room", None)
+    told = weft("status")
+    assert (told.code, "NOT WELL: file:a.jsonl of q is parked: no room" in told.out) == (1, True)
+    found = weft("status", "--json").json
+    assert (found["healthy"], found["deliveries"]["parked"], found["lag_seconds"]) == (False, 1, None)
+    assert "active, 1 of 1 channels parked" in weft("queries").out
+    assert weft("queries", "--json").json[0]["parked"] == 1
+    assert "channel    file:a.jsonl: 2 of 2 delivered; parked: no room" in weft("show", "q").out
+    assert "file:a.jsonl of q is parked: no room" in weft("doctor").out
+    assert weft("resume", "q").code == 0
+    assert weft("status").code == 0

@@ -59,6 +59,10 @@ QUERIES = {
     "never": "SELECT x AS c FROM m WHERE NOW() < ts AND k < k",
     "named_like_a_column": "SELECT k.x AS c FROM m AS k WHERE k.x NOT IN (SELECT n.x FROM r AS n WHERE n.x IS NOT NULL "
     "AND n.n = k.n)",
+    "left_join": "SELECT m.x AS c, m.n AS y FROM m LEFT JOIN r ON r.k = m.k AND NOW() >= r.d "
+    "WHERE r.k IS NULL AND r.x IS NULL",
+    "left_joins": "SELECT u.x AS c FROM u LEFT JOIN m ON m.n < u.n LEFT JOIN r ON r.x = u.x "
+    "WHERE m.n IS NULL AND r.x IS NULL",
     "nested_not_in": "SELECT x AS c FROM u WHERE k NOT IN (SELECT n FROM r WHERE k NOT IN (SELECT n FROM m))",
 }
 # What SQLite, which evaluates the reference, does not have.

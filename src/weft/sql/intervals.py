@@ -112,8 +112,8 @@ def unit_length(name: str, node: exp.Expr) -> int:
             f"INTERVAL … {folded}",
             node,
             "months and years have no fixed length",
-            "Write days, for example INTERVAL 30 DAYS; temporal views also take months and years from an instant: "
-            "NOW() - INTERVAL 1 MONTH.",
+            "Write days, for example INTERVAL 30 DAYS, or move a row's own instant by the calendar: "
+            "NOW() > DATEADD(MONTH, 1, ts). Temporal views also take NOW() - INTERVAL 1 MONTH.",
         )
     if folded not in UNITS:
         raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"Units: {', '.join(UNITS)}.")

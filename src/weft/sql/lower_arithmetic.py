@@ -7,9 +7,10 @@ from decimal import Decimal
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Cast, Literal, Scalar
-from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, MONTHS, NULL, TIMESTAMP, DataType
+from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import intervals
+from weft.sql.advice import ADVICE
 from weft.sql.conversion import converted
 from weft.sql.functions import arithmetic
 from weft.sql.refusal import place
@@ -26,10 +27,20 @@ def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scal
         return timely
     if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
         raise SqlError(
-            f"{left.type} {operator} {right.type} has no meaning", where=place(node), hint="Convert with CAST(… AS …)."
+            f"{left.type} {operator} {right.type} has no meaning",
+            where=place(node),
+            hint=_instead(operator, left.type, right.type),
         )
     left, right = beside_decimal(left, right, node), beside_decimal(right, left, node)
     return Call(operator, (left, right), arithmetic(operator, left.type, right.type))
+
+
+def _instead(operator: str, left: DataType, right: DataType) -> str:
+    if operator == "+" and STRING in (left, right):
+        return ADVICE["+ of texts"]
+    if operator in "+-" and left in _TIMES and right.numeric:
+        return ADVICE["a number of days beside a time"]
+    return "Convert with CAST(… AS …)."
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:

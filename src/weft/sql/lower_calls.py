@@ -10,6 +10,7 @@ from sqlglot import exp
 from weft.algebra.scalar import Call, Case, Literal, Scalar
 from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
+from weft.sql.advice import advice
 from weft.sql.aggregates import MEASURES, WINDOW
 from weft.sql.conversion import converted, typed
 from weft.sql.functions import (
@@ -95,15 +96,20 @@ def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
         _fitting("extract", FUNCTIONS["second"], [value], node)
         return Call("date_part", (Literal(field, STRING, fixed=True), converted(value, TIMESTAMP)), _SECONDS)
     if field not in _EXTRACTED:
+        construct = f"EXTRACT({field} …)"
         known = ", ".join([*_EXTRACTED, "SECOND"])
-        raise refuse(f"EXTRACT({field} …)", node, "it is not on the list", f"The fields are {known}.")
+        raise refuse(construct, node, "it is no field of a time", advice(construct) or f"The fields are {known}.")
     return apply(_EXTRACTED[field], [value], node)
 
 
 def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) -> None:
     if not function.least <= len(args) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
-        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(args)}", where=place(node))
+        raise SqlError(
+            f"{name.upper()} takes {wanted} argument{'s' * (function.most > 1)}, not {len(args)}",
+            where=place(node),
+            hint=advice(name),
+        )
     for number, arg in enumerate(args):
         family = function.takes[min(number, len(function.takes) - 1)]
         if not fits(arg.type, family):
@@ -135,18 +141,21 @@ def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlErr
     if name == WINDOW:
         return refuse(shown, node, "aggregates of standing queries come in a later release", VIEWS_ONLY)
     if name in AGGREGATES:
-        return refuse(shown, node, "aggregates come in a later release", VIEWS_ONLY if name in MEASURES else None)
+        return refuse(shown, node, "aggregates of standing queries come in a later release", advice(name))
     if name in WINDOWS:
-        return refuse(shown, node, "window functions come in a later release")
+        return refuse(shown, node, "window functions come in a later release", advice(name))
     if name in VOLATILE:
-        return refuse(shown, node, "it gives another value at every call, so no answer could be told to be new")
+        return refuse(
+            shown, node, "it gives another value at every call, so no answer could be told to be new", advice(name)
+        )
     if name in REACHING_OUT:
         return refuse(shown, node, "it runs code of the machine that Weft runs on")
     if name in EXPANDING:
         return refuse(shown, node, "it can make a row of any size out of a short one")
     if name == "split":
         return refuse(shown, node, "an array cannot be stored", "Ask for one of its parts: SPLIT(a, ',')[0].")
-    return refuse(shown, node, "it is not on the list of functions", suggestion(name, FUNCTIONS, "functions"))
+    hint = advice(name) or suggestion(name, FUNCTIONS, "functions")
+    return refuse(shown, node, "it is not on the list of functions", hint)
 
 
 def _rounded(type: DataType, args: list[Scalar]) -> DataType:

@@ -25,7 +25,9 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import Call, ColumnRef, call
 from weft.errors import SqlError
+from weft.sql.advice import advice
 from weft.sql.conversion import comparable
+from weft.sql.left_join import with_anti_joins
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
@@ -42,6 +44,7 @@ _HALF: Final = ("SEMI", "ANTI")
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, list[Predicate]]:
     """FROM's relation, and the conditions of its joins; its range variables are added to ``scope``."""
+    with_anti_joins(select)
     first = _source(select.args["from_"].this, scope, rows)
     relations: list[Relation] = [first]
     conditions: list[Predicate] = []
@@ -60,8 +63,7 @@ def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
     if taken and not join.args.get("method"):
         return
     words = " ".join(w for w in (str(join.args.get("method") or ""), side, kind, "JOIN") if w).upper()
-    outer = side in ("LEFT", "RIGHT", "FULL")
-    hint = "Write LEFT ANTI JOIN for rows without a partner." if outer else "Write JOIN … ON or USING."
+    hint = advice(words) or "Write JOIN … ON or USING."
     raise refuse(words, join, "inner joins, LEFT SEMI and LEFT ANTI are taken for now", hint)
 
 
@@ -98,7 +100,8 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[Predicate,
     """That both sides have the same; the left side's column, and whose it is."""
     found, own = before.owners(column.name, column), right.find(column.name)
     if found is None or own is None:
-        raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column))
+        hint = "Write JOIN … ON a.x = b.y."
+        raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column), hint=hint)
     left, owners = found
     return Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
 
@@ -119,7 +122,7 @@ def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
         case exp.Select() | exp.SetOperation():
             raise refuse("a query in FROM without parentheses", node, "write (SELECT …) AS d")
         case exp.Lateral():
-            raise refuse("LATERAL", node, "a derived table sees no other table of its FROM for now", "Join with ON.")
+            raise refuse("LATERAL", node, "a derived table sees no other table of its FROM for now")
         case _:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
 
@@ -136,7 +139,13 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Sour
 def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     only(node, "this", "alias", "db", "catalog", "joins", "version")
     if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
-        raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read, by their plain name")
+        known = node.name.lower() in {name.lower() for name in scope.context.tables}
+        raise refuse(
+            f"{node.sql('spark')} in FROM",
+            node,
+            "only tables of this home can be read, by their plain name",
+            f"Write {node.name}." if known else None,
+        )
     if node.args.get("joins"):
         raise refuse("a join in parentheses", node, "write the joins one after another")
     alias = node.args.get("alias")

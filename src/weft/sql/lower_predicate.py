@@ -123,7 +123,7 @@ def _exists(query: exp.Expr, positive: bool, scope: Scope) -> Predicate:
 def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
     only(node, "this", "query")
     if isinstance(node.this, exp.Tuple):
-        raise refuse("IN with several columns", node, "write it as EXISTS")
+        raise refuse("IN with several columns", node, "one column is compared")
     value = lower_scalar(node.this, scope)
     around = scope if positive else replace(scope, copied=True)
     body, columns = scope.context.subquery(node.args["query"], around)

@@ -47,6 +47,8 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         return lower_comparison(node, scope)
     if type(node) in _ARITHMETIC:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
+    if isinstance(node, (exp.Any, exp.All)):
+        raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
     if isinstance(node, _SUBQUERIES):
         raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
     if isinstance(node, exp.Concat):
@@ -67,9 +69,8 @@ def only_known_parts(node: exp.Expr) -> None:
 
 
 def _name(node: exp.Expr) -> str:
-    if isinstance(node, (exp.QueryTransform, exp.Parameter, exp.Placeholder)):
-        return "TRANSFORM … USING" if isinstance(node, exp.QueryTransform) else "a parameter mark"
-    return node.sql_name() if isinstance(node, exp.Func) else spaced(node)
+    name = spaced(node)
+    return node.sql_name() if isinstance(node, exp.Func) and name == name.upper() and name.isalpha() else name
 
 
 def _column(node: exp.Column, scope: Scope) -> Scalar:
@@ -164,7 +165,9 @@ def _type(node: exp.Expr) -> DataType:
         found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
     except ValueError:
         raise refuse(f"the type {text}", node, "Weft stores plain scalar types") from None
-    if found in (NULL, INTERVAL):
+    if found == INTERVAL:
+        raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
+    if found == NULL:
         raise refuse(f"the type {text}", node, "nothing can be converted to it")
     if found.name == "DECIMAL":
         literals.decimal(found.precision or 0, found.scale or 0, node)
@@ -259,7 +262,7 @@ def listed(node: exp.In) -> list[exp.Expr]:
             "IN (SELECT …) used as a value", node, "it is a condition of WHERE or ON, with AND, OR, NOT around it"
         )
     if not node.expressions:
-        raise SqlError("IN takes at least one value", where=place(node))
+        raise SqlError("IN takes at least one value", where=place(node), hint="Write IN (1, 2), or leave it out.")
     return list(node.expressions)
 
 

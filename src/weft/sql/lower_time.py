@@ -20,6 +20,7 @@ from weft.algebra.scalar import Call, Cast, Literal, Now, Scalar
 from weft.algebra.schema import BIGINT, DATE, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.errors import SqlError
 from weft.sql import intervals
+from weft.sql.advice import advice
 from weft.sql.conversion import as_time, converted
 from weft.sql.functions import FUNCTIONS, fits
 from weft.sql.refusal import place, refuse
@@ -49,7 +50,9 @@ def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     function, given = FUNCTIONS[name], node.expressions
     if not function.least <= len(given) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
-        raise SqlError(f"{name.upper()} takes {wanted} arguments, not {len(given)}", where=place(node))
+        raise SqlError(
+            f"{name.upper()} takes {wanted} arguments, not {len(given)}", where=place(node), hint=advice(name)
+        )
     return FORMS[name](name, node, lower)
 
 
@@ -146,7 +149,7 @@ def _moved_by_unit(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 def _unit(name: str, given: exp.Expr, node: exp.Expr) -> str:
     word = given.name.upper() if isinstance(given, (exp.Column, exp.Var)) else ""
     if word not in _UNITS:
-        example = f"{name.upper()}(DAY, …)"
+        example = f"{name.upper()}(DAY, {'1, ts' if name.endswith('add') else 'start, end'})"
         raise SqlError(
             f"{name.upper()} with three arguments takes a unit first, not {given.sql('spark')}",
             where=place(node),

@@ -18,6 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import SqlError
+from weft.sql.advice import unreadable
 from weft.sql.precedence import WRITTEN, check_precedence
 
 _STATEMENTS: Final = (
@@ -69,12 +70,13 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     try:
         statements = [statement for statement in QueryText().parse(text) if statement is not None]
     except SqlglotError as error:
-        raise _not_sql(error) from None
+        raise _not_sql(error, text) from None
     except RecursionError:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
     if len(statements) != 1:
         what = "no statement" if not statements else f"{len(statements)} statements"
-        raise SqlError(f"expected one SELECT, found {what}", hint="Install each query under a name of its own.")
+        hint = "Install each query under a name of its own." if statements else "Write SELECT … FROM …"
+        raise SqlError(f"expected one SELECT, found {what}", hint=hint)
     statement = statements[0]
     if isinstance(statement, exp.Subquery) and _bare(statement):
         statement = statement.unnest()
@@ -100,6 +102,19 @@ def first_statement(text: str) -> tuple[str, str | None]:
     return (text, None) if end is None else (text[: end.start], text[end.end + 1 :])
 
 
+def _in_words(problem: str, near: str) -> str:
+    """What the parser stumbled over, in the words of the text."""
+    place = f" near {near!r}" if near else ""
+    wanted = re.search(r"Expecting (\S)$", problem)
+    if wanted is not None:
+        return f"a {wanted[1]} is missing{place}"
+    if "Required keyword" in problem or "Expected" in problem:
+        return f"something is missing or misspelt{place}"
+    if "tokeniz" in problem or not problem:
+        return "a quote, a comment or a name in quotes does not end"
+    return f"{near!r} is not expected there" if near else "a part of it is not expected there"
+
+
 def _bare(subquery: exp.Subquery) -> bool:
     return all(not value for key, value in subquery.args.items() if key != "this")
 
@@ -113,15 +128,16 @@ def _kind(statement: exp.Expr) -> str:
     return f"{'an' if words[0] in 'AEIO' or words == 'UPDATE' else 'a'} {words} statement"
 
 
-def _not_sql(error: SqlglotError) -> SqlError:
+def _not_sql(error: SqlglotError, text: str) -> SqlError:
     details = getattr(error, "errors", None) or [{}]
     first = details[0]
     line, column = first.get("line"), first.get("col")
     where = f"line {line}, column {column}" if line else None
     near = first.get("highlight") or ""
-    message = re.sub(r"<class '[\w.]*\.(\w+)'>", r"\1", first.get("description") or str(error).splitlines()[0])
-    message = re.sub(r" but got <Token .*?>(?=,|$)", "", message)
-    shown = f"this cannot be read as SQL: {message.rstrip('.')}" + (f", near {near!r}" if near else "")
+    shown = f"this cannot be read as SQL: {_in_words(first.get('description') or '', near)}"
+    foreign = unreadable(text)
+    if foreign is not None:
+        return SqlError(f"{shown}; {foreign[0]} is not part of the language", where=where, hint=foreign[1])
     hint = "Weft reads one SELECT in Spark's dialect."
     if re.search(r"\bWINDOW\s+INTERVAL\s*$", first.get("start_context") or "", re.IGNORECASE):
         hint = "A moving window of a view stands among the items of GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."

@@ -8,12 +8,13 @@ from typing import Final
 from sqlglot import exp
 
 from weft.errors import SqlError
+from weft.sql.advice import advice
 
 _LATER: Final = {
     "group": ("GROUP BY", "aggregates of standing queries come in a later release; a temporal view has them"),
     "having": ("HAVING", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "order": ("ORDER BY", "answers come in the order of their first instant, and a view is a set; leave it out"),
-    "limit": ("LIMIT", "which rows are the first k changes as data arrives; it comes in a later release"),
+    "order": ("ORDER BY", "answers come in the order of their first instant, and a view is a set"),
+    "limit": ("LIMIT", "which rows are the first changes as data arrives"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
     "qualify": ("QUALIFY", "window functions come in a later release"),
     "windows": ("WINDOW", "window functions come in a later release"),
@@ -26,7 +27,7 @@ _LATER: Final = {
     "into": ("INTO", "a standing query changes nothing"),
     "operation_modifiers": ("a SELECT modifier", "leave it out"),
     "kind": ("SELECT AS STRUCT or VALUE", "name the columns one by one"),
-    "pivots": ("PIVOT", "aggregates come in a later release"),
+    "pivots": ("PIVOT", "aggregates of standing queries come in a later release"),
     "sort": ("SORT BY", "answers come in the order of their first instant, and a view is a set; leave it out"),
     "cluster": ("CLUSTER BY", "leave it out"),
     "distribute": ("DISTRIBUTE BY", "leave it out"),
@@ -34,7 +35,10 @@ _LATER: Final = {
     "version": ("time travel", "Weft itself asks the query at every instant"),
     "when": ("time travel", "Weft itself asks the query at every instant"),
     "symmetric": ("BETWEEN SYMMETRIC", "Spark does not have it"),
-    "join_mark": ("(+)", "only inner joins are taken for now"),
+    "join_mark": ("(+)", "outer joins are not taken"),
+    "on": ("DISTINCT ON", "which row of a group is the first changes as data arrives"),
+    "except_": ("EXCEPT in a list", "a list names its columns"),
+    "hints": ("a hint of a table", "Weft plans the query itself"),
     "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
 }
 
@@ -50,13 +54,29 @@ def place(node: exp.Expr) -> str | None:
     return None
 
 
+_NAMES: Final[dict[type[exp.Expr], str]] = {
+    exp.Window: "a window function",
+    exp.RegexpILike: "~*",
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.Array: "[…]",
+    exp.Parameter: "a parameter",
+    exp.Placeholder: "a parameter",
+    exp.QueryTransform: "TRANSFORM … USING",
+}
+"""What a node is called by those who write it."""
+
+
 def spaced(node: exp.Expr) -> str:
     """What a node is called: ``WITHIN GROUP``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+    known = _NAMES.get(type(node))
+    return known or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
     """The error to raise for a construct that is not taken."""
+    hint = hint or advice(construct)
     return SqlError(f"{construct} cannot stand in a query: {reason}", where=place(node), hint=hint)
 
 

@@ -15,6 +15,7 @@ from weft.algebra.scalar import ColumnRef, Scalar
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError
+from weft.sql.advice import TIMES, advice
 from weft.sql.aggregates import Aggregate, aggregate_type
 from weft.sql.refusal import place
 
@@ -234,7 +235,7 @@ class Scope:
         if found is not None:
             return found
         shown = f"{column.table}.{column.name}" if column.table else column.name
-        hint = self._hint(column)
+        hint = advice(column.name) if column.name.lower() in TIMES else self._hint(column)
         if self.context.view and column.name.lower() in (VALID_FROM, VALID_TO):
             alias = column.table or next(iter(self.variables), "e")
             hint = (

@@ -52,7 +52,7 @@ def test_columns(text: str, names: list[str]) -> None:
         ("SELECT SUM(dept) AS n FROM e", "SUM of STRING"),
         ("SELECT COUNT(id, dept) AS n FROM e", "one argument"),
         ("SELECT id FROM e GROUP BY ROLLUP (id)", "ROLLUP"),
-        ("SELECT id, COUNT(*) OVER (PARTITION BY id) AS n FROM e", "WINDOW"),
+        ("SELECT id, COUNT(*) OVER (PARTITION BY id) AS n FROM e", "a window function"),
         ("SELECT COUNT(NOW()) AS n FROM e", "time itself"),
         ("SELECT id FROM e WHERE INTERVAL 1 MONTH > INTERVAL 1 DAY", "compared"),
         ("SELECT NOW() AS n FROM e", "select list"),

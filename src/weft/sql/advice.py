@@ -1,0 +1,167 @@
+"""You wrote X, write Y: what to write instead of what people bring from other databases, in one table.
+
+``refusal.refuse`` looks a construct up here by its name where no hint is given, ``lower_calls`` a function.  The names
+of functions are in small letters; the others are the constructs' names as refusals have them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+TIMES: Final = frozenset(
+    ("sysdate", "sysdatetime", "sysutcdatetime", "getutcdate", "utc_timestamp", "systimestamp", "clock_timestamp",
+     "current_datetime", "statement_timestamp", "transaction_timestamp", "sysdatetimeoffset"),
+)  # fmt: skip
+"""What other databases call NOW(); some of it stands without parentheses, like a column."""
+_MINUS: Final = "Write NOW() - INTERVAL 1 DAY."
+_DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare: NOW() - ts > INTERVAL 24 HOURS."
+_SECONDS: Final = "Write NOW() - ts > INTERVAL 3600 SECONDS; of a row's own instant UNIX_TIMESTAMP(ts) gives seconds."
+_FORMAT: Final = "Write DATE_FORMAT(ts, 'yyyy-MM-dd')."
+_PLACE: Final = "Write INSTR(text, part)."
+_CAST: Final = "Write CAST(value AS STRING), or TRY_CAST."
+_JSON: Final = "Take the value out where the rows come from, as a column of its own."
+_CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
+_EITHER: Final = "Write IF(condition, a, b)."
+_MATCH: Final = "Write text RLIKE 'pattern'; for any case begin the pattern with (?i)."
+_OWN_KEY: Final = "Take a key that the rows have."
+_COUNTED: Final = (
+    "Keep a temporal view over a tracked table (weft view add): it has COUNT, SUM, MIN, MAX and AVG; or ask for the "
+    "rows themselves."
+)
+_FIRST: Final = "Ask for rows that no other one comes before: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
+_NEWEST: Final = (
+    "For the newest row of a group ask that there is no newer one: "
+    "NOT EXISTS (SELECT 1 FROM orders n WHERE n.customer = o.customer AND n.ts > o.ts)."
+)
+_PARTNERLESS: Final = (
+    "For rows without a partner write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k); for those "
+    "with one write JOIN."
+)
+_ONE_ROW: Final = (
+    "Write it as EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y); the greatest is the one with "
+    "NOT EXISTS a greater one."
+)
+_LEAVE_OUT: Final = "Leave it out."
+
+ADVICE: Final[dict[str, str]] = {
+    # Functions
+    **dict.fromkeys(TIMES, "Write NOW(), which is in UTC."),
+    **dict.fromkeys(("utc_date", "today", "current_day"), "Write CURRENT_DATE, the day of NOW() in UTC."),
+    **dict.fromkeys(
+        ("timestamp_sub", "timestamp_add", "datetime_sub", "datetime_add", "adddate", "subdate", "addtime", "subtime",
+         "make_interval", "datetime", "make_dt_interval"),
+        _MINUS,
+    ),
+    **dict.fromkeys(("timestamp_diff", "datetime_diff", "age", "timediff", "julianday"), _DIFFERENCE),
+    **dict.fromkeys(("unixepoch", "to_unix_timestamp", "unix_seconds_now"), _SECONDS),
+    **dict.fromkeys(("from_unixtime", "to_timestamp_ntz", "timestamp_seconds"), "Write CAST(seconds AS TIMESTAMP)."),
+    **dict.fromkeys(("timestamp_millis", "timestamp_ms"), "Write TIMESTAMP_MICROS(millis * 1000)."),
+    **dict.fromkeys(("to_char", "format", "strftime", "format_date", "format_timestamp", "time_format"), _FORMAT),
+    **dict.fromkeys(("strptime", "parse_date", "str_to_date"), "Write TO_DATE(text, 'yyyy-MM-dd')."),
+    **dict.fromkeys(("parse_timestamp", "try_to_timestamp"), "Write TO_TIMESTAMP(text, 'yyyy-MM-dd HH:mm:ss')."),
+    **dict.fromkeys(
+        ("trunc", "timestamp_trunc", "datetime_trunc", "time_bucket", "time_slice", "date_bin", "toStartOfDay".lower()),
+        "Write DATE_TRUNC('DAY', ts), or CAST(ts AS DATE) for the day.",
+    ),
+    **dict.fromkeys(("date_part", "datepart", "datename"), "Write EXTRACT(HOUR FROM ts), or HOUR(ts)."),
+    "eomonth": "Write LAST_DAY(ts).",
+    **dict.fromkeys(("charindex", "strpos", "position", "patindex"), _PLACE),
+    **dict.fromkeys(("len", "datalength", "octet_length", "character_length"), "Write LENGTH(text)."),
+    **dict.fromkeys(("mid",), "Write SUBSTRING(text, begin, length)."),
+    **dict.fromkeys(("replicate",), "Write REPEAT(text, n)."),
+    **dict.fromkeys(("stuff", "overlay"), "Write CONCAT of LEFT and SUBSTRING."),
+    **dict.fromkeys(("iif", "iff"), _EITHER),
+    **dict.fromkeys(("decode", "choose"), _CHOICE),
+    **dict.fromkeys(("convert", "to_varchar", "to_number", "to_numeric", "str"), _CAST),
+    **dict.fromkeys(("safe_cast", "try_convert", "try_parse"), "Write TRY_CAST(value AS INT)."),
+    **dict.fromkeys(("safe_divide", "div0", "safediv"), "Write TRY_DIVIDE(a, b)."),
+    **dict.fromkeys(("zeroifnull",), "Write COALESCE(value, 0)."),
+    **dict.fromkeys(("nullifzero",), "Write NULLIF(value, 0)."),
+    **dict.fromkeys(("regexp_matches", "regexp_contains", "regexp", "rlike"), _MATCH),
+    **dict.fromkeys(("regexp_substr",), "Write REGEXP_EXTRACT(text, 'pattern', 0)."),
+    **dict.fromkeys(
+        ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_extract_path_text", "parse_json"),
+        _JSON,
+    ),
+    **dict.fromkeys(("unnest", "explode", "generate_series", "flatten", "posexplode", "string_split"),
+                    "It makes rows out of values: load one row for each, and join with that table."),
+    **dict.fromkeys(("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
+                    "Ask for the rows themselves; each is an answer of its own."),
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "first_value", "last_value"), _NEWEST),
+    **dict.fromkeys(("lag", "lead"), _FIRST),
+    **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max"), _COUNTED),
+    **dict.fromkeys(("rand", "random", "uuid", "newid", "gen_random_uuid", "generate_uuid"), _OWN_KEY),
+    "date_add": "Write t + INTERVAL 1 DAY.",
+    "date_sub": "Write t - INTERVAL 1 DAY.",
+    "unix_timestamp": _SECONDS,
+    "isnull": "Write COALESCE(value, other), or ISNULL(value) for the test.",
+    # Constructs
+    "LIMIT": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
+    "TOP": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
+    "OFFSET": "Leave it out: `weft results NAME --after N` shows those after the N-th.",
+    "ORDER BY": "Leave it out; the columns that you would sort by come with each answer.",
+    "GROUP BY": _COUNTED,
+    "HAVING": _COUNTED,
+    "a window function": _NEWEST,
+    "QUALIFY": _NEWEST,
+    "DISTINCT ON": _NEWEST,
+    "PIVOT": _COUNTED,
+    **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
+                     "OUTER JOIN"), _PARTNERLESS),
+    "NATURAL JOIN": "Write JOIN … USING (column, …).",
+    "a subquery used as a value": _ONE_ROW,
+    "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; = ANY is IN.",
+    "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
+    "LATERAL": "Join with ON.",
+    "EXCEPT in a list": "Write the columns out.",
+    "->>": _JSON,
+    "->": _JSON,
+    "~": _MATCH,
+    "~*": _MATCH,
+    "SIMILAR TO": _MATCH,
+    "[…]": "A name that is no plain word goes between backquotes: `order date`. Parts of a text are SPLIT(a, ',')[0].",
+    "a parameter": "Write the value itself.",
+    "a hint of a table": _LEAVE_OUT,
+    "FOR UPDATE": _LEAVE_OUT,
+    "TABLESAMPLE": "Choose by a column that the rows have, such as HASH(id) % 10 = 0.",
+    "INTO": "`weft install NAME \"SELECT …\" --to file:PATH` writes the answers into a file.",
+    "EXTRACT(EPOCH …)": _SECONDS,
+    "INTERVAL as a type": "Write INTERVAL '1 day', or INTERVAL 1 DAY.",
+    "a number of days beside a time": "Write ts - INTERVAL 1 DAY, or DATE_SUB(ts, 1) for the day.",
+    "+ of texts": "Write a || b, or CONCAT(a, b).",
+    "SUBSTRING FROM": "Write SUBSTRING(text, begin, length).",
+    "a column after a colon": _JSON,
+    "a type of another database": "The types are STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE, TIMESTAMP.",
+}  # fmt: skip
+"""What was written, and what to write."""
+
+_UNREADABLE: Final = (
+    (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP"),
+    (r"\s~\*", "~*"),
+    (r"\s!?~\s", "~"),
+    (r"\bSUBSTRING\s*\([^()]*\bFROM\b", "SUBSTRING FROM"),
+    (r"\b\w+:\w+\b(?!:)", "a column after a colon"),
+    (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
+    (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
+)
+"""What the parser stumbles over: how to find it in a text without its strings, and which advice it is."""
+_STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
+
+
+def advice(name: str) -> str | None:
+    """What to write instead of a function or construct; None where the table has none."""
+    return ADVICE.get(name) or ADVICE.get(name.lower())
+
+
+def unreadable(text: str) -> tuple[str, str] | None:
+    """The construct of another database that a text which cannot be read as SQL has, and what to write instead.
+
+    >>> unreadable("SELECT TOP 3 x FROM t")[0]
+    'TOP'
+    """
+    bare = _STRING.sub("''", text)
+    for pattern, name in _UNREADABLE:
+        if re.search(pattern, bare, re.IGNORECASE):
+            return name, ADVICE[name]
+    return None

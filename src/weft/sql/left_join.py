@@ -1,0 +1,138 @@
+"""LEFT JOIN … WHERE the partner IS NULL: rows without a partner, which is LEFT ANTI JOIN.
+
+    SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
+    SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
+
+The two are the same where the tested column has a value in every row that matched: one that ON compares, or asks to be
+NOT NULL.  A column that may be NULL in a matched row would take such rows, too: it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from weft.errors import SqlError
+from weft.sql.refusal import refuse
+
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+def with_anti_joins(select: exp.Select) -> None:
+    """Makes each LEFT JOIN whose partner WHERE asks to be absent a LEFT ANTI JOIN, in place.
+
+    Raises SqlError where the tested column may be NULL in a row that matched, and where a column of the partner is
+    used besides; a LEFT JOIN without such a test stays one.
+    """
+    for join in select.args.get("joins") or ():
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        if side != "LEFT" or kind not in ("", "OUTER") or join.args.get("method"):
+            continue
+        alias = join.this.alias_or_name.lower()
+        tests = [part for part in _demanded(select) if _tested(part, alias) is not None]
+        if not tests:
+            continue
+        present = set(_present(join, alias))
+        if not any(_tested(test, alias) in present for test in tests):
+            raise _unsure(join, tests[0], alias, present)
+        _nothing_else(select, join, tests, alias)
+        join.set("kind", "ANTI")
+        _without(select, tests)
+
+
+def _demanded(select: exp.Select) -> list[exp.Expr]:
+    """The conjuncts of WHERE."""
+    where = select.args.get("where")
+    return [] if where is None else list(_conjuncts(where.this))
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node.unnest(), exp.And):
+        yield from _conjuncts(node.unnest().this)
+        yield from _conjuncts(node.unnest().expression)
+    else:
+        yield node
+
+
+def _own(node: exp.Expr | None, alias: str) -> str | None:
+    """The name of a column of ``alias`` that a node is; None where it is none."""
+    bare = None if node is None else node.unnest()
+    return bare.name.lower() if isinstance(bare, exp.Column) and bare.table.lower() == alias else None
+
+
+def _tested(node: exp.Expr, alias: str) -> str | None:
+    """The column of ``alias`` that is asked to be NULL."""
+    bare = node.unnest()
+    return _own(bare.this, alias) if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null) else None
+
+
+def _present(join: exp.Join, alias: str) -> Iterator[str]:
+    """The columns of ``alias`` that are not NULL in any row which matches."""
+    for column in join.args.get("using") or ():
+        yield column.name.lower()
+    on = join.args.get("on")
+    for part in () if on is None else _conjuncts(on):
+        bare = part.unnest()
+        found: list[str | None] = []
+        if isinstance(bare, _COMPARISONS):
+            found = [_own(bare.this, alias), _own(bare.expression, alias)]
+        elif isinstance(bare, exp.Not):
+            found = [_tested(bare.this, alias)]
+        yield from (name for name in found if name is not None)
+
+
+def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> SqlError:
+    sure = min(present, default=None)
+    column = _tested(test, alias)
+    hint = f"Test the column that ON compares, {alias}.{sure} IS NULL, or write" if sure else "Write"
+    on = join.args["on"].sql("spark") if join.args.get("on") is not None else "…"
+    return refuse(
+        f"LEFT JOIN with {alias}.{column} IS NULL",
+        test,
+        f"{alias}.{column} may be NULL in a row that matched, too, so it does not tell rows without a partner",
+        f"{hint} NOT EXISTS (SELECT 1 FROM {join.this.sql('spark')} WHERE {on}).",
+    )
+
+
+def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], alias: str) -> None:
+    """Refuses a column of the absent partner anywhere but in its ON and in the tests."""
+    for item in select.expressions:
+        if isinstance(item, exp.Star):
+            reason = f"the columns of {alias} are all NULL where it has no partner"
+            raise refuse("* beside LEFT JOIN … IS NULL", item, reason, "Name the other table: SELECT a.*.")
+    inside = {id(part) for node in (join, *tests) for part in node.walk()}
+    for column in select.find_all(exp.Column):
+        if column.table.lower() != alias or id(column) in inside or _hidden(column, select, alias):
+            continue
+        raise refuse(
+            f"{alias}.{column.name} beside LEFT JOIN … IS NULL",
+            column,
+            f"it is NULL in every row that has no partner in {alias}",
+            "Leave it out.",
+        )
+
+
+def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
+    """Whether a subquery between has a table of that name of its own."""
+    around = column.find_ancestor(exp.Select)
+    while around is not None and around is not select:
+        sources = [around.args.get("from_"), *(around.args.get("joins") or ())]
+        if any(each is not None and each.this.alias_or_name.lower() == alias for each in sources):
+            return True
+        around = around.find_ancestor(exp.Select)
+    return False
+
+
+def _without(select: exp.Select, tests: list[exp.Expr]) -> None:
+    """Takes conjuncts out of WHERE."""
+    gone = {id(test) for test in tests}
+    kept = [part for part in _demanded(select) if id(part) not in gone]
+    if not kept:
+        select.set("where", None)
+        return
+    first, *others = kept
+    for part in others:
+        first = exp.And(this=first, expression=part)
+    select.args["where"].set("this", first)

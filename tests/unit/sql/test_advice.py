@@ -1,0 +1,214 @@
+"""What people type who come from other databases: taken, and as another text that means the same, or refused with what
+to write instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from netnews import table
+from weft.algebra.schema import DATE, INT, STRING, TIMESTAMP, DataType
+from weft.errors import SqlError
+from weft.planning.form import signature
+from weft.planning.plan import plan
+from weft.sql.advice import ADVICE, advice
+from weft.sql.functions import FUNCTIONS
+from weft.sql.lower_scalar import NOW_NAMES
+
+ORDERS = {
+    "id": INT,
+    "customer": STRING,
+    "status": STRING,
+    "total": DataType("DECIMAL", 10, 2),
+    "placed": TIMESTAMP,
+    "due": DATE,
+}
+PAYMENTS = {"order_id": INT, "amount": DataType("DECIMAL", 10, 2), "paid": TIMESTAMP, "note": STRING}
+TABLES = {"orders": table(1, "orders", ORDERS), "payments": table(2, "payments", PAYMENTS)}
+ABSENT = "LEFT JOIN payments p ON p.order_id = o.id"
+
+TAKEN = {
+    "placed < DATEADD(day, -1, GETDATE())": "NOW() + INTERVAL -1 DAY > placed",
+    "DATEDIFF(hour, placed, GETDATE()) > 24": "NOW() >= placed + INTERVAL 25 HOURS",
+    "TIMESTAMPDIFF(HOUR, placed, NOW()) > 24": "NOW() >= placed + INTERVAL 25 HOURS",
+    "placed > NOW() - INTERVAL '1 day'": "NOW() < placed + INTERVAL 1 DAY",
+    "placed > CURRENT_TIMESTAMP - INTERVAL 1 DAY": "NOW() < placed + INTERVAL 1 DAY",
+    "CURDATE() > due": "CURRENT_DATE > due",
+    "DATE(NOW()) > due": "CURRENT_DATE > due",
+    "placed < '2024-01-01'::timestamp": "placed < TIMESTAMP '2024-01-01'",
+    "customer ILIKE '%smith%'": "customer ILIKE '%smith%'",
+    "customer REGEXP '^A'": "customer RLIKE '^A'",
+    "status == 'open' AND total != 5": "status = 'open' AND total <> 5",
+    'status = "open"': "status = 'open'",
+    "NVL(status, 'x') = 'x'": "NVL(status, 'x') = 'x'",
+    "id NOT IN (SELECT order_id FROM payments WHERE order_id IS NOT NULL) AND id > 3": (
+        "id > 3 AND NOT id IN (SELECT order_id FROM payments WHERE order_id IS NOT NULL)"
+    ),
+}
+"""Conditions on orders, and the same in other words."""
+
+# (text, what is named, what to write)
+REFUSED = (
+    ("SELECT FROM orders", "SELECT without columns", "SELECT *"),
+    ("SELECT TOP 10 * FROM orders", "TOP", "weft results"),
+    ("SELECT id FROM orders LIMIT 10", "LIMIT", "weft results"),
+    ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "LIMIT", "weft results"),
+    ("SELECT id FROM orders OFFSET 5", "OFFSET", "--after"),
+    ("SELECT id FROM orders ORDER BY placed DESC", "ORDER BY", "Leave it out"),
+    ("SELECT COUNT(*) FROM orders", "COUNT()", "view"),
+    ("SELECT customer, SUM(total) FROM orders GROUP BY 1", "GROUP BY", "view"),
+    ("SELECT id FROM orders HAVING id > 3", "HAVING", "view"),
+    ("SELECT customer, LISTAGG(status, ',') FROM orders", "LISTAGG()", "rows themselves"),
+    ("SELECT customer, GROUP_CONCAT(status) FROM orders", "GROUP_CONCAT()", "rows themselves"),
+    ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON", "NOT EXISTS"),
+    ("SELECT ROW_NUMBER() OVER (ORDER BY placed) AS n FROM orders", "window function", "NOT EXISTS"),
+    ("SELECT MIN(total) OVER () AS m FROM orders", "window function", "NOT EXISTS"),
+    ("SELECT id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY placed) = 1", "QUALIFY", "NOT EXISTS"),
+    ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "view"),
+    (f"SELECT o.id, p.amount FROM orders o {ABSENT}", "LEFT JOIN", "LEFT ANTI JOIN"),
+    (f"SELECT o.id FROM orders o {ABSENT} WHERE p.order_id IS NULL OR o.id = 3", "LEFT JOIN", "LEFT ANTI JOIN"),
+    (
+        f"SELECT o.id FROM orders o {ABSENT} WHERE p.note IS NULL",
+        "p.note may be NULL in a row that matched",
+        "p.order_id IS NULL, or write NOT EXISTS (SELECT 1 FROM payments AS p WHERE p.order_id = o.id)",
+    ),
+    (f"SELECT o.id, p.amount FROM orders o {ABSENT} WHERE p.order_id IS NULL", "p.amount", "Leave it out"),
+    (f"SELECT * FROM orders o {ABSENT} WHERE p.order_id IS NULL", "*", "SELECT a.*"),
+    (
+        "SELECT o.id FROM orders o LEFT JOIN payments p ON p.order_id <=> o.id WHERE p.order_id IS NULL",
+        "p.order_id may be NULL",
+        "NOT EXISTS",
+    ),
+    ("SELECT o.id FROM orders o RIGHT JOIN payments p ON p.order_id = o.id", "RIGHT JOIN", "LEFT ANTI JOIN"),
+    ("SELECT o.id FROM orders o FULL OUTER JOIN payments p ON p.order_id = o.id", "FULL OUTER JOIN", "JOIN"),
+    ("SELECT o.id FROM orders o NATURAL JOIN payments p", "NATURAL JOIN", "USING"),
+    ("SELECT id FROM orders JOIN payments USING (id)", "USING", "ON a.x = b.y"),
+    ("SELECT id FROM orders WHERE total > (SELECT AVG(total) FROM orders)", "subquery used as a value", "EXISTS"),
+    ("SELECT (SELECT MAX(paid) FROM payments) AS last FROM orders", "subquery used as a value", "EXISTS"),
+    ("SELECT id FROM orders WHERE total > ALL (SELECT amount FROM payments)", "ANY or ALL", "NOT EXISTS"),
+    ("SELECT id FROM orders WHERE total = ANY (SELECT amount FROM payments)", "ANY or ALL", "IN"),
+    ("SELECT id FROM orders WHERE (id, total) IN (SELECT order_id, amount FROM payments)", "IN with", "EXISTS"),
+    ("SELECT id FROM orders, LATERAL (SELECT 1) x", "LATERAL", "ON"),
+    ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
+    ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
+    ("SELECT id FROM orders WHERE placed > NOW() - INTERVAL '1 month'", "MONTH", "DATEADD(MONTH, 1, ts)"),
+    ("SELECT id FROM orders WHERE placed < DATE_SUB(NOW(), INTERVAL 1 DAY)", "DATE_SUB", "NOW() - INTERVAL '1' DAY"),
+    ("SELECT id FROM orders WHERE placed < DATE_ADD(NOW(), INTERVAL 2 HOUR)", "DATE_ADD", "NOW() + INTERVAL '2' HOUR"),
+    ("SELECT id FROM orders WHERE placed < TIMESTAMP_SUB(NOW(), INTERVAL 1 DAY)", "TIMESTAMP_SUB", "NOW() - INTERVAL"),
+    ("SELECT id FROM orders WHERE TIMESTAMP_DIFF(NOW(), placed, HOUR) > 24", "TIMESTAMP_DIFF", "DATEDIFF(HOUR"),
+    ("SELECT id FROM orders WHERE DATE_DIFF(CURRENT_DATE(), due, DAY) > 3", "DATE_DIFF", "DATE_DIFF(DAY, start, end)"),
+    ("SELECT id FROM orders WHERE AGE(placed) > INTERVAL '1 day'", "AGE()", "DATEDIFF(HOUR"),
+    ("SELECT id FROM orders WHERE placed < SYSDATE - 1", "SYSDATE", "NOW()"),
+    ("SELECT id FROM orders WHERE placed < SYSDATETIME()", "SYSDATETIME()", "NOW()"),
+    ("SELECT id FROM orders WHERE placed < UTC_TIMESTAMP()", "UTC_TIMESTAMP()", "NOW()"),
+    ("SELECT id FROM orders WHERE UNIX_TIMESTAMP() - UNIX_TIMESTAMP(placed) > 60", "UNIX_TIMESTAMP", "NOW() - ts >"),
+    ("SELECT id FROM orders WHERE EXTRACT(EPOCH FROM placed) > 3600", "EXTRACT(EPOCH", "UNIX_TIMESTAMP(ts)"),
+    ("SELECT DATE_PART('hour', placed) AS h FROM orders", "DATE_PART()", "EXTRACT(HOUR FROM ts)"),
+    ("SELECT TRUNC(placed) AS d FROM orders", "TRUNC()", "DATE_TRUNC('DAY', ts)"),
+    ("SELECT DATE_TRUNC(placed, DAY) AS d FROM orders", "DATE_TRUNC", "DATE_TRUNC('DAY', ts)"),
+    ("SELECT TIME_BUCKET('1 day', placed) AS d FROM orders", "TIME_BUCKET()", "DATE_TRUNC('DAY', ts)"),
+    ("SELECT TO_CHAR(placed, 'YYYY-MM-DD') AS s FROM orders", "TO_CHAR()", "DATE_FORMAT(ts, 'yyyy-MM-dd')"),
+    ("SELECT STRFTIME('%Y', placed) AS s FROM orders", "STRFTIME()", "DATE_FORMAT(ts, 'yyyy-MM-dd')"),
+    ("SELECT STR_TO_DATE(status, '%Y') AS s FROM orders", "STR_TO_DATE()", "TO_DATE(text, 'yyyy-MM-dd')"),
+    ("SELECT FROM_UNIXTIME(id) AS s FROM orders", "FROM_UNIXTIME()", "CAST(seconds AS TIMESTAMP)"),
+    ("SELECT id FROM orders WHERE customer ~ '^A'", "~", "RLIKE"),
+    ("SELECT id FROM orders WHERE customer ~* '^A'", "~*", "RLIKE"),
+    ("SELECT id FROM orders WHERE customer SIMILAR TO 'A%'", "SIMILAR TO", "RLIKE"),
+    ("SELECT id FROM orders WHERE REGEXP_MATCHES(customer, '^A')", "REGEXP_MATCHES()", "RLIKE"),
+    ("SELECT id FROM orders WHERE ISNULL(status, 'x') = 'x'", "ISNULL", "COALESCE"),
+    ("SELECT IIF(total > 5, 'a', 'b') AS s FROM orders", "IIF()", "IF(condition, a, b)"),
+    ("SELECT DECODE(status, 'a', 1, 0) AS s FROM orders", "DECODE()", "CASE WHEN"),
+    ("SELECT CONVERT(VARCHAR, id) AS s FROM orders", "CONVERT()", "CAST(value AS STRING)"),
+    ("SELECT TRY_CONVERT(INT, customer) AS c FROM orders", "TRY_CONVERT()", "TRY_CAST"),
+    ("SELECT SAFE_CAST(customer AS INT) AS s FROM orders", "SAFE_CAST()", "TRY_CAST"),
+    ("SELECT SAFE_DIVIDE(total, id) AS s FROM orders", "SAFE_DIVIDE()", "TRY_DIVIDE"),
+    ("SELECT CAST(customer AS UNSIGNED) AS c FROM orders", "UNSIGNED", "BIGINT"),
+    ("SELECT CHARINDEX('a', customer) AS s FROM orders", "CHARINDEX()", "INSTR"),
+    ("SELECT STRPOS(customer, 'a') AS s FROM orders", "STRPOS()", "INSTR"),
+    ("SELECT LEN(customer) AS s FROM orders", "LEN()", "LENGTH"),
+    ("SELECT SUBSTRING(customer FROM 1 FOR 3) AS s FROM orders", "SUBSTRING FROM", "SUBSTRING(text"),
+    ("SELECT customer + ' ' + status AS c FROM orders", "STRING + STRING", "||"),
+    ("SELECT [id] FROM orders", "[…]", "backquotes"),
+    ("SELECT * EXCEPT (total) FROM orders", "EXCEPT", "columns out"),
+    ("SELECT id FROM public.orders", "public.orders", "Write orders"),
+    ("SELECT id FROM orders WITH (NOLOCK)", "a hint", "Leave it out"),
+    ("SELECT id FROM orders FOR UPDATE", "FOR UPDATE", "Leave it out"),
+    ("SELECT id FROM orders TABLESAMPLE (10 PERCENT)", "TABLESAMPLE", "HASH(id)"),
+    ("SELECT id INTO x FROM orders", "INTO", "weft install"),
+    ("SELECT id FROM orders WHERE RAND() < 0.1", "RAND()", "key"),
+    ("SELECT UUID() AS u FROM orders", "UUID()", "key"),
+    ("SELECT id FROM orders WHERE id = ?", "a parameter", "value itself"),
+    ("SELECT id FROM orders WHERE id = @id", "a parameter", "value itself"),
+    ("SELECT UNNEST(status) AS u FROM orders", "UNNEST()", "join with that table"),
+    ("SELECT id FROM orders WHERE status IN ()", "IN takes", "IN (1, 2)"),
+    ("SELECT id FROM orders WHERE", "missing", "SELECT"),
+    ("SELEC id FROM orders", "'FROM' is not expected", "SELECT"),
+    ("SELECT id FROM orders WHERE status = 'open", "does not end", "SELECT"),
+    ("-- nothing", "no statement", "SELECT"),
+    ("UPDATE orders SET status = 'x'", "UPDATE", "SELECT"),
+)
+PARSERS_WORDS = re.compile(
+    r"[Tt]oken|Expecting|Required keyword|Invalid expression|sqlglot|<class|\b[A-Z][a-z]+[A-Z]\w*"
+)
+
+
+@pytest.mark.parametrize("condition", TAKEN)
+def test_what_is_taken_means_what_it_says(condition: str) -> None:
+    found, same = (plan(f"SELECT id FROM orders WHERE {each}", TABLES).text for each in (condition, TAKEN[condition]))
+    assert found == same
+
+
+@pytest.mark.parametrize(("text", "construct", "instead"), REFUSED)
+def test_what_is_refused_is_told_with_what_to_write(text: str, construct: str, instead: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan(text, TABLES)
+    told, hint = str(caught.value), caught.value.hint or ""
+    assert construct in told
+    assert instead in hint
+    assert not PARSERS_WORDS.search(told), told
+
+
+def test_sixty_and_more_were_tried() -> None:
+    assert len({*TAKEN, *(text for text, _, _ in REFUSED)}) > 100
+
+
+ANTI = {
+    f"SELECT o.id FROM orders o {ABSENT} WHERE p.order_id IS NULL": (
+        "SELECT o.id FROM orders o LEFT ANTI JOIN payments p ON p.order_id = o.id"
+    ),
+    "SELECT o.id FROM orders o LEFT OUTER JOIN payments AS p ON o.id = p.order_id AND p.amount > 5 "
+    "WHERE o.total > 5 AND (p.amount IS NULL AND p.note IS NULL) AND o.placed < NOW() - INTERVAL 48 HOURS": (
+        "SELECT o.id FROM orders o LEFT ANTI JOIN payments p ON o.id = p.order_id AND p.amount > 5 "
+        "WHERE o.total > 5 AND o.placed < NOW() - INTERVAL 48 HOURS"
+    ),
+    "SELECT o.id FROM orders o LEFT JOIN payments p ON p.order_id <=> o.id AND p.order_id IS NOT NULL "
+    "WHERE p.order_id IS NULL": (
+        "SELECT o.id FROM orders o LEFT ANTI JOIN payments p ON p.order_id <=> o.id AND p.order_id IS NOT NULL"
+    ),
+    "SELECT o.id FROM orders o LEFT JOIN payments p USING (ts) LEFT JOIN payments q ON q.order_id = o.id "
+    "WHERE q.order_id IS NULL AND p.ts IS NULL AND EXISTS (SELECT 1 FROM payments p WHERE p.note = o.status)": (
+        "SELECT o.id FROM orders o LEFT ANTI JOIN payments p USING (ts) LEFT ANTI JOIN payments q ON q.order_id = o.id "
+        "WHERE EXISTS (SELECT 1 FROM payments p_2 WHERE p_2.note = o.status)"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ANTI)
+def test_rows_without_a_partner_are_an_anti_join(text: str) -> None:
+    assert signature(plan(text, TABLES)) == signature(plan(ANTI[text], TABLES))
+
+
+def test_an_anti_join_in_with_is_one_wherever_it_is_named() -> None:
+    late = f"WITH late AS (SELECT o.id FROM orders o {ABSENT} WHERE p.order_id IS NULL) "
+    assert plan(f"{late} SELECT a.id FROM late a JOIN late b ON b.id = a.id", TABLES).branches
+
+
+def test_what_is_advised_is_taken() -> None:
+    """A function that a piece of advice names is one."""
+    others = {"if", "split", "cast", "try_cast", "exists", "extract", "concat", *NOW_NAMES}
+    for name, text in ADVICE.items():
+        called = {each.lower() for each in re.findall(r"\b([A-Z_]{2,})\(", text)}
+        assert called <= {*FUNCTIONS, *others, "decimal", "in"}, name
+    assert not FUNCTIONS.keys() & ADVICE.keys() - {"date_add", "date_sub", "unix_timestamp", "isnull"}
+    assert advice("SYSDATE") == advice("sysdate")

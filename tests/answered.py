@@ -11,7 +11,8 @@ from weft.catalog.records import Choice, Count
 def answer(writer: Writer, query_id: int, rows: int) -> None:
     """Gives a query of columns (n BIGINT, s STRING) so many more answers, in a tick of its own."""
     query = writer.queries.by_id(query_id)
-    tick = writer.ticks.plan((query.tau or 0) + 10, Choice((query_id,)), 0)
+    t = (query.tau or 0) + 10
+    tick = writer.ticks.plan(t, Choice((query_id,)), t)
     first = query.next_ordinal
     write_ledger(
         writer.path / "ledger",

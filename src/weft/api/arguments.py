@@ -96,3 +96,13 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
     if not found:
         raise Refused(f"{option} names no column", hint="Write it like: id BIGINT, name, hired DATE.")
     return found
+
+
+def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
+    """A digest in its one way of writing, and its time zone; raises Refused for what cannot be."""
+    from weft.configuration import require_zone
+    from weft.delivery.digest import parse_digest
+
+    if zone is not None and digest is None:
+        raise Refused("a time zone is that of a digest", hint="Add --digest daily@08:00, or leave --zone out.")
+    return (None if digest is None else str(parse_digest(digest))), (None if zone is None else require_zone(zone))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from weft.api.arguments import digest_times
 from weft.catalog import Writer
 from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
@@ -39,22 +40,26 @@ class Delivering:
 
     opened: Home
 
-    def subscribe(self, name: str, to: str, *, from_start: bool = False) -> Subscription:
+    def subscribe(
+        self, name: str, to: str, *, from_start: bool = False, digest: str | None = None, zone: str | None = None
+    ) -> Subscription:
         """Has a query's answers go to one more channel, those that come from now on.
 
-        With ``from_start`` those that it has had so far go there first.  Raises NotFound, Refused for a channel that
-        cannot be, Conflict where they go there already.
+        With ``from_start`` those that it has had so far go there first.  ``digest`` (``hourly``, ``daily@08:00``,
+        ``weekly@mon-08:00``) has them wait for that time, in ``zone`` or the person's in the settings.  Raises
+        NotFound, Refused for a channel or a digest that cannot be, Conflict where they go there already.
         """
         from weft.delivery.registry import CURSOR, canonical, require_taken
 
-        channel = canonical(to, self.opened.folder)
+        channel, times = canonical(to, self.opened.folder), digest_times(digest, zone)
         if channel == CURSOR:
             raise Refused("every query has the cursor", hint=f"`weft results {name}` fetches its answers.")
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
             require_taken([channel], self.opened.folder, answers)
-            return writer.subscriptions.add(query.query_id, channel, 0 if from_start else query.rows)
+            delivered = 0 if from_start else query.rows
+            return writer.subscriptions.add(query.query_id, channel, delivered, digest=times[0], zone=times[1])
 
     def unsubscribe(self, name: str, to: str) -> Subscription:
         """Sends a query's answers there no more; what is under way is brought to its end.  Raises NotFound."""

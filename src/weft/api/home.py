@@ -164,11 +164,13 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         allow_unbounded: bool = False,
         discard_history: bool = False,
         duplicates: bool = False,
+        digest: str | None = None,
+        zone: str | None = None,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
 
         ``user``, ``every``, ``start`` and ``to`` are the settings' where they are not given;
-        ``to=["cursor"]`` is no channel.
+        ``to=["cursor"]`` is no channel.  ``digest`` and ``zone`` of the channels are as in ``subscribe``.
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
         raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
@@ -178,7 +180,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
         """
-        kept = (keep, language, allow_unbounded, discard_history, duplicates)
+        kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
         return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to), *kept))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
+from weft.api.arguments import digest_times
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.subscriptions import Subscription
@@ -71,6 +72,8 @@ class NewQuery:
     allow_unbounded: bool = False
     discard_history: bool = False
     duplicates: bool = False
+    digest: str | None = None
+    zone: str | None = None
 
     @property
     def is_synopsis(self) -> bool:
@@ -125,7 +128,11 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
             error.where = f"install.to of {home.folder / FILE}"
         raise
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
-    return replace(query, user=query.user or chosen.install_user, every=every, start=start, to=to)
+    digest, zone = digest_times(query.digest, query.zone)
+    if digest is not None and not to:
+        raise Refused("a digest goes to a channel", hint="Name one with --to, or leave --digest out.")
+    user = query.user or chosen.install_user
+    return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
 
 def _taken(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
@@ -146,6 +153,8 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
         sql=query.sql.strip(),
         every_us=None if query.every is None else int(query.every),
         channels=query.to,
+        digest=query.digest,
+        zone=query.zone,
     )
     if query.is_synopsis:
         kept = _synopsis(home, query, schemas)

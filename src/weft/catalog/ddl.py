@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -320,6 +320,9 @@ subscriptions: Final = Table(
     Column("last_error", Text),
     Column("muted", Integer, nullable=False, server_default="0"),
     Column("round", Integer, nullable=False, server_default="0"),
+    Column("digest", Text),
+    Column("zone", Text),
+    Column("digest_at", BigInteger),
     UniqueConstraint("query_id", "channel"),
     Index("subscriptions_by_channel", "channel"),
     sqlite_autoincrement=True,

@@ -40,7 +40,15 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
     connection.execute(insert(ddl.queries), rows)
     keys = _ids(connection, [str(row["folded"]) for row in rows])
     subscriptions = [
-        {"query_id": key, "channel": channel, "delivered": 0, "state": "active", "attempts": 0}
+        {
+            "query_id": key,
+            "channel": channel,
+            "delivered": 0,
+            "state": "active",
+            "attempts": 0,
+            "digest": query.digest,
+            "zone": query.zone,
+        }
         for key, query in zip(keys, queries, strict=True)
         for channel in dict.fromkeys(query.channels)
     ]

@@ -196,6 +196,15 @@ STEPS: Final = (
         ),
         then=outbox_of_rounds,
     ),
+    # Digests.
+    Step(
+        to=10,
+        statements=(
+            "ALTER TABLE subscriptions ADD COLUMN digest TEXT",
+            "ALTER TABLE subscriptions ADD COLUMN zone TEXT",
+            "ALTER TABLE subscriptions ADD COLUMN digest_at BIGINT",
+        ),
+    ),
 )
 
 

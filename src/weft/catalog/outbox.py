@@ -122,12 +122,17 @@ class Outbox:
             _change_entry(connection, row.entry_id, state="pending", position=position, attempts=row.attempts + 1)
             return _read_entry(connection, row.entry_id)
 
-    def mark_sent(self, entry_id: int, at: int, reply: str | None = None) -> None:
-        """Notes that a message has gone, and moves its subscription on, in one transaction."""
+    def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
+        """Notes that a message has gone, and moves its subscription on, in one transaction.
+
+        ``digest_at`` is when the next digest is due, where this message was the last of one.
+        """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
             _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply)
-            values = {"attempts": 0, "next_attempt_at": None, "last_error": None}
+            values: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "last_error": None}
+            if digest_at is not None:
+                values["digest_at"] = digest_at
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:

@@ -178,7 +178,8 @@ class QueryDefinition:
 
     ``signature`` and ``plan_body`` are of its plan; ``names`` are its range variables, in the plan's order.
     ``every_us`` as in QueryRecord; ``from_instant`` is the instant from which a query ``--from now`` delivers (None:
-    from the start); ``channels`` leave out the cursor; ``reads`` are the ids of the queries whose results it reads.
+    from the start); ``channels`` leave out the cursor, ``digest`` and ``zone`` are those of each as in Subscription;
+    ``reads`` are the ids of the queries whose results it reads.
     """
 
     name: str
@@ -192,6 +193,8 @@ class QueryDefinition:
     every_us: int | None = None
     from_instant: int | None = None
     channels: tuple[str, ...] = ()
+    digest: str | None = None
+    zone: str | None = None
     reads: tuple[int, ...] = ()
 
 

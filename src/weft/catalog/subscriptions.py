@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, or_, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -24,6 +24,9 @@ class Subscription:
     ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
     failed too often, and waits for a person; ``ended``: it was unsubscribed.  ``muted``: nothing is sent until it is
     unmuted.  ``round`` rises each time that answers which it was sent are to be sent again.
+
+    ``digest`` is what ``delivery.digest`` reads (None: answers go at once), ``zone`` its time zone (None: the person's
+    in the settings), ``digest_at`` when the next is due (microseconds; None: not known yet).
     """
 
     sub_id: int
@@ -36,6 +39,9 @@ class Subscription:
     last_error: str | None
     muted: bool
     round: int
+    digest: str | None = None
+    zone: str | None = None
+    digest_at: int | None = None
 
     @property
     def is_served(self) -> bool:
@@ -58,7 +64,9 @@ class Subscriptions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, query_id: int, channel: str, delivered: int = 0) -> Subscription:
+    def add(
+        self, query_id: int, channel: str, delivered: int = 0, *, digest: str | None = None, zone: str | None = None
+    ) -> Subscription:
         """Adds a channel to a query, from the answer after ``delivered`` on.
 
         Raises Conflict where it has it, where another query writes to the same file, and where it had it before and a
@@ -73,9 +81,11 @@ class Subscriptions:
                 raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
             if channel.startswith("file:"):
                 refuse_taken_files(connection, [channel])
+            times = {"digest": digest, "zone": zone, "digest_at": None}
             if same is not None:
+                change_subscription(connection, same.sub_id, **times)
                 return _begun_anew(connection, same.sub_id, delivered)
-            values = {"query_id": query_id, "channel": channel, "delivered": delivered}
+            values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
             key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
             return read_subscription(connection, key)
 
@@ -125,7 +135,24 @@ class Subscriptions:
             kept.muted == 0,
             kept.delivered < ddl.queries.c.next_ordinal - 1,
             or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
+            or_(kept.digest.is_(None), kept.digest_at <= at),
         )
+
+    def digests_due(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Those of live queries whose digest is due at ``at``, or of which it is not known yet when it is."""
+        kept = ddl.subscriptions.c
+        return self._with_queries(
+            kept.digest.is_not(None), or_(kept.digest_at.is_(None), kept.digest_at <= at), kept.state == "active"
+        )
+
+    def next_due(self, at: int) -> int | None:
+        """The first instant after ``at`` at which a digest is due or a channel that failed is tried again."""
+        kept = ddl.subscriptions.c
+        later = (case((when > at, when)) for when in (kept.digest_at, kept.next_attempt_at))
+        wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
+        wanted = wanted.where(kept.state == "active", ddl.queries.c.state != "removed")
+        with self._database.reading() as connection:
+            return min((each for each in connection.execute(wanted).one() if each is not None), default=None)
 
     def _with_queries(self, *conditions: ColumnElement[bool]) -> tuple[tuple[Subscription, QueryRecord], ...]:
         kept = ddl.subscriptions.c
@@ -155,6 +182,11 @@ class Subscriptions:
                 every, parked = found.get(query_id, (0, 0))
                 found[query_id] = (every + count, parked + count * (state == "parked"))
         return found
+
+    def set_digest_at(self, sub_id: int, digest_at: int) -> None:
+        """Notes when the next digest is due."""
+        with self._database.changing_under_lease("deliver") as connection:
+            change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
         """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""

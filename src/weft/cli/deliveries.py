@@ -9,7 +9,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, instant, iso, plain, say, say_json, table, working
-from weft.cli.queries import NameArgument, subscription_json
+from weft.cli.queries import DigestOption, NameArgument, ZoneOption, digest_words, subscription_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,14 +46,16 @@ def subscribe(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Send the answers that it has had so far, too (default: from now).")
     ] = False,
+    digest: DigestOption = None,
+    zone: ZoneOption = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Have a query's answers go to one more person, program or file."""
     with opened(home) as weft:
-        found = weft.subscribe(name, to, from_start=from_start)
+        found = weft.subscribe(name, to, from_start=from_start, digest=digest, zone=zone)
     begin = "from the first one on" if from_start else f"from those after the {found.delivered:,} that it has had"
-    _tell_changed(name, [found], f"go there {begin}", json)
+    _tell_changed(name, [found], f"go there {begin}{digest_words(found)}", json)
 
 
 def unsubscribe(
@@ -148,7 +150,8 @@ def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
     if not each.waiting:
         return
     state = "parked" if found.state == "parked" else "muted" if found.muted else "waiting"
-    when = f"next {instant(found.next_attempt_at)}" if found.next_attempt_at and found.is_served else "-"
+    dues = [due for due in (found.next_attempt_at, found.digest_at) if due is not None and found.is_served]
+    when = f"next {instant(max(dues))}" if dues else "-"
     failures = str(found.attempts or "-")
     said = plain(found.last_error or "")
     yield each.query.name, found.channel, "(next)", f"{each.waiting:,}", state, failures, when, said
@@ -178,7 +181,7 @@ def redeliver(
     for each in found:
         some = counted(each.waiting, "answer")
         say(f"{each.subscription.channel}: {some} of {name}, from {start:,} on, will be sent again.")
-    say("They go with the next `weft tick`, or under `weft run`.")
+    say("They go with the next `weft tick`, or under `weft run`; to a channel with a digest when that is due.")
 
 
 def test(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,6 +68,18 @@ ChannelOption = Annotated[
         help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv), email:ADDRESS.",
     ),
 ]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="U", help="Whose query it is (default: you).")]
+EveryOption = Annotated[
+    str | None, typer.Option("--every", metavar="10m", help="Run it at least this often (default: with each tick).")
+]
+DigestOption = Annotated[
+    str | None,
+    typer.Option("--digest", metavar="WHEN", help="Send together: hourly, daily@08:00, weekly@mon-08:00."),
+]
+ZoneOption = Annotated[
+    str | None,
+    typer.Option("--zone", metavar="ZONE", help="The digest's time zone (default: the person's in the settings)."),
+]
 DiscardOption = Annotated[
     bool, typer.Option("--discard-history", help="Let rows of its tables go once their synopses have taken them in.")
 ]
@@ -99,12 +112,12 @@ def install(
     name: NameArgument,
     sql: SqlArgument = None,
     file: FileOption = None,
-    user: Annotated[str | None, typer.Option(metavar="U", help="Whose query it is (default: you).")] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="10m", help="Run it at least this often (default: with each tick).")
-    ] = None,
+    user: UserOption = None,
+    every: EveryOption = None,
     start: StartOption = None,
     to: ChannelOption = None,
+    digest: DigestOption = None,
+    zone: ZoneOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
     allow_unbounded: UnboundedOption = False,
@@ -116,12 +129,10 @@ def install(
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        query = weft.install(
-            *(name, text),
+        given = partial(weft.install, name, text, every=every, to=to or (), digest=digest, zone=zone)
+        query = given(
             user=user or configuration(weft.home).install_user or terminal.user(),
-            every=every,
             start=None if start is None else start.value,
-            to=to or (),
             keep=keep.value,
             language=language.value,
             allow_unbounded=allow_unbounded,
@@ -236,7 +247,8 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     for one in found.subscriptions:
         trouble = f"; {plain(one.trouble)}" if one.trouble else ""
         again = f"; tried again {moment(one.next_attempt_at)}" if one.next_attempt_at and one.is_served else ""
-        say(f"channel    {one.channel}: {one.delivered:,} of {query.rows:,} delivered{trouble}{again}")
+        told = f"{one.delivered:,} of {query.rows:,} delivered{digest_words(one)}{trouble}{again}"
+        say(f"channel    {one.channel}: {told}")
     if found.ticks:
         rows = [
             (
@@ -249,6 +261,14 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
             for t in found.ticks
         ]
         table(("tick", "from", "to", "new", ""), rows, right=(0, 3))
+
+
+def digest_words(found: Subscription) -> str:
+    """How a subscription's answers go together, and when the next ones do."""
+    if found.digest is None:
+        return ""
+    zone = f" in {found.zone}" if found.zone else ""
+    return f", {found.digest}{zone}" + (f", next {moment(found.digest_at)}" if found.digest_at is not None else "")
 
 
 def _shown_json(found: Shown) -> dict[str, Any]:
@@ -276,6 +296,9 @@ def subscription_json(found: Subscription) -> dict[str, Any]:
         "channel": found.channel,
         "state": found.state,
         "muted": found.muted,
+        "digest": found.digest,
+        "zone": found.zone,
+        "digest_at": iso(found.digest_at),
         "delivered": found.delivered,
         "attempts": found.attempts,
         "next_attempt_at": iso(found.next_attempt_at),

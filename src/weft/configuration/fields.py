@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from weft.errors import WeftError
+from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
 FILE: Final = "weft.toml"
@@ -51,6 +51,14 @@ def _zone(text: str) -> str:
         meant = f": did you mean {near[0]}?" if near else ", such as Europe/Paris"
         raise ValueError(f"it is no time zone{meant}") from None
     return text
+
+
+def require_zone(text: str) -> str:
+    """The name of a time zone; raises Refused for one that there is not."""
+    try:
+        return _zone(text)
+    except ValueError as error:
+        raise Refused(f"the time zone is {text!r}: {error}") from None
 
 
 def _length(text: str) -> str:
@@ -186,6 +194,12 @@ class Configuration(BaseModel):
     def mail_port(self) -> int:
         """The port of the server that takes mail."""
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
+
+    def zone_of(self, user: str, email: str | None = None) -> str:
+        """The time zone of whoever has the address, else of the user of that name, else UTC."""
+        zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
+        own = self.users.get(user)
+        return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:

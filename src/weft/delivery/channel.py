@@ -94,6 +94,10 @@ class Channel(Protocol):
     def address(self) -> str:
         """The channel's one name (``file:a.jsonl``), whichever way it was written."""
 
+    @property
+    def person(self) -> str | None:
+        """The address of whoever gets the messages, by which the settings know them; None: it is no person."""
+
     def require(self, answers: Answers) -> None:
         """Raises Refused where what is there is not theirs, or can never take answers of such columns."""
 

@@ -27,6 +27,7 @@ class DeltaChannel:
     shown_rows: Final = None
     server: Final = None
     schedule: Final = DOUBLING
+    person: Final = None
 
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
@@ -57,7 +58,7 @@ class DeltaChannel:
     def test(self, message: Message) -> str:
         """Looks whether a table can be there.  No row is added: it has answers only, and programs read them."""
         self.prepare()
-        return f"{self._root / self._path} can be a table; no row was added, since it has answers only"
+        return "it can be written to; no row was added, since a table has answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Nothing is to be undone: the table knows what it has.  ``unknown`` where it is gone, or another one."""

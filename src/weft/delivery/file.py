@@ -55,6 +55,7 @@ class FileChannel:
     shown_rows: Final = None
     server: Final = None
     schedule: Final = DOUBLING
+    person: Final = None
 
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
@@ -107,7 +108,7 @@ class FileChannel:
     def test(self, message: Message) -> str:
         """Opens the file as a delivery does.  No row is added: a file has answers only, and programs read them."""
         self.prepare()
-        return f"{self._root / self._path} can be written to; no row was added, since a file has answers only"
+        return "it can be written to; no row was added, since a file has answers only"
 
     def recover(self, position: str | None) -> Recovery:
         """Cuts the file back to the position; ``unknown`` where it is another file by now, or a shorter one."""

@@ -7,7 +7,7 @@ undone by its channel.  A channel that failed is tried again after a pause that 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,9 @@ from weft.catalog import Catalog, Writer
 from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
+from weft.configuration import configuration
 from weft.delivery.channel import About, Channel, Message, Rejected, Unreachable
+from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.delivery.retrying import DOUBLING, Schedule
 from weft.errors import Conflict, DeliveryError, Refused
@@ -62,6 +64,7 @@ def deliver(
     with own as held:
         run = _Run(held, home, at, clock)
         run.recover()
+        run.pass_over_digests()
         found = (
             run.send_all(subscription, query)
             for subscription, query in held.subscriptions.waiting(at)
@@ -108,6 +111,23 @@ class _Run:
                 schedule = DOUBLING if channel is None else channel.schedule
                 self._settle(entry, schedule, outcome, "sending was interrupted")
 
+    def pass_over_digests(self) -> None:
+        """Of digests that are due and have nothing to send, or may not send it, notes when the next is."""
+        for subscription, query in self._sender.subscriptions.digests_due(self._at):
+            waits = subscription.is_served and subscription.delivered < query.rows
+            if subscription.digest_at is None or not waits:
+                with suppress(Refused):  # a channel that the settings do not know: that is told where it is sent to
+                    digest_at = self._next_digest(subscription, query)
+                    self._sender.subscriptions.set_digest_at(subscription.sub_id, digest_at)
+                    failpoint("digest.noted")
+
+    def _next_digest(self, subscription: Subscription, query: QueryRecord) -> int:
+        zone = subscription.zone
+        if zone is None:
+            channel = open_channel(subscription.channel, self._home)
+            zone = configuration(self._home).zone_of(query.user, None if channel is None else channel.person)
+        return next_digest(parse_digest(subscription.digest or ""), zone, self._at)
+
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
         if subscription.channel in self._blocked:
@@ -124,9 +144,10 @@ class _Run:
         current = subscription
         # One reading of the ledger serves all the messages: each takes from it what it may hold.
         rows = read_rows(self._sender.data, query, before)
-        while channel is not None and error is None and current.delivered < query.rows:
+        last = self._last(channel, subscription, query)
+        while channel is not None and error is None and current.delivered < last:
             try:
-                error = self._send_next(channel, current, query, rows)
+                error = self._send_next(channel, current, query, rows, last)
             except Conflict:  # a person has muted it, ended it, or had it go on elsewhere: so from the next run on
                 break
             current = self._sender.subscriptions.by_id(current.sub_id)
@@ -137,9 +158,9 @@ class _Run:
         )
 
     def _send_next(
-        self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
+        self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow], end: int
     ) -> str | None:
-        """Sends one message; why it did not go, or None."""
+        """Sends one message of those up to the ordinal ``end``; why it did not go, or None."""
         if self._clock is not None:
             self._sender.renew(self._clock())
         rows, last = self._next_rows(channel, subscription, query, answers)
@@ -159,9 +180,20 @@ class _Run:
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        self._sender.outbox.mark_sent(entry.entry_id, self._at, reply)
+        digest_at = self._next_digest(subscription, query) if subscription.digest and last >= end else None
+        self._sender.outbox.mark_sent(entry.entry_id, self._at, reply, digest_at)
         failpoint("delivery.marked")
         return None
+
+    def _held(self, subscription: Subscription) -> OutboxEntry | None:
+        """A message that was begun and did not go."""
+        unsent = self._sender.outbox.unsent()
+        return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
+
+    def _last(self, channel: Channel | None, subscription: Subscription, query: QueryRecord) -> int:
+        """Up to which answer is sent: of a digest that did not go in time no further than it went, as one message."""
+        held = self._held(subscription) if subscription.digest and channel and channel.shown_rows else None
+        return query.rows if held is None else held.last_ordinal
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
         about = About(
@@ -182,7 +214,7 @@ class _Run:
     ) -> tuple[tuple[ResultRow, ...], int]:
         """The next message's rows, and its last ordinal: those of a message that did not go before, else as many as one
         may hold; of a channel that shows only some the first of all that there are."""
-        held = next((entry for entry in self._sender.outbox.unsent() if entry.sub_id == subscription.sub_id), None)
+        held = self._held(subscription)
         shown = channel.shown_rows
         limit = MESSAGE_ROWS if shown is None else query.rows - subscription.delivered
         if held is not None:

@@ -190,10 +190,22 @@ class Runner:
             self._news.clear()
             try:
                 at = self.home.clock()
-                if self.home.catalog.subscriptions.waiting(at):
-                    self.delivered(deliver(self.home.catalog, self.home.folder, at, clock=self.home.clock))
+                subscriptions = self.home.catalog.subscriptions
+                if subscriptions.waiting(at) or subscriptions.digests_due(at):
+                    done = deliver(self.home.catalog, self.home.folder, at, clock=self.home.clock)
+                    if done:
+                        self.delivered(done)
             except LeaseBusy:
                 pass  # somebody else is at it
             except WeftError as error:
                 self.troubled(error)
-            self._news.wait(self.pace_us / 1_000_000)
+            self._news.wait(self._rest_us() / 1_000_000)
+
+    def _rest_us(self) -> int:
+        """How long deliveries may rest: until a digest is due or a channel is tried again, at most ``pace_us``."""
+        try:
+            at = self.home.clock()
+            due = self.home.catalog.subscriptions.next_due(at)
+        except WeftError:  # it is told when it is tried again
+            return self.pace_us
+        return self.pace_us if due is None else min(max(due - at, _REST_US), self.pace_us)

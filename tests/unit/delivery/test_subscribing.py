@@ -153,7 +153,7 @@ def test_a_table_takes_what_it_does_not_have_only(weft: Weft) -> None:
     weft.deliver()
     table = DeltaTable(str(weft.home / "delta" / "mine")).to_pyarrow_table()
     assert sorted(table.column("_ordinal").to_pylist()) == [1, 2, 3, 4]
-    assert weft.test_channel("delta:mine")[1].endswith("no row was added, since it has answers only")
+    assert weft.test_channel("delta:mine")[1].endswith("no row was added, since a table has answers only")
     with pytest.raises(Refused, match="mine"):
         _install(weft, "other")
         weft.subscribe("other", "delta:mine")

@@ -7,19 +7,24 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from answered import answered
 from delta_tables import write_ledger
+from weft.algebra.schema import BIGINT, STRING
 from weft.api.home import Weft
 from weft.catalog.records import Choice, Count
 from weft.delivery.file import FileChannel
+from weft.delivery.outbox import Delivered
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.sources.tracked import Polled
+from weft.instants import parse_instant
 from weft.schedule import runner
 from weft.schedule.runner import Runner, Stop
 from weft.schedule.ticking import Ticked
@@ -178,6 +183,38 @@ def test_a_channel_that_stalls_stops_deliveries_only(weft: Weft, clock: Clock, m
             if thread.name == "weft-deliver":
                 thread.join(30)
     assert weft.catalog.subscriptions.all(query.query_id)[0].delivered == 1
+
+
+def test_it_wakes_for_a_digest(tmp_path: Path) -> None:
+    eight = parse_instant("2026-03-28T08:00Z")
+    begun: list[float] = []
+
+    def wall() -> int:
+        return eight - SECOND + (int((time.monotonic() - begun[0]) * SECOND) if begun else 0)
+
+    with Weft.open(tmp_path / "home", wall=wall) as weft:
+        weft.catalog.tables.create("t", [("n", BIGINT), ("s", STRING)])
+        weft.install("q", "SELECT n, s FROM t", to=["file:a.jsonl"], digest="daily@08:00", zone="UTC")
+        answered(weft, "q", 2)
+        assert weft.deliver() == []
+        stop, found = Stop(), list[tuple[int, int]]()
+
+        def delivered(done: list[Delivered]) -> None:
+            found.extend((each.rows, wall()) for each in done)
+            stop.wish.utter()
+
+        begun.append(time.monotonic())
+        giving_up = threading.Timer(30, stop.wish.utter)
+        giving_up.start()
+        Runner(weft.opened, lambda _: None, delivered, raising, lambda _: None, pace_us=3_600 * SECOND).run(stop)
+        giving_up.cancel()
+    ((rows, at),) = found
+    assert rows == 2
+    assert eight <= at < eight + 20 * SECOND
+
+
+def raising(error: WeftError) -> None:
+    raise error
 
 
 def test_a_replay_home_is_refused(tmp_path: Path) -> None:

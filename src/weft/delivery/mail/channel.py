@@ -48,6 +48,11 @@ class EmailChannel:
         """A letter takes any answers."""
         return
 
+    @property
+    def person(self) -> str:
+        """Whoever gets the letter; of several the first."""
+        return self._to.addresses[0]
+
     def prepare(self) -> None:
         """Nothing has to be noted: a letter is known by its Message-ID."""
         return
@@ -55,7 +60,8 @@ class EmailChannel:
     def send(self, message: Message, position: str | None) -> str:
         """Writes the letter and gives it to the server; the server's last answer."""
         self._may_have_gone = False
-        content = letter(message, self.address, self._server.sender, self._to.addresses, self._zone(message))
+        zone = self._chosen.zone_of(message.about.user, self.person)
+        content = letter(message, self.address, self._server.sender, self._to.addresses, zone)
         try:
             return give(self._server, self._to.addresses, content)
         except Lost:
@@ -71,13 +77,6 @@ class EmailChannel:
         if not self._may_have_gone:
             return "undone"
         return "again" if self._to.policy == "again" else "unknown"
-
-    def _zone(self, message: Message) -> str:
-        """The time zone of whoever gets the letter, else of the query's user."""
-        users = self._chosen.users
-        zones = {user.email: user.zone for user in users.values()}
-        own = users.get(message.about.user)
-        return zones.get(self._to.addresses[0]) or (own.zone if own is not None else None) or "UTC"
 
 
 def server_of(chosen: Configuration) -> Server:

@@ -194,6 +194,19 @@ class Location:
             os.close(descriptor)
 
 
+def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """How many bytes this process may still fill of the disk on which a path is, or is to be; and how many it has."""
+    place = _absolute(os.fspath(path))
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+FULL: Final = 1 << 20
+"""A disk with fewer free bytes than this has no room for a catalog's transaction."""
+
+
 def _taken(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -258,7 +258,7 @@ def test_late_rows_are_kept_aside_and_taken_later_or_refused(
     tick(catalog, APRIL + 3 * DAY)
     path = tmp_path / "x.csv"
     path.write_text("a,at\n" + "".join(f"{n},1993-04-0{day}\n" for n, day in enumerate((1, 5, 6, 2, 7), 1)))
-    with pytest.raises(Refused, match=r"1 rows for t are late.*1993-04-04"):
+    with pytest.raises(Refused, match=r"2 rows for t would be late.*1993-04-04"):
         load(path, timing=Timing("at", late="refuse"))
     assert catalog.tables.named("t").rows == 1
 

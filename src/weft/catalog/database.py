@@ -17,6 +17,7 @@ from weft.catalog import ddl
 from weft.catalog.dialects import to_write
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, LeaseLost
+from weft.location import FULL, free_bytes
 
 
 class Database:
@@ -111,12 +112,17 @@ def speaking_plainly(home: Path) -> Iterator[None]:
 
 def _explained(error: DBAPIError, home: Path) -> CatalogError:
     reason = str(error.orig)
+    if "is full" in reason or ("disk I/O" in reason and free_bytes(home)[0] < FULL):
+        # A write-ahead log that cannot grow is an error of input and output to SQLite.
+        return CatalogError(
+            f"the disk is full: {free_bytes(home)[0]:,} bytes are free where the catalog lies",
+            where=str(home),
+            hint="Make room and run the command again: it goes on from what was committed.",
+        )
     if "locked" in reason or "busy" in reason:
         hint = "Another process is writing to it: try again in a moment."
     elif "readonly" in reason or "unable to open" in reason:
         hint = "See whether the folder exists and may be written to."
-    elif "full" in reason:
-        hint = "The disk is full: make room and run the command again."
     else:
         hint = "The file catalog.sqlite is damaged: put back a copy of the whole home, not of this file alone."
     return CatalogError(f"the catalog could not be used: {reason}", where=str(home), hint=hint)

@@ -73,6 +73,20 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
     return engine
 
 
+def unmake(home: Path) -> None:
+    """Takes a home away that was made for a command which was then refused; nothing is done where it has more than the
+    empty catalog with which it began."""
+    catalog = layout.catalog_file(home)
+    own = {catalog.name, f"{catalog.name}-wal", f"{catalog.name}-shm"}
+    if any(path.is_file() and path.name not in own for path in home.rglob("*")):
+        return
+    for name in own:
+        (home / name).unlink(missing_ok=True)
+    for folder in sorted((path for path in home.rglob("*") if path.is_dir()), reverse=True):
+        folder.rmdir()
+    home.rmdir()
+
+
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
         made = inspect(connection).has_table(ddl.home.name)

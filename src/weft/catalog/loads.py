@@ -49,6 +49,12 @@ class Loads:
                 connection.execute(insert(ddl.load_files), rows)
             return load_id
 
+    def forget(self, load_ids: Collection[int]) -> None:
+        """Takes loads out that were refused before anything of them was stored."""
+        with self._database.changing_under_lease() as connection:
+            for kept in (ddl.reservations, ddl.load_files, ddl.loads):
+                connection.execute(delete(kept).where(kept.c.load_id.in_(load_ids)))
+
     def finish(
         self,
         load_id: int,

@@ -78,6 +78,11 @@ class Reservations:
         with self._database.reading() as connection:
             return read_open_reservations(connection)
 
+    def forward(self) -> int:
+        """F, or the t of a tick that is planned: what a row's ts would be at least if it were stored now."""
+        with self._database.reading() as connection:
+            return forward_of(connection)
+
     def earliest(self) -> int | None:
         """The instant that no tick may pass for now: see :func:`earliest_reserved`."""
         with self._database.reading() as connection:

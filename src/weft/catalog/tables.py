@@ -45,6 +45,11 @@ class Tables:
         with self._database.changing() as connection:
             return create_table(connection, table_name(name), columns, keys, ts_from, tracked=tracked)
 
+    def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
+        """Raises Refused for a name or columns that no table can have, as ``create`` does."""
+        table_name(name)
+        _with_own(columns, tracked=False)
+
     def all(self) -> tuple[TableRecord, ...]:
         """Every table, auxiliary views too, in the order in which they were made."""
         with self._database.reading() as connection:

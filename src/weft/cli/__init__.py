@@ -16,7 +16,9 @@ def main() -> NoReturn:
     Exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
     """
     from weft.cli.door.place import command_first
+    from weft.cli.terminal import escape_what_cannot_be_shown
 
+    escape_what_cannot_be_shown()
     arguments = command_first(sys.argv[1:])
     code = _through_door(arguments)
     if code is None:

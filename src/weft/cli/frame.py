@@ -58,7 +58,10 @@ def home_folder(home: Path | None) -> Path:
 
 @contextmanager
 def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
-    """The home, open for the block; made with the wall's clock where ``create`` allows it."""
+    """The home, open for the block; made with the wall's clock where ``create`` allows it.
+
+    One that was made for a command which is refused is taken away again.
+    """
     from weft.api.home import Weft
 
     remote = terminal.remote()
@@ -66,8 +69,17 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
         home_folder(home)
         yield remote.weft
         return
-    with Weft.open(home_folder(home), create=create) as weft:
-        yield weft
+    folder = home_folder(home)
+    existed = folder.exists()
+    try:
+        with Weft.open(folder, create=create) as weft:
+            yield weft
+    except Refused:
+        if create and not existed:
+            from weft.catalog.home import unmake
+
+            unmake(folder)
+        raise
 
 
 def query_text(sql: str | None, file: Path | None) -> str:

@@ -187,7 +187,7 @@ def _tell(done: Summary, ahead: bool, json: bool) -> None:
     counts = {"stored": done.stored, "known": done.known, "quarantined": done.quarantined, "late": done.late}
     if json:
         bounds = {"first_ts": iso(done.first_ts), "last_ts": iso(done.last_ts)}
-        told = {"already_loaded": done.already_loaded, "notes": done.notes}
+        told = {"differ": done.differ, "already_loaded": done.already_loaded, "notes": done.notes}
         say_json({"table": done.table, **counts, **bounds, **told})
         return
     if done.already_loaded:
@@ -195,6 +195,9 @@ def _tell(done: Summary, ahead: bool, json: bool) -> None:
         return
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{done.table}: {words}")
+    if done.differ:
+        others = "1 of them differs" if done.differ == 1 else f"{done.differ:,} of them differ"
+        say(f"  {done.known:,} known, {others}: tables are append-only; a tracked table keeps versions.")
     if done.stored:
         say(f"  ts from {instant(done.first_ts)} to {instant(done.last_ts)}")
     for note in done.notes:

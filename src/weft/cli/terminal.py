@@ -7,14 +7,16 @@ terminals at once.
 
 from __future__ import annotations
 
+import codecs
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from io import TextIOBase
+from io import TextIOBase, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,6 +113,22 @@ def typed_at(terminal: Remote) -> Iterator[None]:
         yield
     finally:
         _remote.reset(token)
+
+
+def escape_what_cannot_be_shown() -> None:
+    """From now on this process prints a letter that its terminal's encoding lacks as JSON would escape it."""
+    codecs.register_error(_ESCAPED, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+_ESCAPED: Final = "weft.escaped"
 
 
 def out() -> TextIO:

@@ -9,13 +9,13 @@ reservation, which the next one settles by looking at Delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.catalog import Writer, layout
+from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import HomeRecord, Reservation, TableRecord
 from weft.errors import ClockError, WeftError
 from weft.execution import driver_reader
@@ -29,6 +29,7 @@ from weft.storage.columns import instants, stored_schema
 from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
+from weft.storage.known_rows import differing
 from weft.storage.local_sql import first_of_equals, without_equals, without_known
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
@@ -45,7 +46,8 @@ OnLate = Callable[[Sequence[int], int], None]
 class Appended:
     """What became of a batch: rows ``stored``, rows ``known`` already, and how many of those stored came ``late``.
 
-    A row is late where its own time lies before F; it got F.  ``version`` is Delta's version of the commit,
+    Of the known ones ``differ`` have other values than the row that is stored.  A row is late where its own time lies
+    before F; it got F.  ``version`` is Delta's version of the commit,
     ``first_ts`` and ``last_ts`` bound what was stored; all None where nothing was.
     """
 
@@ -55,6 +57,7 @@ class Appended:
     version: int | None = None
     first_ts: int | None = None
     last_ts: int | None = None
+    differ: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,9 @@ def append(
     place = writer.data / table.path
     fresh = _new_rows(writer, place, table, batch, distinct_on)
     known = batch.num_rows - fresh.num_rows
+    differ = _differing(place, table, batch, fresh, distinct_on) if known and distinct_on else 0
     if not fresh.num_rows:
-        return Appended(0, known)
+        return Appended(0, known, differ=differ)
     writer.check()
     require_table(place, stored_schema(table.schema), properties(table))
     now = _clock(writer.home(), at, fresh)
@@ -112,8 +116,34 @@ def append(
         fresh, count = fresh.filter(pc.invert(late)), 0
         if not fresh.num_rows:
             writer.reservations.abandon(reservation.reservation_id)
-            return Appended(0, known)
-    return _store(writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
+            return Appended(0, known, differ=differ)
+    done = _store(writer, place, _stamp(fresh, table, reservation.floor, now), reservation, (known, count))
+    return replace(done, differ=differ)
+
+
+def _differing(
+    place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
+) -> int:
+    """How many rows of the batch are known and have other values than the row that is stored, or is to be."""
+    names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
+    known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
+    files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
+    return differing(known.select(names), fresh.select(names), files, distinct_on, SEQ)
+
+
+def late_beforehand(
+    catalog: CatalogParts, table: TableRecord | None, batch: pa.Table, floor: int, distinct_on: tuple[str, ...]
+) -> int:
+    """How many rows of a batch would be late, F being ``floor``, and are not known; nothing is changed.
+
+    ``table`` is None where there is none yet.  A row that comes twice counts twice.
+    """
+    late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
+    place = None if table is None else catalog.data / table.path
+    if late.num_rows and distinct_on and place is not None and has_commits(place):
+        files = [file.location for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
+        late = without_known(late, files, distinct_on, SEQ)
+    return int(late.num_rows)
 
 
 def _store(
@@ -212,13 +242,22 @@ def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
     """The home's clock for rows without a time of their own."""
     if home.clock == "wall":
         return at
-    known = home.last_ts if home.now is None else home.now
-    if known == MIN_INSTANT and batch.column(OWN_TIME).null_count:
-        raise ClockError(
-            "a replay home has no clock before its first tick, and these rows have no time of their own",
-            hint="name the column that holds their time with --ts-from, or tick once with --now",
-        )
-    return known
+    if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
+        raise no_clock()
+    return home.last_ts if home.now is None else home.now
+
+
+def replay_without_clock(home: HomeRecord) -> bool:
+    """Whether it is a replay home whose clock nothing has set yet."""
+    return home.clock == "replay" and (home.last_ts if home.now is None else home.now) == MIN_INSTANT
+
+
+def no_clock() -> ClockError:
+    """What to say of rows without a time of their own on such a home."""
+    return ClockError(
+        "a replay home has no clock before its first tick, and these rows have no time of their own",
+        hint="Name the column that holds their time with --ts-from, or tick once with --now.",
+    )
 
 
 def _least(batch: pa.Table, now: int) -> int:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
+from types import MappingProxyType
 
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import LoadRecord, TableRecord
@@ -24,7 +26,15 @@ from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail
 from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
-from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
+from weft.extraction.storing import (
+    Load,
+    Summary,
+    beginning,
+    begun_before,
+    looked_through,
+    registered,
+    store_batches,
+)
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 
@@ -39,23 +49,48 @@ def ingest_mail(
 ) -> Summary:
     """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.reading.read_mail`.
 
-    Raises ExtractionError for a path that cannot be read, Refused for a table that is not one of mail and as ``timing``
-    says, LeaseBusy, StorageError.
+    Raises ExtractionError for a path that cannot be read, Refused where nothing in the paths is a message, for a table
+    that is not one of mail and as ``timing`` says, LeaseBusy, StorageError.
     """
-    origins = timing.late == "quarantine"
-    items = read_mail(paths, newsgroup=newsgroup, timing=timing, at=to.clock(), origins=origins)
+    at, origins = to.clock(), timing.late == "quarantine"
+
+    def read() -> Iterator[Batch]:
+        items = read_mail(paths, newsgroup=newsgroup, timing=timing, at=at, origins=origins)
+        return batches_of(items, MAIL_COLUMNS)
+
+    batches = read()
+    first = list(islice(batches, 1))
+    _require_messages(first)
+    _mail_table(to.catalog, table)
     source = ", ".join(printable(os.path.abspath(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
-    with beginning(to, table) as writer:
-        record = _mail_table(writer, table, timing.ts_from)
-        load = registered(writer, to, record, source, "mail", None, options, timing)
-    return store_batches(load, batches_of(items, MAIL_COLUMNS), progress)
+    while True:
+        forward = looked_through(to, table, MAIL_KEY, read, timing)
+        with beginning(to, table) as writer:
+            if forward is not None and forward != writer.reservations.forward():
+                continue  # a tick has gone on meanwhile
+            record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
+            load = registered(writer, to, record, source, "mail", None, options, timing)
+        return store_batches(load, chain(first, batches), progress)
 
 
-def _mail_table(writer: Writer, name: str, ts_from: str | None) -> TableRecord:
-    found = existing(writer, name)
+def _require_messages(first: Sequence[Batch]) -> None:
+    """Raises Refused where nothing in the first batch of a load is a message."""
+    if first and not first[0].rows.num_rows and first[0].rejected:
+        bad = first[0].rejected[0]
+        raise Refused(
+            f"no message could be read: {bad.reason}",
+            where=f"{bad.source}, {bad.position}" if bad.position else bad.source,
+            hint="Name mbox files, folders of articles, or tar archives of them. `weft ingest file` loads CSV, JSON "
+            "lines and Parquet.",
+        )
+
+
+def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
+    """The table of that name, None where there is none; raises Refused for one that is not of mail."""
+    found = existing(catalog, name)
     if found is None:
-        return writer.tables.create(name, MAIL_COLUMNS, MAIL_KEY, ts_from)
+        return None
     columns = [(column.name, column.type) for column in found.schema.columns if column.name != found.schema.start]
     if columns != list(MAIL_COLUMNS) or found.keys != MAIL_KEY:
         raise Refused(f"{found.name} is not a table of mail", hint="Choose another name with --table.")
@@ -106,10 +141,13 @@ def ingest_file(
             found = existing(to.catalog, table)
             schema = None if found is None else found.schema
             sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
-            load = _file_load(to, table, found, sources, keys, list(new.values()), timing)
+            read = partial(_batches, to, sources, timing)
+            own = tuple(keys or ()) if found is None else found.keys
+            forward = looked_through(to, table, own, read, timing)
+            load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
             if load is not None:
                 break
-        done = store_batches(load, _batches(load, sources), progress)
+        done = store_batches(load, read(load.aside), progress)
         notes = [note for source in sources for note in source.notes]
         if len(new) < len(files):
             notes.append(
@@ -140,21 +178,26 @@ def _file_load(
     keys: Sequence[str] | None,
     digests: Sequence[str],
     timing: Timing,
+    forward: int | None,
 ) -> Load | None:
-    """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile."""
+    """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile, or
+    F is not ``forward`` any more (None: it may be any)."""
     whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
+    told = ", ".join(source.name for source in sources)
     with beginning(to, name) as writer:
         now = existing(writer, name)
         if (now and now.schema) != (found and found.schema):
+            return None
+        if forward is not None and forward != writer.reservations.forward():
             return None
         if now is not None:
             before = writer.loads.of_files(now.table_id, digests)
             if any(load.finished_at is not None for load in before.values()):
                 return None
             _refuse_half_loaded(now, before, whole)
+            begun_before(writer, now, told, whole)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
-        told = printable(", ".join(source.name for source in sources))
         by_source = {source.name: source.options(timing) for source in sources}
         return registered(writer, to, record, told, "file", whole, timing.options(), timing, files, by_source)
 
@@ -169,14 +212,18 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], wh
         )
 
 
-def _batches(load: Load, sources: Sequence[FileSource]) -> Iterator[Batch]:
-    """The rows of all files, by their own times where they have such."""
-    to, timing = load.to, load.timing
+def _batches(
+    to: Home,
+    sources: Sequence[FileSource],
+    timing: Timing,
+    aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
+) -> Iterator[Batch]:
+    """The rows of all files, by their own times where they have such; without those of the records ``aside``."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:
-        aside = load.aside.get(source.name, frozenset())
-        return source.batches(timing, latest, origins=load.wants_origins, aside=aside)
+        left_out = aside.get(source.name, frozenset())
+        return source.batches(timing, latest, origins=timing.late == "quarantine", aside=left_out)
 
     if len(sources) == 1:
         return read(sources[0])

@@ -121,7 +121,8 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
     tables = {name: _columns(predicate) for name, predicate in log.known.items()}
     _require_apart(tables)
     for name, columns in {TIME_POINTS: _POINTS, **tables}.items():
-        _require_same(existing(to.catalog, name), columns)  # before any table is made
+        to.catalog.tables.check(name, columns)  # before any table is made
+        _require_same(existing(to.catalog, name), columns)
     source = printable(str(log.path.absolute()))
     with beginning(to, TIME_POINTS) as writer:
         points = _table(writer, TIME_POINTS, _POINTS)

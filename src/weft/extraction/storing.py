@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.catalog import Writer
-from weft.catalog.records import TableRecord
+from weft.catalog.naming import folded
+from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import Home, kept
-from weft.execution.tables import SEQ, Appended, append, settle
+from weft.execution.tables import (
+    OWN_TIME,
+    SEQ,
+    Appended,
+    append,
+    late_beforehand,
+    no_clock,
+    replay_without_clock,
+    settle,
+)
 from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing
@@ -26,7 +36,8 @@ LEASE_WAIT_US: Final = 120 * 1_000_000
 class Summary:
     """What a load did, in rows: new ones stored, those that were known, in quarantine, and ``late`` among the stored.
 
-    A row is late where its own time lies before F (design section 1): it got F.  ``first_ts`` and ``last_ts`` bound
+    Of the known ones ``differ`` have other values than the row that is stored: a table is append-only.  A row is late
+    where its own time lies before F (design section 1): it got F.  ``first_ts`` and ``last_ts`` bound
     what was stored (None: nothing).  ``already_loaded`` says that all that was named was loaded before; ``known`` then
     counts its rows.  ``notes`` say in words what was made of the sources that their reader may not expect.
     """
@@ -40,6 +51,7 @@ class Summary:
     first_ts: int | None = None
     last_ts: int | None = None
     notes: tuple[str, ...] = ()
+    differ: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,11 +71,6 @@ class Load:
     already: int | None = None
     aside: Mapping[str, frozenset[str]] = field(default_factory=dict)
     by_source: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-
-    @property
-    def wants_origins(self) -> bool:
-        """Whether its batches have to come with the records of their rows."""
-        return self.timing.late == "quarantine"
 
 
 @contextmanager
@@ -96,6 +103,19 @@ def registered(
     another process, or another thread, is loading it.
     """
     at = to.clock()
+    unfinished = begun_before(writer, table, source, digest)
+    if unfinished is None:
+        load_id = writer.loads.begin(table.table_id, source, kind, digest, at, files)
+    else:
+        load_id = unfinished.load_id
+    writer.loads.activate(load_id, at, hold=timing.holds)
+    already = None if table.keys else writer.loads.stored_by(load_id)
+    aside = {} if unfinished is None or table.keys else writer.quarantine.positions(load_id)
+    return Load(to, table, load_id, options, timing, already, aside, by_source or {})
+
+
+def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
+    """The load of that digest that has not come to its end; raises Conflict where somebody is at work on it."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
@@ -103,14 +123,43 @@ def registered(
             f"{source} is being loaded into {table.name} already, by another process",
             hint="Wait for it; if it died, run this again: the load goes on where it was.",
         )
-    if unfinished is None:
-        load_id = writer.loads.begin(table.table_id, source, kind, digest, at, files)
-    else:
-        load_id = unfinished.load_id
-    writer.loads.activate(load_id, at, hold=timing.hold)
-    already = None if table.keys else writer.loads.stored_by(load_id)
-    aside = {} if unfinished is None or table.keys else writer.quarantine.positions(load_id)
-    return Load(to, table, load_id, options, timing, already, aside, by_source or {})
+    return unfinished
+
+
+def looked_through(
+    to: Home, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
+) -> int | None:
+    """Reads all that is to be loaded where it may be refused for a row's time, before anything is changed.
+
+    The instant F as of which it was looked through, None where it need not be: it is to be the same when the load
+    begins.  Raises Refused for late rows where ``timing`` says so, and ClockError for rows without a time of their own
+    on a replay home that has no clock yet.
+    """
+    unset = replay_without_clock(to.catalog.home())
+    if timing.ts_from is None and unset:
+        raise no_clock()
+    if timing.late != "refuse" and not (unset and timing.order == "arrival"):
+        return None
+    forward = to.catalog.reservations.forward()
+    table = next((each for each in to.catalog.tables.known() if folded(each.name) == folded(name)), None)
+    late = 0
+    for batch in batches():
+        if unset and batch.rows.column(OWN_TIME).null_count:
+            raise no_clock()
+        if timing.late == "refuse":
+            late += late_beforehand(to.catalog, table, batch.rows, forward, tuple(keys))
+    if late:
+        raise late_refused(late, name, forward)
+    return forward
+
+
+def late_refused(count: int, name: str, forward: int) -> Refused:
+    """What to say of a load that takes no late rows and has some."""
+    rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
+    return Refused(
+        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which this home has answered",
+        hint="Nothing was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
+    )
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
@@ -149,6 +198,7 @@ def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
         stored=total.stored + done.stored,
         known=total.known + done.known,
         late=total.late + done.late,
+        differ=total.differ + done.differ,
         quarantined=total.quarantined + quarantined,
         first_ts=min(first, default=None),
         last_ts=max(last, default=None),
@@ -170,11 +220,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     quarantined: list[int] = []
 
     def refuse(places: Sequence[int], forward: int) -> None:
-        raise Refused(
-            f"{len(places):,} rows for {name} are late: their own times lie before {format_instant(forward)}, up to "
-            "which this home has answered",
-            hint="Nothing more was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
-        )
+        raise late_refused(len(places), name, forward)
 
     def keep(places: Sequence[int], forward: int) -> None:
         records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))

@@ -18,9 +18,9 @@ class Timing:
 
     ``ts_from`` names the column that holds a row's own time; without it rows get the home's clock.  ``order`` is
     ``own``, ts being exactly that time, or ``arrival``, the running maximum of a source's own times in its order.
-    ``late`` is what becomes of a row whose own time lies before F: it gets F (``stamp``), the load stops (``refuse``),
-    or the row is kept aside (``quarantine``).  ``future_us`` is how far ahead of the wall's clock a row may lie, in
-    microseconds.  ``hold`` keeps F where it is until the load is done.  Raises Refused for other words.
+    ``late`` is what becomes of a row whose own time lies before F: it gets F (``stamp``), nothing of the load is stored
+    (``refuse``), or the row is kept aside (``quarantine``).  ``future_us`` is how far ahead of the wall's clock a row
+    may lie, in microseconds.  ``hold`` keeps F where it is until the load is done.  Raises Refused for other words.
     """
 
     ts_from: str | None = None
@@ -41,6 +41,12 @@ class Timing:
             )
         if self.future_us < 0:
             raise Refused(f"{self.future_us} is no length of time", hint="Write it like 1d.")
+
+    @property
+    def holds(self) -> bool:
+        """Whether F stays until the load is done: it does, too, where late rows are refused, so that none becomes late
+        while others are being stored."""
+        return self.hold or self.late == "refuse"
 
     @property
     def too_far(self) -> str:

@@ -18,12 +18,15 @@ from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Refused, WeftError
+from weft.location import free_bytes
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
 
 PYTHON: Final = (3, 10)
+LEAST_FREE: Final = 256 << 20
+"""How many bytes have to be free on the home's disk for the doctor to find it well."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def examine(home: Path | None, at: int) -> Iterator[Check]:
     yield _guarded("jars", _jars)
     yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
+        yield _disk(home)
         yield from _home(home, at)
 
 
@@ -105,6 +109,12 @@ def _class_archive(home: Path | None) -> str:
     if archive.failure.exists():
         return f"could not be made, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
     return "not there yet; `weft prepare` makes it, or a process of its own after a first command with Spark"
+
+
+def _disk(home: Path) -> Check:
+    free, size = free_bytes(home)
+    seen = f"{free / 1e9:,.1f} of {size / 1e9:,.1f} GB are free where {home} lies"
+    return Check("disk", free >= LEAST_FREE, seen, f"make room: loads and ticks need {LEAST_FREE >> 20} MiB at least")
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:

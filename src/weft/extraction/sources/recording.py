@@ -108,7 +108,7 @@ def record_feeds(
         )
         for each in coming
     ]
-    done = dict(zip(map(id, coming), record_together(writer, parts, _least(coming, latest, clock)), strict=True))
+    done = dict(zip(map(id, coming), _recorded(writer, parts, _least(coming, latest, clock)), strict=True))
     for each, part in zip(coming, parts, strict=True):
         recorded = done[id(each)]
         keep(writer, part.table.table_id, each.there, recorded.rows)
@@ -116,6 +116,15 @@ def record_feeds(
         writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(given), at)
     nothing = Recorded(0, 0)
     return [(done.get(id(each), nothing), each.late(given), each.there.num_rows) for each in found]
+
+
+def _recorded(writer: Writer, parts: Sequence[Part], at_least: int) -> Sequence[Recorded]:
+    """``record_together``; where it is refused the loads are forgotten that were begun for it."""
+    try:
+        return record_together(writer, parts, at_least)
+    except Refused:
+        writer.loads.forget([part.load_id for part in parts])
+        raise
 
 
 def _new(writer: Writer, incoming: Incoming) -> _New:

@@ -1,0 +1,84 @@
+"""Rows that are known by their keys and have other values than the row that is stored: how many there are.
+
+The keys of all files are read; of what has such a key only the groups of rows that it lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from weft.errors import StorageError
+from weft.location import Location
+from weft.storage.delta_log import RESTORE_HINT
+from weft.storage.local_sql import agreeing, connect, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
+    """How many of the rows ``known`` have other values than the row of the same keys in the Parquet files, or in
+    ``new``, rows that are not in the files yet.
+
+    ``known`` and ``new`` have the same columns, by which rows are compared; ``place`` is none of them but a column in
+    which no two rows of ``known`` are equal.  Two NULLs are the same, and so are two NaN; a column that a file lacks is
+    NULL there.  Raises StorageError for a file that is missing or damaged.
+    """
+    values = [name for name in known.column_names if name not in (*keys, place)]
+    if not values or not known.num_rows:
+        return 0
+    import duckdb
+
+    columns = [*keys, *values]
+    schema = pa.schema([known.schema.field(name) for name in columns])
+    try:
+        with connect() as connection:
+            connection.register("known", known)
+            stored = _stored(connection, schema, files, keys) if files else []
+            connection.register("old", pa.concat_tables([*stored, new.select(columns).cast(schema)]))
+            other = " OR ".join(f"k.{quoted(name)} IS DISTINCT FROM o.{quoted(name)}" for name in values)
+            text = f"SELECT count(DISTINCT k.{quoted(place)}) FROM known k JOIN old o ON {agreeing(keys, 'k', 'o')}"
+            [(count,)] = connection.execute(f"{text} WHERE {other}").fetchall()
+            return int(count)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        told = str(error).splitlines()[0]
+        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+
+
+def _stored(
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
+) -> list[pa.Table]:
+    """The rows of the files whose keys are known."""
+    text = (
+        "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
+        " FROM read_parquet($1, filename = true, file_row_number = true) o"
+        f" SEMI JOIN known k ON {agreeing(keys, 'k', 'o')} GROUP BY o.filename"
+    )
+    found = connection.execute(text, [[file.path for file in files]]).fetchall()
+    return [_rows(path, numbers, schema) for path, numbers in found]
+
+
+def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
+    """Those rows of a file, by their numbers from 0; only the groups that they lie in are read."""
+    wanted = pa.array(numbers, pa.int64())
+    pieces = []
+    with pq.ParquetFile(path) as file:
+        there = [name for name in schema.names if name in file.schema_arrow.names]
+        first = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            here = wanted.filter(pc.and_(pc.greater_equal(wanted, first), pc.less(wanted, first + count)))
+            if len(here):
+                rows = file.read_row_group(group, columns=there).take(pc.subtract(here, first))
+                columns = [
+                    rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(here), field.type)
+                    for field in schema
+                ]
+                pieces.append(pa.table(columns, schema=schema))
+            first += count
+    return pa.concat_tables([schema.empty_table(), *pieces])

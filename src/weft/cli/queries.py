@@ -1,4 +1,4 @@
-"""install, queries, show, results, pause, resume, remove."""
+"""install, queries, show, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, shown, table
+from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, table
 from weft.configuration import configuration
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ def add_to(app: typer.Typer) -> None:
     )(install)
     app.command(epilog=example("weft queries"))(queries)
     app.command(epilog=example("weft show unanswered"))(show)
-    app.command(epilog=example("weft results unanswered --after 100 --json"))(results)
     app.command(epilog=example("weft pause unanswered"))(pause)
     app.command(epilog=example("weft resume unanswered", "weft resume unanswered --skip"))(resume)
     app.command(epilog=example("weft remove unanswered --purge"))(remove)
@@ -304,37 +303,6 @@ def subscription_json(found: Subscription) -> dict[str, Any]:
         "next_attempt_at": iso(found.next_attempt_at),
         "error": found.last_error,
     }
-
-
-def results(
-    name: NameArgument,
-    after: Annotated[int, typer.Option(min=0, metavar="N", help="Only answers with an ordinal above N.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N answers.")] = None,
-    home: HomeOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Fetch a query's answers: each has an ordinal that never changes and the first instant at which it was one."""
-    from weft.delivery.rendering import field_names, json_line
-
-    with opened(home) as weft:
-        query = weft.catalog.queries.named(name)
-        names = field_names([column for column, _ in query.columns])
-        rows = weft.results(name, after=after, limit=limit)
-        if json:
-            out = terminal.out()
-            for row in rows:
-                out.write(json_line(names, row))
-            return
-        shown_limit = limit or 1_000
-        found = [
-            [str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)]
-            for _, r in zip(range(shown_limit), rows, strict=False)
-        ]
-    if found:
-        table(names, found, right=(0, 2))
-    left = query.rows - after - len(found)
-    more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
-    say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")
 
 
 def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,3 +73,31 @@ def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
     assert "file:a.jsonl of q is parked: no room" in weft("doctor").out
     assert weft("resume", "q").code == 0
     assert weft("status").code == 0
+
+
+def test_answers_come_as_csv_as_a_file_has_them(weft: Weft, made: Path) -> None:
+    assert weft("subscribe", "q", "--to", "file:b.csv", "--from-start").code == 0
+    with Home.open(made) as opened:
+        opened.deliver()
+    assert weft("results", "q", "--csv").out == (made / "files" / "b.csv").read_text()
+    assert len(weft("results", "q", "--csv", "--after", "1").out.splitlines()) == 2
+    assert weft("results", "q", "--csv", "--json").code == 2
+
+
+def test_answers_are_printed_as_they_come_until_ctrl_c(made: Path) -> None:
+    command = [sys.executable, "-m", "weft", "results", "q", "--follow", "--csv", "--home", str(made)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            found = []
+            for n in (3, 4):
+                with Home.open(made) as opened:
+                    if n == 3:
+                        assert process.stdout.readline() == "_ordinal,_first_at,_tick,n,s\n"
+                    answered(opened, "q", 1)
+                found.append(process.stdout.readline().split(",")[0])
+            assert found == ["3", "4"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()

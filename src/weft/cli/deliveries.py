@@ -9,7 +9,15 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, instant, iso, plain, say, say_json, table, working
-from weft.cli.queries import DigestOption, NameArgument, ZoneOption, digest_words, subscription_json
+from weft.cli.queries import (
+    DigestOption,
+    FormOption,
+    NameArgument,
+    ZoneOption,
+    digest_words,
+    formed,
+    subscription_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +28,8 @@ if TYPE_CHECKING:
 
 _ONE: Final = "The channel, as `weft deliveries` shows it"
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="CHANNEL", help="file:PATH (.jsonl or .csv), delta:PATH, email:ADDRESS.")
+    str,
+    typer.Option("--to", metavar="CHANNEL", help="file:PATH (.jsonl or .csv), delta:PATH, email:ADDRESS, webhook:URL."),
 ]
 OneOption = Annotated[str | None, typer.Option("--to", metavar="CHANNEL", help=f"{_ONE} (default: all of the query).")]
 
@@ -48,12 +57,13 @@ def subscribe(
     ] = False,
     digest: DigestOption = None,
     zone: ZoneOption = None,
+    form: FormOption = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Have a query's answers go to one more person, program or file."""
     with opened(home) as weft:
-        found = weft.subscribe(name, to, from_start=from_start, digest=digest, zone=zone)
+        found = weft.subscribe(name, formed([to], form)[0], from_start=from_start, digest=digest, zone=zone)
     begin = "from the first one on" if from_start else f"from those after the {found.delivered:,} that it has had"
     _tell_changed(name, [found], f"go there {begin}{digest_words(found)}", json)
 
@@ -185,7 +195,7 @@ def redeliver(
 
 
 def test(
-    to: Annotated[str, typer.Argument(metavar="CHANNEL", help="file:PATH, delta:PATH, email:ADDRESS.")],
+    to: Annotated[str, typer.Argument(metavar="CHANNEL", help="file:PATH, delta:PATH, email:ADDRESS, webhook:URL.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -12,6 +12,7 @@ from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, table
 from weft.configuration import configuration
+from weft.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,8 +66,20 @@ ChannelOption = Annotated[
     typer.Option(
         "--to",
         metavar="CHANNEL",
-        help="Where answers go besides `weft results`: file:PATH (.jsonl or .csv), email:ADDRESS.",
+        help="Where answers go: file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL.",
     ),
+]
+
+
+class FormName(str, Enum):
+    """What a webhook's messages look like, where they are no signed JSON."""
+
+    slack = "slack"
+    teams = "teams"
+
+
+FormOption = Annotated[
+    FormName | None, typer.Option("--as", help="What webhooks get: a text as Slack or Teams shows it (default: JSON).")
 ]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="U", help="Whose query it is (default: you).")]
 EveryOption = Annotated[
@@ -117,6 +130,7 @@ def install(
     to: ChannelOption = None,
     digest: DigestOption = None,
     zone: ZoneOption = None,
+    form: FormOption = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
     allow_unbounded: UnboundedOption = False,
@@ -128,7 +142,7 @@ def install(
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        given = partial(weft.install, name, text, every=every, to=to or (), digest=digest, zone=zone)
+        given = partial(weft.install, name, text, every=every, to=formed(to or (), form), digest=digest, zone=zone)
         query = given(
             user=user or configuration(weft.home).install_user or terminal.user(),
             start=None if start is None else start.value,
@@ -145,6 +159,15 @@ def install(
         say_json(_as_json(query))
     else:
         _say_installed(query, installed, notes, synopsis)
+
+
+def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
+    """The channels, webhooks among them with what they get; raises Refused where there is none to say it of."""
+    if form is None:
+        return list(channels)
+    if not any(each.strip().lower().startswith("webhook:") for each in channels):
+        raise Refused("--as is for webhooks", hint=f"Add --to webhook:https://…, or leave --as {form.value} out.")
+    return [f"{each}#as={form.value}" if each.strip().lower().startswith("webhook:") else each for each in channels]
 
 
 def _say_installed(query: QueryRecord, installed: Shown, notes: Sequence[Note], synopsis: bool) -> None:

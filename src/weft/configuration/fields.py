@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import re
 from dataclasses import dataclass
@@ -75,9 +76,19 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _secret(text: str) -> str:
+    try:
+        if not base64.b64decode(text.removeprefix("whsec_") + "==", validate=False):
+            raise ValueError
+    except ValueError:
+        raise ValueError("it is not whsec_ with base64 after it") from None
+    return text
+
+
 Memory = Annotated[str, AfterValidator(_memory)]
 Address = Annotated[str, AfterValidator(_address)]
 Length = Annotated[str, AfterValidator(_length)]
+Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
 Number = Annotated[float, BeforeValidator(_no_bool)]
@@ -175,6 +186,22 @@ class Configuration(BaseModel):
     )
     smtp_unknown: Annotated[Literal["again", "hold"], Place("smtp.unknown", "WEFT_SMTP_UNKNOWN")] = Field(
         default="again", description="what becomes of a message that may have gone: again (it is sent again) or hold"
+    )
+    webhook_secret: Annotated[Secret | None, Place("webhook.secret", "WEFT_WEBHOOK_SECRET", secret=True)] = Field(
+        default=None, description="the secret by which webhooks are signed: whsec_ and base64"
+    )
+    webhook_private: Annotated[bool, Place("webhook.private")] = Field(
+        default=False, description="whether webhooks may go to addresses that are not public, and unencrypted"
+    )
+    webhook_ca_file: Annotated[Path | None, Place("webhook.ca_file", "WEFT_WEBHOOK_CA_FILE")] = Field(
+        default=None, description="a file with the certificates to trust, instead of the system's"
+    )
+    webhook_timeout: Annotated[Number, Place("webhook.timeout", "WEFT_WEBHOOK_TIMEOUT")] = Field(
+        default=15.0,
+        ge=0.1,
+        le=120,
+        allow_inf_nan=False,
+        description="how long an answer is waited for, in seconds, 0.1 to 120",
     )
     install_every: Annotated[Length | None, Place("install.every")] = Field(
         default=None, description="how often new queries run at least, such as 1h"

@@ -68,6 +68,14 @@ class Rejected(DeliveryError):
     """A message that its place does not take, now or later, unless a person changes something there."""
 
 
+class Later(DeliveryError):
+    """A place that takes nothing now; ``wait_us`` is how long it asks to be left alone (microseconds)."""
+
+    def __init__(self, message: str, *, where: str, wait_us: int) -> None:
+        super().__init__(message, where=where)
+        self.wait_us = wait_us
+
+
 class Unreachable(DeliveryError):
     """The place where a channel's messages are handed over cannot be reached, lets nobody in, or stopped answering."""
 

@@ -18,7 +18,7 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import About, Channel, Message, Rejected, Unreachable
+from weft.delivery.channel import About, Channel, Later, Message, Rejected, Unreachable
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.delivery.retrying import DOUBLING, Schedule
@@ -239,7 +239,9 @@ class _Run:
             self._block(subscription, channel.schedule, worse)
             return
         if outcome == "undone":
-            pause_end = None if isinstance(error, Rejected) else self._next_attempt(subscription, channel.schedule)
+            asked = error.wait_us if isinstance(error, Later) else 0
+            again = channel.schedule.next_attempt(subscription.attempts, self._at, asked=asked)
+            pause_end = None if isinstance(error, Rejected) else again
             self._sender.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
             self._settle(entry, channel.schedule, outcome, str(error))

@@ -46,7 +46,20 @@ def _delta(address: str, home: Path) -> Channel:
     return DeltaChannel(address, delta_root(home))
 
 
-_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {"file": _file, "delta": _delta, "email": _email}
+def _webhook(address: str, home: Path) -> Channel:
+    from weft.delivery.webhook.channel import WebhookChannel
+    from weft.delivery.webhook.destination import destination
+
+    chosen = configuration(home)
+    return WebhookChannel(destination(address, chosen), chosen)
+
+
+_CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
+    "file": _file,
+    "delta": _delta,
+    "email": _email,
+    "webhook": _webhook,
+}
 
 
 def canonical(text: str, home: Path) -> str:

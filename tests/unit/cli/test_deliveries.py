@@ -86,7 +86,11 @@ def test_answers_come_as_csv_as_a_file_has_them(weft: Weft, made: Path) -> None:
 
 def test_answers_are_printed_as_they_come_until_ctrl_c(made: Path) -> None:
     command = [sys.executable, "-m", "weft", "results", "q", "--follow", "--csv", "--home", str(made)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+
+    def heed() -> None:  # a shell's job in the background begins deaf to Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed) as process:
         assert process.stdout is not None
         try:
             found = []

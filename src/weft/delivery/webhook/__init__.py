@@ -1,0 +1,1 @@
+"""Answers posted to an address of the web."""

@@ -1,0 +1,239 @@
+"""Webhooks, posted to a server of this machine: what it gets, and what becomes of a message that it does not take."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from mail_server import free_port, server_context, took, trusted
+from unit.delivery.test_mail import message
+from web_server import DRIP, DROP_AFTER, DROP_BEFORE, HANG, Web, web
+from weft.configuration import Configuration
+from weft.delivery.registry import canonical
+from weft.delivery.retrying import JITTER
+from weft.delivery.trial import send_test
+from weft.delivery.webhook import conversation
+from weft.delivery.webhook.channel import STANDARD
+from weft.delivery.webhook.content import text_json
+from weft.delivery.webhook.destination import destination
+from weft.errors import Refused
+
+SECOND = 1_000_000
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw=="
+LATER = 10**15
+
+
+def settings(home: Path, **more: object) -> None:
+    chosen = {"secret": SECRET, "private": True, "timeout": 5, **more}
+    lines = [f"{key} = {json.dumps(str(value) if isinstance(value, Path) else value)}" for key, value in chosen.items()]
+    (home / "weft.toml").write_text("\n".join(["[webhook]", *lines]) + "\n")
+
+
+@pytest.fixture
+def waiting(site: Any) -> Any:
+    """A home with three answers to post, and the settings for it."""
+    settings(site.home)
+    return site
+
+
+def _subscribe(site: Any, port: int, *, scheme: str = "http", form: str = "", host: str = "127.0.0.1") -> None:
+    query = site.install("q", canonical(f"webhook:{scheme}://{host}:{port}/in?x=1{form}", site.home))
+    site.tick(query, 3)
+
+
+def test_what_is_posted_is_signed_and_has_every_row(waiting: Any) -> None:
+    server = Web()
+    at = int(time.time()) * SECOND
+    with web(server) as port:
+        _subscribe(waiting, port)
+        (done,) = waiting.deliver(at)
+    assert (done.rows, done.error) == (3, None)
+    (request,) = server.requests
+    assert request.target == "/in?x=1"
+    found = Webhook(SECRET).verify(request.body, request.headers)
+    home_id = waiting.catalog.home().home_id
+    assert request.headers["webhook-id"] == f"{home_id}.1-1-3"
+    assert found["type"] == "weft.answers"
+    data = found["data"]
+    assert (data["query"], data["first"], data["last"], data["total"]) == ("q", 1, 3, 3)
+    assert [(row["_ordinal"], row["n"], row["s"]) for row in data["rows"]] == [(n, n, f"text {n}") for n in (1, 2, 3)]
+    (entry,) = waiting.catalog.outbox.of_subscription(1)
+    assert (entry.state, entry.reply) == ("sent", "200 OK taken")
+
+
+NOT_TAKEN = [
+    ("500 Oops", "failed", "the server answered 500 Oops taken"),
+    ("404 Not Found", "failed", "404 Not Found"),
+    ("302 Found\nLocation: http://127.0.0.1/other", "failed", "redirects to http://127.0.0.1/other, which is not"),
+    (DROP_BEFORE, "", ""),
+    (DROP_AFTER, "unknown", "it ended the conversation"),
+    (HANG, "unknown", "it did not answer in time"),
+    (DRIP, "unknown", ""),
+]
+
+
+@pytest.mark.parametrize(("says", "state", "told"), NOT_TAKEN, ids=lambda each: str(each)[:12])
+def test_what_is_not_taken_goes_again_with_the_same_id(waiting: Any, says: str, state: str, told: str) -> None:
+    server = Web([says, "204 No Content"])
+    settings(waiting.home, timeout=0.4)
+    with web(server) as port:
+        _subscribe(waiting, port)
+        failures: list[Any] = []
+        assert took(lambda: failures.extend(waiting.deliver())) < 15
+        (failed,) = failures
+        assert (failed.rows, failed.parked) == (0, False)
+        assert told in (failed.error or "")
+        (entry,) = waiting.catalog.outbox.unsent()
+        # Of a request that breaks off in the middle nobody knows how much of it was read.
+        assert entry.state in ((state,) if state else ("failed", "unknown"))
+        (done,) = waiting.deliver(LATER)
+    assert (done.rows, done.error) == (3, None)
+    assert {each.headers["webhook-id"].partition(".")[2] for each in server.requests} == {"1-1-3"}
+    assert server.conversations == 2
+
+
+def test_one_that_is_gone_is_parked_and_one_that_asks_for_time_gets_it(waiting: Any) -> None:
+    server = Web(["429 Too Many\nRetry-After: 900", "503 Busy\nRetry-After: Thu, 01 Jan 1970 01:00:00 GMT", "410 Gone"])
+    with web(server) as port:
+        _subscribe(waiting, port)
+        for at, least in ((0, 900), (1_200 * SECOND, 2_400)):
+            waiting.deliver(at)
+            (found,) = waiting.catalog.subscriptions.all()
+            assert least * SECOND <= found.next_attempt_at - at <= least * (1 + JITTER) * SECOND
+        (gone,) = waiting.deliver(LATER)
+    assert (gone.parked, "410 Gone" in (gone.error or "")) == (True, True)
+
+
+def test_no_server_is_tried_as_the_standard_says_and_then_parked(waiting: Any) -> None:
+    _subscribe(waiting, free_port())
+    at = 0
+    for attempt in range(STANDARD.attempts):
+        (failed,) = waiting.deliver(at)
+        assert "not to be reached: Connection refused" in (failed.error or "")
+        (found,) = waiting.catalog.subscriptions.all()
+        assert failed.parked == (attempt == STANDARD.attempts - 1)
+        if found.next_attempt_at is not None:
+            assert found.next_attempt_at - at >= STANDARD.pauses[attempt]
+            at = found.next_attempt_at
+    assert at >= 75 * 3_600 * SECOND
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
+def test_addresses_that_are_not_public_are_refused_before_they_are_connected_to(site: Any, host: str) -> None:
+    settings(site.home, private=False)
+    server = Web()
+    with web(server) as port:
+        _subscribe(site, port, scheme="https", host=host)
+        (failed,) = site.deliver()
+    assert "no public address" in (failed.error or "")
+    assert failed.parked
+    assert server.conversations == 0
+
+
+def test_a_name_that_changes_its_meaning_is_judged_where_it_is_connected_to(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(site.home, private=False)
+    server, asked = Web(), []
+
+    def rebinding(host: str, port: int, **_: object) -> list[Any]:
+        asked.append(host)
+        address = "93.184.215.14" if len(asked) > 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(conversation.socket, "getaddrinfo", rebinding)
+    with web(server) as port:
+        _subscribe(site, port, scheme="https", host="rebound.example.com")
+        (failed,) = site.deliver()
+    assert "is at 127.0.0.1, which is no public address" in (failed.error or "")
+    assert (server.conversations, asked) == (0, ["rebound.example.com"])
+
+
+def test_certificates_are_looked_at(waiting: Any, tmp_path: Path) -> None:
+    server = Web()
+    with web(server, server_context("other.example.com")) as port:
+        _subscribe(waiting, port, scheme="https")
+        for more in ({}, {"ca_file": trusted(tmp_path)}):
+            settings(waiting.home, **more)
+            (failed,) = waiting.deliver(0 if not more else LATER)
+            assert "certificate is not trusted" in (failed.error or "")
+    assert server.requests == []
+    waiting.writer.queries.remove("q", 0)
+    with web(Web(), server_context("127.0.0.1")) as port:
+        _subscribe(waiting, port, scheme="https")
+        assert [done.error for done in waiting.deliver(2 * LATER)] == [None]
+
+
+@pytest.mark.parametrize("point", ["delivery.opened", "webhook.begun", "webhook.sent", "webhook.answered"])
+def test_a_kill_at_any_step_loses_nothing_and_keeps_the_id(waiting: Any, point: str) -> None:
+    server = Web()
+    with web(server) as port:
+        _subscribe(waiting, port)
+        waiting.killed(point)
+        waiting.deliver(0)
+        waiting.deliver(LATER)
+    assert {each.headers["webhook-id"].partition(".")[2] for each in server.requests if each.body} == {"1-1-3"}
+    assert waiting.catalog.outbox.unsent() == ()
+    assert waiting.catalog.subscriptions.all()[0].delivered == 3
+
+
+def test_slack_and_teams_get_a_text_that_mentions_nobody(waiting: Any) -> None:
+    server = Web()
+    with web(server) as port:
+        settings(waiting.home, secret=SECRET)
+        _subscribe(waiting, port, form="#as=slack")
+        waiting.deliver()
+    lines = json.loads(server.requests[0].body)["text"].splitlines()
+    assert lines[0] == "q: 3 new answers, 3 in all"
+    assert lines[1].endswith("n: 1 · s: text 1")
+    assert "webhook-signature" not in server.requests[0].headers
+    hostile = json.loads(text_json(message(("<!channel> `x` \x1b",), count=9), "UTC"))["text"]
+    assert "&lt;!channel&gt; 'x' \\x1b" in hostile
+    assert "… and 8 more: weft results q --after 5" in hostile
+
+
+def test_a_test_message_says_that_it_is_one(waiting: Any) -> None:
+    server = Web()
+    with web(server) as port:
+        channel, told = send_test(f"webhook:http://127.0.0.1:{port}", waiting.home, "5f0c", "ann", 0)
+    assert (channel, told) == (f"webhook:http://127.0.0.1:{port}/", f"127.0.0.1:{port} answered 200 OK taken")
+    assert json.loads(server.requests[0].body)["type"] == "weft.test"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ftp://example.com", "is no address of the web"),
+        ("https://", "is no address of the web"),
+        ("https://example.com:x/", "is no URL"),
+        ("https://ann:secret@example.com/", "no user and no password"),
+        ("https://example.com/\r\nX: y", "printable ASCII"),
+        ("https://example.com/#as=irc", "nothing that a webhook can be told"),
+        ("http://example.com/", "is not encrypted"),
+    ],
+)
+def test_what_is_no_destination_is_refused(text: str, told: str) -> None:
+    with pytest.raises(Refused, match=told):
+        destination(text, Configuration())
+
+
+def test_a_destination_has_one_name() -> None:
+    for text in ("https://Example.com", "HTTPS://example.com:443/"):
+        assert destination(text, Configuration()).text == "webhook:https://example.com/"
+    found = destination("https://[2001:db8::1]:8443/a?b=c#as=teams", Configuration())
+    assert (found.text, found.host) == ("webhook:https://[2001:db8::1]:8443/a?b=c#as=teams", "2001:db8::1")
+
+
+def test_no_secret_is_told_and_a_bad_one_is_refused(site: Any) -> None:
+    with pytest.raises(Refused, match=r"webhook.secret is not set"):
+        canonical("webhook:https://example.com/", site.home)
+    assert canonical("webhook:https://example.com/#as=slack", site.home) == "webhook:https://example.com/#as=slack"
+    (site.home / "weft.toml").write_text('[webhook]\nsecret = "whsec_"\n')
+    with pytest.raises(Refused, match=r"webhook.secret"):
+        canonical("webhook:https://example.com/", site.home)

@@ -1,0 +1,89 @@
+"""A server of the web on this machine: it takes what is posted, or follows a script of what it answers and when it
+goes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+DROP_BEFORE, DROP_AFTER, HANG, DRIP = "drop before", "drop after", "hang", "drip"
+
+
+@dataclass
+class Request:
+    """One that was posted."""
+
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Web:
+    """``says`` are the answers, one a request, the last of them again and again: a status with its reason and headers,
+    or how it goes."""
+
+    says: list[str] = field(default_factory=lambda: ["200 OK"])
+    requests: list[Request] = field(default_factory=list)
+    conversations: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def talk(self, line: socket.socket) -> None:
+        """One conversation."""
+        says = self.says[min(self.conversations, len(self.says) - 1)]
+        self.conversations += 1
+        with line, contextlib.suppress(OSError), line.makefile("rb") as stream:
+            if says == DROP_BEFORE:
+                return
+            target = stream.readline().decode().split()[1]
+            headers = {}
+            while (text := stream.readline().decode("latin-1").strip()) != "":
+                name, _, value = text.partition(":")
+                headers[name.lower()] = value.strip()
+            self.requests.append(Request(target, headers, stream.read(int(headers["content-length"]))))
+            if says == DROP_AFTER:
+                return
+            if says == HANG:
+                self.over.wait(20)
+                return
+            if says == DRIP:
+                while not self.over.wait(0.02):
+                    line.sendall(b"X")
+                return
+            status, *more = says.split("\n")
+            answer = "\r\n".join([f"HTTP/1.1 {status}", "Content-Length: 5", "Connection: close", *more, "", "taken"])
+            line.sendall(answer.encode())
+
+
+@contextlib.contextmanager
+def web(server: Web, context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The server on a port of its own; with ``context`` it speaks TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        threads = []
+
+        def talk(line: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                server.talk(line if context is None else context.wrap_socket(line, server_side=True))
+
+        def accept() -> None:
+            while not server.over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    line, _ = listener.accept()
+                    line.settimeout(20)
+                    threads.append(threading.Thread(target=talk, args=(line,), daemon=True))
+                    threads[-1].start()
+
+        acceptor = threading.Thread(target=accept, daemon=True)
+        acceptor.start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            server.over.set()
+            acceptor.join()
+            for each in threads:
+                each.join(5)

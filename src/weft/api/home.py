@@ -23,12 +23,12 @@ from weft.api.tabling import Tabling
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
-from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
+from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, Refused, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.explain import Explanation
-from weft.planning.plan import plan
+from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language
 from weft.schedule.clock import now_us
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from weft.delivery.outbox import Delivered
     from weft.execution.ad_hoc import Answer
+    from weft.execution.backtest import Backtest
     from weft.execution.forecast import Forecast
     from weft.execution.maintenance import Step
     from weft.extraction.sources.tracked import Polled
@@ -136,6 +137,34 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
 
         known = relations(self.catalog, compiled.reads)
         return ask(self.opened.session(), self.catalog.data, known, compiled.query, at, limit)
+
+    def backtest(
+        self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
+    ) -> Backtest:
+        """What the query would have delivered, and when: the answers that begin in [since, until), at most ``limit`` of
+        them, and how many there are over time.  Nothing is kept.
+
+        ``since`` None: it stood from the start; else it was installed at that instant from now on: rows that were in
+        its answer just before are no news.  ``until`` None: the home's clock.  Views that the text names are maintained
+        first.  Raises SqlError for what cannot stand, Refused for a window without an instant, LimitExceeded,
+        ExecutionError, StorageError.
+        """
+        begins = None if since is None else micros(since)
+        compiled = standing_plan(sql, self.schemas(sql), from_now=begins is not None)
+        ends = self.current_views(sql, None if until is None else micros(until))
+        if begins is not None and begins >= ends:
+            asked = f"from {format_instant(begins)} to {format_instant(ends)}"
+            raise Refused(
+                f"there is no instant {asked}", hint="--from is the first instant, --to the one after the last."
+            )
+        from weft.execution.backtest import Window, backtest
+        from weft.execution.relations import relations
+        from weft.execution.synopsis.discarding import refuse_discarded
+
+        refuse_discarded(self.catalog, compiled.tables)
+        window = Window(begins, ends, self.catalog.home().t0)
+        known = relations(self.catalog, compiled.reads)
+        return backtest(self.opened.session(), self.catalog.data, known, compiled, window, limit)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed; starts no Spark.  Raises SqlError."""

@@ -1,9 +1,9 @@
-"""try."""
+"""try, backtest."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,7 +11,12 @@ from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, exam
 from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working_on_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.execution.ad_hoc import Answer
+    from weft.execution.backtest import Backtest
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,6 +24,9 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         "try", epilog=example("weft try \"SELECT msgid, subject FROM msgs WHERE newsgroup = 'comp.databases'\"")
     )(try_query)
+    app.command(
+        epilog=example('weft backtest "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS" --from 1993-04-01')
+    )(backtest)
 
 
 def try_query(
@@ -61,3 +69,66 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
         table(names, [[shown(value) for value in row] for row in answer.rows])
     rest = f", {len(answer.rows):,} shown" if len(answer.rows) < answer.count else ""
     say(f"{counted(answer.count, 'row')}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")
+
+
+def backtest(
+    sql: SqlArgument = None,
+    file: FileOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="A", help="As if installed at A (default: standing from the start)."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="B", help="The first instant after it (default: the home's clock).")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many answers to show (0: all).")] = 20,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Tell what a query would have delivered, and when, had it stood; nothing is installed or kept."""
+    text = query_text(sql, file)
+    began = time.monotonic()
+    with opened(home) as weft, working_on_spark("asking"):
+        from weft.runtime.cancelling import cancellable
+
+        with cancellable(weft.session):
+            found = weft.backtest(text, since=since, until=until, limit=limit or None)
+    _tell_backtest(found, time.monotonic() - began, json)
+
+
+def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
+    names = [name for name, _ in found.columns]
+    if json:
+        from weft.delivery.rendering import json_value
+
+        say_json(
+            {
+                "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
+                "answers": [
+                    {"_first_at": iso(at), **dict(zip(names, map(json_value, row), strict=True))}
+                    for at, row in found.answers
+                ],
+                "count": found.count,
+                "from": iso(found.since),
+                "to": iso(found.until),
+                "timeline": {"from": iso(found.begin), "to": iso(found.until), "counts": list(found.counts)},
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    if found.answers:
+        table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in found.answers])
+        say(f"{instant(found.begin)}  {bars(found.counts)}  {instant(found.until)}")
+    rest = f", {len(found.answers):,} shown" if len(found.answers) < found.count else ""
+    since = "from the start" if found.since is None else f"from {instant(found.since)}"
+    say(f"{counted(found.count, 'answer')}{rest}, {since}, before {instant(found.until)}, in {seconds:.1f} s")
+
+
+def bars(counts: Sequence[int]) -> str:
+    """Numbers as bars of one character each, the greatest as high as a line; nothing is a dot.
+
+    >>> bars([0, 1, 4, 8])
+    '·▁▄█'
+    """
+    most = max(counts, default=0)
+    return "".join("·" if not each else _BARS[-(-each * len(_BARS) // most) - 1] for each in counts)

@@ -30,6 +30,8 @@ from weft.derivation.merge import merged, merged_predicate
 from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
+BEFORE: Final = "_before"
+"""What ends the names of the range variables of the query just before an instant."""
 ANSWER: Final = "_answer"
 """The range variable of the answer's rows, as a derived relation."""
 
@@ -71,7 +73,7 @@ class _Before:
     """The query just before an instant, under range variables of its own."""
 
     def __init__(self, query: Query) -> None:
-        renamed = rename(answer(query), {name: f"{name}_before" for name in range_variables(answer(query))})
+        renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> Predicate:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.algebra.relation import NotExists, Scan, condition, conjuncts
-from weft.algebra.traverse import scans
+from weft.algebra.traverse import range_variables, scans
 from weft.derivation.access_paths import keyless
-from weft.derivation.incremental import incremental
+from weft.derivation.incremental import BEFORE, incremental
 from weft.planning.plan import Branch, Plan
 
 
@@ -23,7 +23,7 @@ class Note:
 
 def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
     """The warnings first."""
-    found = [*_impossible(later), *_imprecise(plan), *_dear(later)]
+    found = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
     if not lasting:
         found.append(
             Note(
@@ -70,17 +70,28 @@ def _imprecise(plan: Plan) -> list[Note]:
     return list(dict.fromkeys(found))
 
 
-def _dear(later: Sequence[Branch]) -> list[Note]:
+def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
     """Tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
+    before: dict[str, None] = {}
+    named = set(range_variables(plan.query))
     for branch in later:
         if branch.event.driver.kind == "beginning":
             continue  # it runs once
         own = {scan.alias: scan.table.name for scan in _scans(branch)}
         for alias in keyless(branch.paths):
-            if alias in own:
+            if alias in own and plan.from_now and alias not in named and alias.removesuffix(BEFORE) in named:
+                before[own[alias]] = None
+            elif alias in own:
                 reached.setdefault(own[alias], set()).add(alias)
-    return [
+    asked = [
+        Note(
+            "warning",
+            f"from now on, a new row gives an answer only if the same one was not there just before: to know that, "
+            f"each tick that has work reads {' and '.join(before)} whole. From the start, no tick has to",
+        )
+    ]
+    return (asked if before else []) + [
         Note(
             "warning",
             f"no equality leads from what is new to {table} (as {', '.join(sorted(aliases))}): each tick that has work "

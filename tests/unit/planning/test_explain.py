@@ -112,6 +112,14 @@ def test_warnings() -> None:
     assert "Ask for an age" in warnings("unreplied")[0]
 
 
+def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
+    pairs = "SELECT b.sender FROM msgs AS b, msgs c WHERE b.subject = c.subject"
+    for text in ("SELECT sender FROM msgs WHERE newsgroup = 'a'", pairs):
+        found = explain(plan(text, TABLES, from_now=True))
+        (told,) = [note.text for note in found.notes if note.level == "warning"]
+        assert "from now on" in told and "reads msgs whole" in told and "_before" not in told
+
+
 def test_the_assumed_table_is_the_one_of_mail() -> None:
     assert [(c.name, c.type) for c in mail_schema().columns[:-1]] == list(MAIL_COLUMNS)
     assert mail_schema().columns[-1].name == "ts"

@@ -1,0 +1,138 @@
+"""What a query would have delivered, had it stood: its new answers over one window, as a tick finds them; none is kept.
+
+It is the incremental query over the whole of the window, run once, and not a tick for each step of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import DataType
+from weft.catalog.records import QueryRecord
+from weft.execution.attempts import few_enough, limits, too_many
+from weft.execution.groups import Group, Member
+from weft.execution.new_answers import NewAnswers, new_answers
+from weft.execution.reader import Reader, held
+from weft.execution.relations import Relation
+from weft.location import Location
+from weft.planning.form import stored_form
+from weft.planning.plan import Plan, columns_of
+from weft.runtime.session import plain_errors
+from weft.runtime.watchdog import limited
+from weft.storage.values import Value, decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTS: Final = 60
+"""Into how many parts of equal length the time is divided in which answers are counted."""
+_ORDER: Final = ("first_at", "row_hash")
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """The answers that a query would have delivered, in the order of their first instants (microseconds UTC).
+
+    ``answers`` are the first of them, each with its first instant; ``count`` counts all.  ``since`` is where the window
+    begins (None: it is open, and the query stood from the start), ``until`` the first instant after it.  ``counts`` has
+    how many first instants are in each of the parts of equal length between ``begin`` and ``until``.
+    """
+
+    columns: tuple[tuple[str, DataType], ...]
+    answers: tuple[tuple[int, tuple[Value, ...]], ...]
+    count: int
+    since: int | None
+    until: int
+    begin: int
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """[since, until), microseconds UTC; ``since`` None: open; ``t0`` is the instant at which time begins (or None)."""
+
+    since: int | None
+    until: int
+    t0: int | None
+
+
+def backtest(
+    spark: SparkSession,
+    data: Location,
+    tables: Mapping[str, Relation],
+    plan: Plan,
+    window: Window,
+    limit: int | None,
+) -> Backtest:
+    """Runs the query over the window; ``limit`` None: every answer is given.
+
+    Raises ExecutionError where Spark cannot run it, LimitExceeded where it takes more than a query may in a tick,
+    StorageError for a damaged table.
+    """
+    member = Member(_as_standing(plan), window.since, window.until)
+    group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
+    reader = Reader(spark, data, tables)
+    allowed = limits(data)
+    with (
+        held(data, [table.path for table in tables.values()]),
+        plain_errors("asking the query"),
+        limited(allowed.seconds),
+        few_enough(allowed.rows),
+    ):
+        try:
+            return _told(new_answers(reader, [group], most=allowed.rows), plan, window, limit, allowed.rows)
+        finally:
+            reader.release()
+
+
+def _as_standing(plan: Plan) -> QueryRecord:
+    """The query as the catalog would have it; it has no answers yet."""
+    return QueryRecord(
+        query_id=0,
+        name="",
+        user="",
+        sql=plan.text,
+        plan_id=0,
+        parameters=stored_form(plan).parameters,
+        columns=columns_of(plan.query),
+        every_us=None,
+        from_mode="now" if plan.from_now else "start",
+        from_instant=None,
+        tau=None,
+        next_ordinal=1,
+        state="active",
+        reason=None,
+        installed_at=0,
+        next_due=None,
+    )
+
+
+def _told(found: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
+    added = found.added.get(0)
+    count = added.rows if added is not None else 0
+    if count > most:
+        raise too_many(count, most)
+    columns = columns_of(plan.query)
+    begin = min(window.since if window.since is not None else found.first.get(0, window.until), window.until)
+    length = max(1, -(-(window.until - begin) // PARTS))
+    if isinstance(found.rows, pa.Table):
+        ordered = found.rows.sort_by([(name, "ascending") for name in _ORDER])
+        shown = ordered if limit is None else ordered.slice(0, limit)
+        parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
+        counted = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
+    else:
+        in_order = found.rows.orderBy(*_ORDER)
+        shown = (in_order if limit is None else in_order.limit(limit)).toArrow()
+        part = found.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
+        counted = {row["part"]: row["count"] for row in part.collect()}
+    types = [type_ for _, type_ in columns]
+    instants = shown.column("first_at").cast(pa.int64()).to_pylist()
+    rows = zip(instants, shown.column("row").to_pylist(), strict=True)
+    answers = tuple((at, tuple(decode(row, types))) for at, row in rows)
+    counts = tuple(counted.get(number, 0) for number in range(-(-(window.until - begin) // length)))
+    return Backtest(columns, answers, count, window.since, window.until, begin, counts)

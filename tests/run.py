@@ -4,7 +4,7 @@
 
 ``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
 tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
-cores.
+cores.  It leaves much of a second core free: where both are run the oracle runs beside it, and is shown after it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
 
 import mutation
 
@@ -28,7 +31,8 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
+    # A third process works while the others wait for the disk, for processes of their own and for servers that stall.
+    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "3")),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
@@ -51,18 +55,19 @@ def lint() -> dict[str, int]:
     return counts
 
 
-def tests(stage: str, *, long: bool) -> dict[str, int]:
-    """Runs one stage of tests; its counts, read from pytest's own report."""
+def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, int]:
+    """Runs one stage of tests; its counts, read from pytest's own report.  What it says goes to ``shown``."""
     mark, folders, options = STAGES[stage]
     there = [folder for folder in folders if any((ROOT / folder).rglob("*.py"))]
     if not there:
         return {}
-    print(f"== {stage}: {' '.join(there)}", flush=True)
+    print(f"== {stage}: {' '.join(there)}", flush=True, file=shown)
     selection = ["-m", mark, "--timeout=14400"] if long else ["-m", f"{mark} and not slow"]
     with TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
-        done = subprocess.run([*command, *options, *selection, *there], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        command += [*options, *selection, *there]
+        done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown)
         counts = _read(report)
     if done.returncode not in (0, NO_TESTS) and not counts.get("failed"):
         counts["failed"] = 1  # it stopped before it could count
@@ -81,6 +86,16 @@ def _read(report: Path) -> dict[str, int]:
     return {"passed": totals["tests"] - bad - totals["skipped"], "failed": bad, "skipped": totals["skipped"]}
 
 
+def beside(first: str, second: str, *, long: bool) -> Iterator[dict[str, int]]:
+    """Runs two stages of tests at once; the counts of each.  The second one is shown when the first has ended."""
+    with ThreadPoolExecutor(1) as other, TemporaryFile("w+") as shown:
+        running = other.submit(tests, second, long=long, shown=shown)
+        yield tests(first, long=long)
+        yield running.result()
+        shown.seek(0)
+        print(shown.read(), end="", flush=True)
+
+
 def mutants() -> dict[str, int]:
     """Runs the mutation tests, away from the tree; how many folders kill enough of theirs, and how many do not."""
     print("== mutation", flush=True)
@@ -88,15 +103,21 @@ def mutants() -> dict[str, int]:
         return mutation.run(Path(folder), sample=MUTANTS)
 
 
-def stage_counts(stage: str, *, long: bool) -> dict[str, int]:
-    """Runs one stage of any kind; its counts."""
-    match stage:
-        case "lint":
-            return lint()
-        case "mutation":
-            return mutants()
-        case _:
-            return tests(stage, long=long)
+def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
+    """Runs stages of any kind; the counts of each."""
+    together = {"oracle", "spark"} <= {*stages}
+    for stage in stages:
+        match stage:
+            case "lint":
+                yield lint()
+            case "mutation":
+                yield mutants()
+            case "oracle" if together:
+                pass
+            case "spark" if together:
+                yield from beside("spark", "oracle", long=long)
+            case _:
+                yield tests(stage, long=long)
 
 
 def main(arguments: list[str]) -> int:
@@ -109,8 +130,8 @@ def main(arguments: list[str]) -> int:
     ]
     began = time.monotonic()
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    for stage in chosen:
-        for kind, count in stage_counts(stage, long=long).items():
+    for counts in counted(chosen, long=long):
+        for kind, count in counts.items():
             total[kind] += count
     words = ", ".join(f"{total[kind]} {kind}" for kind in ("failed", "passed", "skipped") if total[kind])
     print(f"===== {words} in {time.monotonic() - began:.2f}s =====")

@@ -33,7 +33,7 @@ _INSTANT: Final = re.compile(
     r"\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?\s*"
 )
 _DAY: Final = re.compile(r"\s*(\d{4})-(\d{2})-(\d{2})\s*")
-_UNITS_US: Final = {
+UNITS_US: Final = {
     "us": 1,
     "ms": 1_000,
     "s": SECOND_US,
@@ -42,6 +42,7 @@ _UNITS_US: Final = {
     "d": DAY_US,
     "w": 7 * DAY_US,
 }
+"""Units of time in microseconds, by the letters with which lengths of time are written."""
 _PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
@@ -168,7 +169,7 @@ def parse_interval(text: str) -> int:
         if match is None:
             total = 0
             break
-        total += int(match[1]) * _UNITS_US[match[2].lower()]
+        total += int(match[1]) * UNITS_US[match[2].lower()]
         rest = rest[match.end() :]
     if not 0 < total <= _LONGEST_US:
         raise Refused(
@@ -188,7 +189,7 @@ def format_interval(length: int) -> str:
     parts = []
     rest = abs(length)
     for unit in ("d", "h", "m", "s", "ms", "us"):
-        count, rest = divmod(rest, _UNITS_US[unit])
+        count, rest = divmod(rest, UNITS_US[unit])
         if count:
             parts.append(f"{count}{unit}")
     return ("-" if length < 0 else "") + "".join(parts)

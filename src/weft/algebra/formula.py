@@ -296,6 +296,22 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
             return replace(formula, definitions=tuple(renewed))
 
 
+def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
+    """The formula with its own free terms changed; those that bind variables, and what is below, stay."""
+    match formula:
+        case Atom(terms=given):
+            return replace(formula, terms=tuple(map(change, given)))
+        case Comparison(left=left, right=right):
+            return replace(formula, left=change(left), right=change(right))
+        case Matches(text=text, groups=groups):
+            found = tuple(None if group is None else change(group) for group in groups)
+            return replace(formula, text=change(text), groups=found)
+        case Fixpoint(arguments=given) | Defined(arguments=given):
+            return replace(formula, arguments=tuple(map(change, given)))
+        case _:
+            return formula
+
+
 def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
     """The formula with a rule applied everywhere, innermost first."""
     return rule(with_parts(formula, tuple(rewritten(part, rule) for part in parts(formula))))
@@ -306,6 +322,17 @@ def subformulas(formula: Formula) -> Iterator[Formula]:
     yield formula
     for part in parts(formula):
         yield from subformulas(part)
+
+
+def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
+    """The term with its variables changed."""
+    match term:
+        case Variable():
+            return change(term)
+        case Constant():
+            return term
+        case Computed(arguments=arguments):
+            return replace(term, arguments=tuple(with_variables(each, change) for each in arguments))
 
 
 def variables_of(term: Term) -> tuple[Variable, ...]:

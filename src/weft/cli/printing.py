@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli import terminal
 from weft.instants import format_instant, format_rfc3339, from_datetime
 from weft.interruption import stop_here
+from weft.printable import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,8 +97,7 @@ def plain(text: str) -> str:
     >>> plain("a\\nb\\x1b[31m")
     'a b\\\\x1b[31m'
     """
-    safe = _safe(" ".join(text[: _LONGEST * 4].split()))
-    return safe if len(safe) <= _LONGEST and len(text) <= _LONGEST * 4 else safe[: _LONGEST - 1] + "…"
+    return one_line(text, _LONGEST)
 
 
 def lines(text: str) -> str:
@@ -106,11 +106,7 @@ def lines(text: str) -> str:
     >>> lines("SELECT a\\n\\tFROM b -- \\x1b[31m")
     'SELECT a\\n\\tFROM b -- \\\\x1b[31m'
     """
-    return _safe(text, kept="\n\t")
-
-
-def _safe(text: str, kept: str = "") -> str:
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    return visible(text, kept="\n\t")
 
 
 def table(

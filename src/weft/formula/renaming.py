@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Constant, Formula, Term, Variable, free_variables
+from weft.algebra.formula import Constant, Formula, Term, Variable, free_variables, with_terms, with_variables
 
 
 def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
@@ -33,13 +33,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
         return formula
 
     def term(given: Term) -> Term:
-        match given:
-            case Variable():
-                return terms.get(given, given)
-            case algebra.Constant():
-                return given
-            case algebra.Computed(arguments=arguments):
-                return replace(given, arguments=tuple(map(term, arguments)))
+        return with_variables(given, lambda variable: terms.get(variable, variable))
 
     match formula:
         case algebra.Exists():
@@ -52,22 +46,6 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
         case _:
             below = tuple(substituted(part, terms) for part in algebra.parts(formula))
             return with_terms(algebra.with_parts(formula, below), term)
-
-
-def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """The formula with its own free terms changed; those that bind variables, and what is below, stay."""
-    match formula:
-        case algebra.Atom(terms=given):
-            return replace(formula, terms=tuple(map(change, given)))
-        case algebra.Comparison(left=left, right=right):
-            return replace(formula, left=change(left), right=change(right))
-        case algebra.Matches(text=text, groups=groups):
-            found = tuple(None if group is None else change(group) for group in groups)
-            return replace(formula, text=change(text), groups=found)
-        case algebra.Fixpoint(arguments=given) | algebra.Defined(arguments=given):
-            return replace(formula, arguments=tuple(map(change, given)))
-        case _:
-            return formula
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:

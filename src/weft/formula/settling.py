@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Term, Variable
+from weft.algebra.formula import Formula, Term, Variable, with_terms
 from weft.algebra.schema import STRING, DataType
-from weft.formula.renaming import with_terms
 from weft.formula.types import Unknowns
 
 

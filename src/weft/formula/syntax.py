@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from weft.algebra.formula import AggregateFunction, Counting
+from weft.instants import UNITS_US
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,7 @@ class Call:
 WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
-UNITS: Final = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
+UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
 """Units of time in microseconds, in order; us and ms are Weft's own."""
 
 

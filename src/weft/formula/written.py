@@ -66,6 +66,19 @@ def term_text(term: Term) -> str:
             return f"({term_text(arguments[0])} {operation} {term_text(arguments[1])})"
 
 
+def bare_text(term: Term) -> str:
+    """A term's text where it stands alone: an operation without the brackets around it.
+
+    >>> from weft.algebra.formula import Computed, Variable
+    >>> from weft.algebra.schema import BIGINT
+    >>> x = Variable("x", BIGINT)
+    >>> bare_text(Computed("+", (x, x), BIGINT)), bare_text(Computed("negate", (x,), BIGINT))
+    ('x + x', '-(x)')
+    """
+    text = term_text(term)
+    return text[1:-1] if text.startswith("(") else text
+
+
 def interval_text(interval: Interval) -> str:
     """An interval in the largest units that measure its ends; nothing for all time.
 

@@ -16,7 +16,7 @@ from weft.formula.reading import counted_reading, reading
 from weft.formula.signature import Predicate
 from weft.formula.twofol.reading import two_sorted
 from weft.formula.twofol.written import two_sorted_text
-from weft.formula.written import term_text
+from weft.formula.written import bare_text
 from weft.planning.synopsis_events import terms_of
 from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
 from weft.planning.two_sorted_plan import planned
@@ -95,9 +95,7 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
     """Raises SynopsisError for a division of integers whose divisor nothing beside it keeps from being 0."""
     found = unguarded(prepared(formula, semantics), semantics)
     if found is not None:
-        division, divisor = (
-            term_text(term).removeprefix("(").removesuffix(")") for term in (found, found.arguments[1])
-        )
+        division, divisor = (bare_text(term) for term in (found, found.arguments[1]))
         condition = f"NOT ({divisor} = 0)" if semantics == "set" else f"{divisor} <> 0"
         raise SynopsisError(
             f"nothing keeps {divisor} from being 0 in {division}, and a division by 0 would stop the query for ever",

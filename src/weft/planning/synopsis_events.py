@@ -15,15 +15,15 @@ from typing import Final
 from weft.algebra.formula import (
     Atom,
     Comparison,
-    Computed,
     Exists,
     Formula,
-    Term,
     Variable,
     free_variables,
     rewritten,
     subformulas,
     variables_of,
+    with_terms,
+    with_variables,
 )
 from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjuncts, sources
 from weft.algebra.scalar import ColumnRef, Scalar, columns
@@ -235,24 +235,17 @@ def _require_local(scalar: Scalar) -> None:
 
 
 def _with_carried(part: Formula, carried: Mapping[Variable, Carried], events: Mapping[str, Events]) -> Formula:
-    def term(given: Term) -> Term:
-        match given:
-            case Variable():
-                return Variable(given.name, carried[given].type)
-            case Computed(arguments=arguments):
-                return replace(given, arguments=tuple(map(term, arguments)))
-            case _:
-                return given
+    def variable(given: Variable) -> Variable:
+        return Variable(given.name, carried[given].type)
 
     match part:
-        case Atom(predicate=predicate, terms=terms):
-            return Atom(events[predicate].predicate, tuple(map(term, terms)))
-        case Comparison(left=left, right=right):
-            return replace(part, left=term(left), right=term(right))
+        case Atom(predicate=predicate):
+            part = replace(part, predicate=events[predicate].predicate)
         case Exists(variables=bound):
-            return replace(part, variables=tuple(Variable(each.name, carried[each].type) for each in bound))
+            part = replace(part, variables=tuple(map(variable, bound)))
         case _:
-            return part
+            pass
+    return with_terms(part, lambda term: with_variables(term, variable))
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 
 from weft.delivery.channel import Message
 from weft.instants import from_datetime, to_datetime
+from weft.printable import one_line, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -188,16 +189,11 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 def _line(text: str) -> str:
     """Text from data on one line, control characters made visible, cut where it is long."""
-    safe = _safe(" ".join(text[: _CELL * 4].split()))
-    return safe if len(safe) <= _CELL and len(text) <= _CELL * 4 else safe[: _CELL - 1] + "…"
+    return one_line(text, _CELL, kept=_JOINERS)
 
 
 def _block(text: str) -> str:
-    return "\n".join(_safe(line.expandtabs(4)) for line in text[:20_000].splitlines())
-
-
-def _safe(text: str) -> str:
-    return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)
+    return "\n".join(visible(line.expandtabs(4), kept=_JOINERS) for line in text[:20_000].splitlines())
 
 
 @cache

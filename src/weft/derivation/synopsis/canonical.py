@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from weft.algebra.formula import (
     Aggregate,
     Atom,
     Comparison,
-    Computed,
-    Constant,
     Defined,
     Definition,
     Exists,
@@ -23,6 +21,8 @@ from weft.algebra.formula import (
     free_variables,
     parts,
     with_parts,
+    with_terms,
+    with_variables,
 )
 
 Scope = Mapping[Variable, Variable]
@@ -59,15 +59,10 @@ class _Renaming:
 
     def of(self, formula: Formula, scope: Scope, named: Mapping[str, str]) -> Formula:
         match formula:
-            case Atom(terms=terms):
-                return replace(formula, terms=_terms(terms, scope))
-            case Comparison(left=left, right=right):
-                return replace(formula, left=_term(left, scope), right=_term(right, scope))
-            case Matches(text=text, groups=groups):
-                found = tuple(None if group is None else _term(group, scope) for group in groups)
-                return replace(formula, text=_term(text, scope), groups=found)
-            case Defined(name=name, arguments=arguments):
-                return Defined(named.get(name, name), _terms(arguments, scope))
+            case Atom() | Comparison() | Matches():
+                return with_terms(formula, partial(_term, scope))
+            case Defined(name=name):
+                return with_terms(replace(formula, name=named.get(name, name)), partial(_term, scope))
             case Exists() | Aggregate() | Fixpoint():
                 return self._binding(formula, scope, named)
             case _:
@@ -84,7 +79,7 @@ class _Renaming:
                 return replace(
                     formula,
                     output=scope[formula.output],
-                    item=_term(formula.item, within),
+                    item=_term(within, formula.item),
                     groups=tuple(scope[each] for each in groups),
                     formula=self.of(inner, within, named),
                 )
@@ -102,7 +97,8 @@ class _Renaming:
             parameters = tuple(local[each] for each in definition.parameters)
             body = self.of(definition.body, local, inside)
             definitions.append(Definition(inside[definition.name], parameters, body))
-        return Fixpoint(tuple(definitions), inside[formula.name], _terms(formula.arguments, scope))
+        asked = Fixpoint(tuple(definitions), inside[formula.name], formula.arguments)
+        return with_terms(asked, partial(_term, scope))
 
     def _fresh(self, variables: tuple[Variable, ...]) -> dict[Variable, Variable]:
         found = {}
@@ -112,15 +108,5 @@ class _Renaming:
         return found
 
 
-def _terms(terms: tuple[Term, ...], scope: Scope) -> tuple[Term, ...]:
-    return tuple(_term(each, scope) for each in terms)
-
-
-def _term(term: Term, scope: Scope) -> Term:
-    match term:
-        case Variable():
-            return scope[term]
-        case Constant():
-            return term
-        case Computed(arguments=arguments):
-            return replace(term, arguments=_terms(arguments, scope))
+def _term(scope: Scope, term: Term) -> Term:
+    return with_variables(term, scope.__getitem__)

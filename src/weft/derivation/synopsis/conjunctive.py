@@ -53,7 +53,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns, plus, shifted
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import substitute
-from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
+from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order, allowed_orders
 from weft.derivation.synopsis.nesting import nested
 from weft.errors import SynopsisError
 
@@ -326,12 +326,11 @@ class _Writing:
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
         """▽◇ of what lies before a group of an order, or ◇ with the interval that is demanded."""
-        for other in order[number + 2 :]:
-            bound = self.found.distances.of_groups(order[number], other)
-            if bound != LATER and not self._implied(order, number, order.index(other), bound):
+        for place in range(number + 2, len(order)):
+            if not self.found.distances.implied(order, number, place):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(other)} have to lie within an interval, and in an "
-                    "order that it allows the rows of another table lie between them",
+                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within an interval, and in "
+                    "an order that it allows the rows of another table lie between them",
                     "Demand an interval between rows that follow one another, or leave --keep synopsis out.",
                 )
         bound = self.found.distances.of_groups(order[number], order[number + 1])
@@ -339,13 +338,6 @@ class _Writing:
         if bound == LATER:
             return Previous(ALWAYS, Once(ALWAYS, below, "first"))
         return Once(Interval(bound.low, bound.high), below, "first")
-
-    def _implied(self, order: Order, number: int, other: int, bound: Distance) -> bool:
-        """Whether the distances of the neighbours between two groups bring about what is demanded of the two."""
-        steps = [self.found.distances.of_groups(order[at], order[at + 1]) for at in range(number, other)]
-        low = sum(step.low or MICROSECOND for step in steps)
-        high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
-        return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
     def _comparison(self, scalar: Call) -> Formula:
         left, right = (self._variable(ref) for ref in scalar.args if isinstance(ref, ColumnRef))

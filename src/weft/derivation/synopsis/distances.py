@@ -71,6 +71,17 @@ class Distances:
                 found = found.within(self.between(one, other))
         return found
 
+    def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
+        """Whether what is demanded of the neighbours between two groups of an order brings about what is of the two.
+
+        ``least``: as for ``of_groups``.
+        """
+        bound = self.of_groups(order[number], order[place], least)
+        steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
+        low = sum(step.low or 0 for step in steps)
+        high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
+        return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
+
     def allow(self, order: Order) -> bool:
         """Whether some instants in this order are as demanded pair by pair."""
         for number, group in enumerate(order):

@@ -10,10 +10,11 @@ within a length of time before another, without a least distance, is earlier by 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
+from typing import Literal as OneOf
 
 from weft.algebra.formula import (
     ALWAYS,
@@ -21,7 +22,6 @@ from weft.algebra.formula import (
     And,
     Atom,
     Comparison,
-    Computed,
     Constant,
     Distinct,
     Exists,
@@ -32,10 +32,11 @@ from weft.algebra.formula import (
     Once,
     Or,
     Previous,
-    Term,
     Truth,
     Variable,
     free_variables,
+    with_terms,
+    with_variables,
 )
 from weft.algebra.two_sorted import NOW, TIME, distance
 from weft.derivation.synopsis.conjunctive import MOST_TABLES
@@ -44,9 +45,10 @@ from weft.derivation.synopsis.nesting import nested
 from weft.errors import SynopsisError
 
 _MOST_QUERIES: Final = 16
+_Leaf = TypeVar("_Leaf", bound="Atom | Comparison | Matches")
 _AGO: Final = Distance(0, None)
 """How long before another an earlier time point may be."""
-_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
+_OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,10 @@ class _Taking:
         match formula:
             case Truth(value=true):
                 return [_Query()] if true else []
-            case Atom(terms=terms):
-                return [_Query(atoms=(replace(formula, terms=tuple(_renamed(each, known) for each in terms)),))]
+            case Atom():
+                return [_Query(atoms=(_renamed(formula, known),))]
             case Comparison() | Matches():
-                return [_Query(tests=(_test(formula, known),))]
+                return [_Query(tests=(_renamed(formula, known),))]
             case Not(formula=Comparison() as test) if not self.counts and test.operator != "substring":
                 return self.queries(_opposite(test), known)
             case And(left=left, right=right):
@@ -140,34 +142,13 @@ _WHAT: Final[Mapping[type, str]] = {Not: "NOT", Distinct: "DISTINCT within it", 
 def _opposite(test: Comparison) -> Comparison:
     turned = test.operator in ("<", "<=")
     sides = (test.right, test.left) if turned else (test.left, test.right)
-    match _OPPOSITE[test.operator]:
-        case "=":
-            return Comparison("=", *sides)
-        case "<>":
-            return Comparison("<>", *sides)
-        case "<":
-            return Comparison("<", *sides)
-        case _:
-            return Comparison("<=", *sides)
+    return Comparison(_OPPOSITE[test.operator], *sides)
 
 
-def _renamed(term: Term, known: Mapping[Variable, Variable]) -> Term:
-    match term:
-        case Variable():
-            return known.get(term, term)
-        case Constant():
-            return term
-        case Computed(arguments=arguments):
-            return replace(term, arguments=tuple(_renamed(each, known) for each in arguments))
-
-
-def _test(test: Comparison | Matches, known: Mapping[Variable, Variable]) -> Comparison | Matches:
-    match test:
-        case Comparison(left=left, right=right):
-            return replace(test, left=_renamed(left, known), right=_renamed(right, known))
-        case Matches(text=text, groups=groups):
-            renamed = tuple(None if each is None else _renamed(each, known) for each in groups)
-            return replace(test, text=_renamed(text, known), groups=renamed)
+def _renamed(leaf: _Leaf, known: Mapping[Variable, Variable]) -> _Leaf:
+    renamed = with_terms(leaf, lambda term: with_variables(term, lambda each: known.get(each, each)))
+    assert isinstance(renamed, type(leaf))
+    return renamed
 
 
 class _Nest:
@@ -262,7 +243,7 @@ class _Nest:
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
         for place in range(number + 2, len(order)):
-            if not self._implied(order, number, place):
+            if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
                     f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within a length of time, "
                     "and another of its time points may lie between them"
@@ -277,14 +258,6 @@ class _Nest:
         if ago.high == 0:
             return here
         return Or(Once(Interval(MICROSECOND, ago.high), below, "first"), here)
-
-    def _implied(self, order: Order, number: int, place: int) -> bool:
-        """Whether what is demanded of neighbours brings about what is demanded of two groups that are none."""
-        bound = self._ago(order[number], order[place])
-        steps = [self._ago(order[at], order[at + 1]) for at in range(number, place)]
-        low = sum(step.low or 0 for step in steps)
-        high = None if any(step.high is None for step in steps) else sum(step.high or 0 for step in steps)
-        return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
 
 def _of_times(test: Comparison | Matches) -> bool:

@@ -8,7 +8,7 @@ from weft.algebra.formula import Comparison, Computed, Formula, Not, subformulas
 from weft.derivation.synopsis.canonical import canonical
 from weft.derivation.synopsis.divisions import dividing
 from weft.errors import ExecutionError
-from weft.formula.written import term_text
+from weft.formula.written import bare_text, term_text
 
 
 class DivisionByZero(ExecutionError):
@@ -17,7 +17,7 @@ class DivisionByZero(ExecutionError):
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])
         super().__init__(
-            f"{term_text(division).removeprefix('(').removesuffix(')')} divides by 0 at time point {tp}",
+            f"{bare_text(division)} divides by 0 at time point {tp}",
             hint=f"Leave such rows out with a part beside it: AND NOT ({divisor} = 0).",
         )
         self.division = division

@@ -8,6 +8,7 @@ points so far, each with its time point: ◇ of a dated predicate, whose synopsi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import count
 
 from weft.algebra import formula as algebra
@@ -25,6 +26,8 @@ from weft.algebra.formula import (
     Term,
     Variable,
     free_variables,
+    with_terms,
+    with_variables,
 )
 from weft.algebra.schema import BIGINT
 from weft.algebra.two_sorted import NOW, POINTS, TIME, dated, distance
@@ -114,10 +117,10 @@ class _Evaluated:
                 return self._timed(self.formula(left), test)
             case And(left=left, right=Not(formula=Comparison() as test)) if _timed(test):
                 found = self.formula(left)
-                points = [Atom(POINTS, (each,)) for each in free_variables(test)]
-                return And(found, Not(self._timed(self._conjoined([self.formula(each) for each in points]), test)))
-            case Comparison(operator=operator, left=left, right=right):
-                return Comparison(operator, _term(left), _term(right))
+                points = (self.formula(Atom(POINTS, (each,))) for each in free_variables(test))
+                return And(found, Not(self._timed(reduce(And, points), test)))
+            case Comparison():
+                return with_terms(formula, _term)
             case Exists(variables=variables, formula=inner):
                 return Exists(tuple(map(_number, variables)), self.formula(inner))
             case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
@@ -125,12 +128,6 @@ class _Evaluated:
                 return algebra.Aggregate(output, function, _term(item), by, self.formula(inner))
             case _:
                 return algebra.with_parts(formula, tuple(map(self.formula, algebra.parts(formula))))
-
-    def _conjoined(self, parts: Sequence[Formula]) -> Formula:
-        found = parts[0]
-        for part in parts[1:]:
-            found = And(found, part)
-        return found
 
     def _atom(self, predicate: str, terms: Sequence[Term]) -> Formula:
         *values, point = terms
@@ -179,10 +176,4 @@ def _number(variable: Variable) -> Variable:
 
 
 def _term(term: Term) -> Term:
-    match term:
-        case Variable():
-            return _number(term)
-        case Constant():
-            return term
-        case Computed(arguments=arguments):
-            return Computed(term.operation, tuple(map(_term, arguments)), term.type)
+    return with_variables(term, _number)

@@ -1,0 +1,23 @@
+"""Texts from data made fit to be shown: nothing is left in them that a terminal or a mail program would obey."""
+
+from __future__ import annotations
+
+
+def visible(text: str, kept: str = "") -> str:
+    """The text with control characters made visible, but those in ``kept``.
+
+    >>> visible("a\\n\\x1b[31m", kept="\\n")
+    'a\\n\\\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str, longest: int, kept: str = "") -> str:
+    """The text on one line of at most ``longest`` characters, white space being one blank; control characters as above.
+
+    >>> one_line("a\\nb\\x1b[31m", 80), one_line("abcdef", 4)
+    ('a b\\\\x1b[31m', 'abc…')
+    """
+    head = text[: longest * 4]
+    safe = visible(" ".join(head.split()), kept)
+    return safe if len(safe) <= longest and len(head) == len(text) else safe[: longest - 1] + "…"

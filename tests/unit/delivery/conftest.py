@@ -33,8 +33,8 @@ class Site:
     def tick(self, query_id: int, rows: int) -> None:
         answer(self.writer, query_id, rows)
 
-    def killed(self, point: str, at: int = 0, *, certainly: bool = True) -> None:
-        """Runs one delivery in a process of its own that dies at the point, if it comes there."""
+    def killed(self, point: str, at: int = 0, *, certainly: bool = True) -> bool:
+        """Runs one delivery in a process of its own that dies at the point, if it comes there; whether it did."""
         program = f"""
 from pathlib import Path
 from weft.catalog import Writer, open_catalog
@@ -49,6 +49,7 @@ outbox.deliver(catalog, home, {at}, sender=sender)
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == -9 or (done.returncode == 0 and not certainly), done.stderr
+        return done.returncode == -9
 
     def deliver(self, at: int = 0) -> list[Delivered]:
         return deliver(self.catalog, self.home, at, sender=self.sender)

@@ -10,6 +10,7 @@ from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, instant, iso, plain, say, say_json, table, working
 from weft.cli.queries import (
+    CHANNELS,
     DigestOption,
     FormOption,
     NameArgument,
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     from weft.catalog.subscriptions import Subscription
 
 _ONE: Final = "The channel, as `weft deliveries` shows it"
-ToOption = Annotated[
-    str,
-    typer.Option("--to", metavar="CHANNEL", help="file:PATH (.jsonl or .csv), delta:PATH, email:ADDRESS, webhook:URL."),
-]
+ToOption = Annotated[str, typer.Option("--to", metavar="CHANNEL", help=f"Where they go: {CHANNELS}.")]
 OneOption = Annotated[str | None, typer.Option("--to", metavar="CHANNEL", help=f"{_ONE} (default: all of the query).")]
 
 
@@ -195,7 +193,7 @@ def redeliver(
 
 
 def test(
-    to: Annotated[str, typer.Argument(metavar="CHANNEL", help="file:PATH, delta:PATH, email:ADDRESS, webhook:URL.")],
+    to: Annotated[str, typer.Argument(metavar="CHANNEL", help=f"{CHANNELS}.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:

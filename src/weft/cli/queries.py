@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.catalog.subscriptions import Subscription
     from weft.planning.warnings import Note
 
+CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL, exec:COMMAND"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
 
 
@@ -66,7 +67,7 @@ ChannelOption = Annotated[
     typer.Option(
         "--to",
         metavar="CHANNEL",
-        help="Where answers go: file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL.",
+        help=f"Where answers go besides `weft results`: {CHANNELS}.",
     ),
 ]
 

@@ -6,8 +6,18 @@ is empty is one that is not set.
 
 from __future__ import annotations
 
-from weft.configuration.fields import FILE, Configuration, User, require_zone
+from weft.configuration.fields import FILE, PLACES, Configuration, User, require_zone
 from weft.configuration.reading import Setting, configuration, settings_of
 from weft.configuration.spilling import spill_folder
 
-__all__ = ["FILE", "Configuration", "Setting", "User", "configuration", "require_zone", "settings_of", "spill_folder"]
+__all__ = [
+    "FILE",
+    "PLACES",
+    "Configuration",
+    "Setting",
+    "User",
+    "configuration",
+    "require_zone",
+    "settings_of",
+    "spill_folder",
+]

@@ -203,6 +203,16 @@ class Configuration(BaseModel):
         allow_inf_nan=False,
         description="how long an answer is waited for, in seconds, 0.1 to 120",
     )
+    exec_commands: Annotated[tuple[str, ...], Place("exec.commands")] = Field(
+        default=(), description="the commands that answers may be given to, word for word"
+    )
+    exec_timeout: Annotated[Number, Place("exec.timeout", "WEFT_EXEC_TIMEOUT")] = Field(
+        default=60.0,
+        ge=0.1,
+        le=300,
+        allow_inf_nan=False,
+        description="how long such a command may take, in seconds, 0.1 to 300",
+    )
     install_every: Annotated[Length | None, Place("install.every")] = Field(
         default=None, description="how often new queries run at least, such as 1h"
     )

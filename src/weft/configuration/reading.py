@@ -22,7 +22,7 @@ _FIELDS: Final = {place.key: name for name, place in PLACES.items() if place.key
 _VARIABLES: Final = {place.variable: name for name, place in PLACES.items() if place.variable is not None}
 _USER_KEYS: Final = tuple(User.model_fields)
 _SECTIONS: Final = ("spark", "users", *dict.fromkeys(key.partition(".")[0] for key in _FIELDS))
-_NOT_SETTINGS: Final = ("WEFT_FAILPOINT",)
+_NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,18 @@ def _webhook(address: str, home: Path) -> Channel:
     return WebhookChannel(destination(address, chosen), chosen)
 
 
+def _exec(address: str, home: Path) -> Channel:
+    from weft.delivery.program import ProgramChannel
+
+    return ProgramChannel(address, home, configuration(home))
+
+
 _CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
     "file": _file,
     "delta": _delta,
     "email": _email,
     "webhook": _webhook,
+    "exec": _exec,
 }
 
 

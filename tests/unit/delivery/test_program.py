@@ -1,0 +1,129 @@
+"""Programs that get answers, real ones: what they get, and what becomes of a message that one does not take."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.delivery.registry import canonical
+from weft.delivery.trial import send_test
+from weft.errors import Refused
+
+LATER = 10**15
+
+
+@pytest.fixture
+def program(site: Any, tmp_path: Path) -> Any:
+    """Writes a script that the settings allow; the channel that runs it."""
+
+    def written(script: str, timeout: float = 20.0) -> str:
+        file = tmp_path / "program"
+        file.write_text(f"#!/bin/sh\nset -eu\ncd {tmp_path}\n{script}\n")
+        file.chmod(0o755)
+        allowed = f"[exec]\ncommands = ['{file} --room \"the ops\"']\ntimeout = {timeout}\n"
+        (site.home / "weft.toml").write_text(allowed + "[webhook]\nsecret = 'whsec_c2VjcmV0'\n")
+        return canonical(f"exec: {file}  --room 'the ops'", site.home)
+
+    return written
+
+
+TAKES = 'cat >> rows; echo "$1=$2" "$WEFT_QUERY" "$WEFT_MESSAGE_ID" >> calls; echo taken >&2'
+
+
+def test_a_program_gets_rows_and_what_they_are_of(
+    site: Any, program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_SMTP_PASSWORD", "open sesame")
+    channel = program(TAKES + "; env > environment")
+    assert channel == f"exec:{tmp_path}/program --room 'the ops'"
+    site.tick(site.install("q", channel), 3)
+    (done,) = site.deliver()
+    assert (done.rows, done.error) == (3, None)
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert [(row["_ordinal"], row["s"]) for row in rows] == [(n, f"text {n}") for n in (1, 2, 3)]
+    home_id = site.catalog.home().home_id
+    assert (tmp_path / "calls").read_text() == f"--room=the ops q {home_id}.1-1-3\n"
+    assert "sesame" not in (tmp_path / "environment").read_text()
+    (entry,) = site.catalog.outbox.of_subscription(1)
+    assert (entry.state, entry.reply) == ("sent", "taken")
+    assert send_test(channel, site.home, "5f0c", "ann", 0)[1] == "it took a test message: taken"
+
+
+def test_another_exit_code_is_told_with_the_last_words_and_tried_again(site: Any, program: Any, tmp_path: Path) -> None:
+    channel = program("for n in 1 2 3 4 5 6 7; do printf 'line %s\\033[31m\\n' $n >&2; done; exit 3")
+    site.tick(site.install("q", channel), 2)
+    (failed,) = site.deliver()
+    assert "ended with exit code 3: line 3 [31m\nline 4" in (failed.error or "")
+    assert "line 2" not in (failed.error or "") and "\x1b" not in (failed.error or "")
+    assert [entry.state for entry in site.catalog.outbox.unsent()] == ["failed"]
+    program(TAKES)
+    assert [done.rows for done in site.deliver(LATER)] == [2]
+    assert (tmp_path / "calls").read_text().endswith(".1-1-2\n")
+
+
+def test_one_that_reads_nothing_may_still_take_it(site: Any, program: Any) -> None:
+    site.tick(site.install("q", program("exit 0")), 9_000)
+    (done,) = site.deliver()
+    assert (done.rows, done.error) == (9_000, None)
+    (entry,) = site.catalog.outbox.of_subscription(1)
+    assert entry.reply == "exit code 0"
+
+
+def test_one_that_takes_too_long_is_ended_with_what_it_started(site: Any, program: Any, tmp_path: Path) -> None:
+    channel = program("(sleep 3; echo alive >> alive) & sleep 30", timeout=0.5)
+    site.tick(site.install("q", channel), 1)
+    begun = time.monotonic()
+    (failed,) = site.deliver()
+    assert "it took longer than 0.5 s" in (failed.error or "")
+    assert time.monotonic() - begun < 15
+    (entry,) = site.catalog.outbox.unsent()
+    assert entry.state == "unknown"
+    program(TAKES)
+    assert [done.rows for done in site.deliver(LATER)] == [1]
+    assert (tmp_path / "calls").read_text().endswith(f"{entry.idempotency_key}\n")
+    time.sleep(max(3.5 - (time.monotonic() - begun), 0))
+    assert not (tmp_path / "alive").exists()
+
+
+def test_one_that_is_not_there_or_no_longer_allowed_is_told(site: Any, program: Any, tmp_path: Path) -> None:
+    site.tick(site.install("q", program(TAKES)), 1)
+    (tmp_path / "program").unlink()
+    (failed,) = site.deliver()
+    assert "does not start: No such file or directory" in (failed.error or "")
+    (site.home / "weft.toml").unlink()
+    (refused,) = site.deliver(LATER)
+    assert "is not among those that the settings allow" in (refused.error or "")
+
+
+@pytest.mark.parametrize("point", ["exec.started", "exec.ended", "delivery.written"])
+def test_a_kill_at_any_step_loses_nothing_and_keeps_the_id(site: Any, program: Any, tmp_path: Path, point: str) -> None:
+    site.tick(site.install("q", program(TAKES)), 2)
+    site.killed(point)
+    site.deliver()
+    site.deliver(LATER)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert {call.rpartition(".")[2] for call in calls} == {"1-1-2"}
+    ordinals = {json.loads(line)["_ordinal"] for line in (tmp_path / "rows").read_text().splitlines()}
+    assert ordinals == {1, 2}
+    assert site.catalog.subscriptions.all()[0].delivered == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("", "is no command"),
+        ("notify 'ops", "No closing quotation"),
+        ("notify", "is not among those"),
+        ("notify --room ops; rm -r /", "is not among those"),
+        ("notify --room ops extra", "is not among those"),
+    ],
+)
+def test_only_what_is_allowed_word_for_word_is_run(site: Any, command: str, told: str) -> None:
+    (site.home / "weft.toml").write_text("[exec]\ncommands = ['notify --room ops']\n")
+    assert canonical("exec:notify  --room 'ops'", site.home) == "exec:notify --room ops"
+    with pytest.raises(Refused, match=told):
+        canonical(f"exec:{command}", site.home)

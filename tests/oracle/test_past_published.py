@@ -18,7 +18,7 @@ import pytest
 from oracle.past_logic import Log, Row, Value, evaluated
 from weft.algebra.formula import free_variables
 from weft.algebra.schema import DataType
-from weft.formula.dejavu import properties
+from weft.formula.dejavu.reading import properties
 from weft.formula.reading import Reading, reading
 from weft.formula.signature import Signature, signature
 

@@ -14,8 +14,8 @@ from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import Refused
 from weft.execution.monitoring import monitored
 from weft.extraction.log_files import in_file, opened_text, text_of
-from weft.formula.dejavu import properties
-from weft.formula.dejavu_log import events
+from weft.formula.dejavu.log import events
+from weft.formula.dejavu.reading import properties
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
 from weft.formula.reading import Reading, counted_reading, reading

@@ -8,7 +8,7 @@ import pytest
 from weft.algebra.schema import BIGINT, DOUBLE, STRING
 from weft.errors import FormulaError
 from weft.formula import monpoly_log
-from weft.formula.dejavu_log import events
+from weft.formula.dejavu.log import events
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
 from weft.formula.reading import reading

@@ -16,9 +16,9 @@ from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Not
 from weft.algebra.schema import DataType
 from weft.errors import FormulaError
-from weft.formula.dejavu_names import Named, named
-from weft.formula.dejavu_syntax import specification
-from weft.formula.dejavu_types import typed
+from weft.formula.dejavu.names import Named, named
+from weft.formula.dejavu.syntax import specification
+from weft.formula.dejavu.types import typed
 from weft.formula.fresh import Occurrences
 from weft.formula.safe import Safe
 from weft.formula.tokens import refused_at

@@ -11,7 +11,7 @@ from weft.algebra.schema import DataType
 from weft.errors import FormulaError
 from weft.formula import syntax
 from weft.formula.arithmetic import beyond_64_bits
-from weft.formula.dejavu_names import Named
+from weft.formula.dejavu.names import Named
 from weft.formula.fresh import Occurrences
 from weft.formula.scoping import below
 from weft.formula.settling import settled

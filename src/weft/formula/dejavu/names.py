@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from weft.errors import FormulaError
 from weft.formula import syntax
-from weft.formula.dejavu_syntax import Macro, Specification, WrittenProperty
+from weft.formula.dejavu.syntax import Macro, Specification, WrittenProperty
 from weft.formula.scoping import below, over
 from weft.formula.syntax import Written, WrittenTerm
 from weft.formula.tokens import refused_at

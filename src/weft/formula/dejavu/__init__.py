@@ -1,0 +1,1 @@
+"""DejaVu's language: specifications of properties over streams of events, read as formulas, and its logs."""

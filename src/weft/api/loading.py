@@ -12,6 +12,8 @@ from weft.catalog.records import QuarantineRecord
 from weft.execution.home import Home
 
 if TYPE_CHECKING:
+    from weft.catalog.load_history import ToldLoad
+    from weft.execution.undoing import Undone
     from weft.extraction.batches import Progress
     from weft.extraction.files.paths import Given
     from weft.extraction.retrying import Retried
@@ -85,6 +87,20 @@ class Loading:
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
+
+    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[ToldLoad, ...]:
+        """The latest loads, into one table or all, at most ``limit``, the newest first; raises NotFound."""
+        catalog = self.opened.catalog
+        return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
+
+    def undo_load(self, load_id: int) -> Undone:
+        """Takes out what a load has stored, while nothing has been answered from it; see ``execution.undoing``.
+
+        Raises NotFound, Conflict with the reason, LeaseBusy, StorageError.
+        """
+        from weft.execution.undoing import undo_load
+
+        return undo_load(self.opened, load_id)
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
         """The records that could not be read, the oldest first."""

@@ -41,6 +41,21 @@ class Tabling:
         """Every table, in the order in which they were made."""
         return self.opened.catalog.tables.known()
 
+    def drop_table(self, name: str) -> TableRecord:
+        """Takes a table away with all its rows, its loads, and what of them is in quarantine.
+
+        Raises NotFound, Conflict (with their names) where standing queries, views or a source use it, LeaseBusy.
+        """
+        from weft.execution.undoing import drop_table
+
+        return drop_table(self.opened, name)
+
+    def rename_table(self, old: str, new: str) -> TableRecord:
+        """Gives a table another name; raises as ``drop_table``, and Refused for a name that no table can have."""
+        from weft.execution.undoing import rename_table
+
+        return rename_table(self.opened, old, new)
+
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
         """A table with at most ``samples`` rows of its newest file; of ``results.NAME`` the latest answers.
 

@@ -11,6 +11,7 @@ from weft.catalog import layout
 from weft.catalog.database import Database
 from weft.catalog.home import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
+from weft.catalog.load_history import LoadHistory
 from weft.catalog.loads import Loads, Quarantine
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
@@ -19,6 +20,7 @@ from weft.catalog.reservations import Reservations
 from weft.catalog.revisions import Revisions
 from weft.catalog.sources import Sources
 from weft.catalog.subscriptions import Subscriptions
+from weft.catalog.table_changes import TableChanges
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
 from weft.catalog.views import Views
@@ -34,6 +36,8 @@ class CatalogParts:
         self.sources = Sources(database)
         self.views = Views(database)
         self.loads = Loads(database)
+        self.load_history = LoadHistory(database)
+        self.table_changes = TableChanges(database)
         self.quarantine = Quarantine(database)
         self.reservations = Reservations(database)
         self.revisions = Revisions(database)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -138,7 +138,9 @@ loads: Final = Table(
     Column("known", BigInteger, nullable=False),
     Column("quarantined", BigInteger, nullable=False),
     Column("late", BigInteger, nullable=False),
+    Column("state", Text, nullable=False, server_default="kept"),
     Index("loads_digest", "table_id", "digest"),
+    _partial("loads_undoing", "load_id", where="state = 'undoing'"),
     sqlite_autoincrement=True,
 )
 

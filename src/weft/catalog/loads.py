@@ -18,6 +18,11 @@ ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
 """How long a load on another machine is taken to be alive without a word of it, in microseconds."""
 
 
+KEPT: Final = "kept"
+"""The state of a load whose rows are there, or are to be."""
+_KEPT: Final = ddl.loads.c.state == KEPT
+
+
 class Loads:
     """Which sources were loaded when."""
 
@@ -80,7 +85,7 @@ class Loads:
         with self._database.reading() as connection:
             found = connection.execute(
                 select(loads.load_id)
-                .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None))
+                .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None), _KEPT)
                 .limit(1)
             ).first()
             return found is not None
@@ -96,7 +101,7 @@ class Loads:
         found: dict[str, LoadRecord] = {}
         with self._database.reading() as connection:
             for wanted in (own, parts.where(files.c.digest.in_(digests))):
-                rows = wanted.where(loads.c.table_id == table_id).order_by(loads.c.load_id)
+                rows = wanted.where(loads.c.table_id == table_id, _KEPT).order_by(loads.c.load_id)
                 for row in connection.execute(rows):
                     values = dict(row._mapping)
                     digest = str(values.pop("of"))
@@ -108,13 +113,13 @@ class Loads:
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """The loads of a source of that digest into the table, finished or not, the newest first."""
         loads = ddl.loads
-        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest)
+        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest, _KEPT)
         return self._newest_first(wanted)
 
     def unfinished(self, table_id: int) -> tuple[LoadRecord, ...]:
         """The loads into the table that have not come to their end, the newest first."""
         loads = ddl.loads
-        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.finished_at.is_(None))
+        wanted = select(loads).where(loads.c.table_id == table_id, loads.c.finished_at.is_(None), _KEPT)
         return self._newest_first(wanted)
 
     def stored_by(self, load_id: int) -> int:

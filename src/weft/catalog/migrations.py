@@ -205,6 +205,14 @@ STEPS: Final = (
             "ALTER TABLE subscriptions ADD COLUMN digest_at BIGINT",
         ),
     ),
+    # Loads that are undone.
+    Step(
+        to=11,
+        statements=(
+            "ALTER TABLE loads ADD COLUMN state TEXT NOT NULL DEFAULT 'kept'",
+            "CREATE INDEX loads_undoing ON loads (load_id) WHERE state = 'undoing'",
+        ),
+    ),
 )
 
 

@@ -92,7 +92,10 @@ class TableRecord:
 
 @dataclass(frozen=True)
 class LoadRecord:
-    """One load of one source; ``finished_at`` is None while it runs and for ever where it died."""
+    """One load of one source; ``finished_at`` is None while it runs and for ever where it died.
+
+    ``state`` is ``kept``, or ``undoing`` and ``undone`` where it was taken back.
+    """
 
     load_id: int
     table_id: int
@@ -105,6 +108,7 @@ class LoadRecord:
     known: int
     quarantined: int
     late: int
+    state: str = "kept"
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,18 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
         connection.execute(insert(stored).values(path=path, version=version, rows=rows))
 
 
+def forget_table(connection: Connection, table_id: int) -> str:
+    """Takes a table, which nothing stands on, out of the catalog with all its loads; its path."""
+    path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
+    loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
+    for of_loads in (ddl.load_files, ddl.active_loads):
+        connection.execute(delete(of_loads).where(of_loads.c.load_id.in_(loads)))
+    for kept in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
+        connection.execute(delete(kept).where(kept.c.table_id == table_id))
+    connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
+    return str(path)
+
+
 def read_table(connection: Connection, table_id: int) -> TableRecord:
     """The table with that id as this transaction sees it; raises NotFound."""
     found = read_tables(connection, table_id)

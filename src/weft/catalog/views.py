@@ -23,7 +23,7 @@ from weft.catalog.home import forward_of, read_home, set_home
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
 from weft.catalog.reservations import go_forward
-from weft.catalog.tables import create_table
+from weft.catalog.tables import create_table, forget_table
 from weft.errors import ClockError, Conflict
 from weft.instants import format_instant
 
@@ -100,7 +100,7 @@ class Views:
     def queried(self) -> tuple[ViewRecord, ...]:
         """The views that standing queries read."""
         with self._database.reading() as connection:
-            return tuple(view for view in _read(connection) if _queries_reading(connection, view.table_id))
+            return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
         """The views that people name, each after all that it reads."""
@@ -109,7 +109,7 @@ class Views:
     def is_queried(self, table_id: int) -> bool:
         """Whether a standing query reads the view."""
         with self._database.reading() as connection:
-            return bool(_queries_reading(connection, table_id))
+            return bool(queries_reading(connection, table_id))
 
     def named(self, name: str) -> ViewRecord:
         """The view of that name, in any case; raises NotFound with the nearest name."""
@@ -189,8 +189,8 @@ class Views:
         Raises Conflict where another view or a standing query reads it.
         """
         with self._database.changing_under_lease() as connection:
-            reading = [view.name for view in readers(_read(connection), table_id)]
-            reading += _queries_reading(connection, table_id)
+            reading = views_reading(connection, table_id)
+            reading += queries_reading(connection, table_id)
             if reading:
                 kept_as = select(ddl.tables.c.name).where(ddl.tables.c.table_id == table_id)
                 name = connection.execute(kept_as).scalar_one()
@@ -211,12 +211,13 @@ def _forget_unread(connection: Connection) -> list[str]:
 
 def _forget(connection: Connection, table_id: int) -> str:
     """Takes a view and its table out of the catalog; the table's path."""
-    path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
-    for kept in (ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
-        connection.execute(delete(kept).where(kept.c.table_id == table_id))
-    connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
-    return str(path)
+    return forget_table(connection, table_id)
+
+
+def views_reading(connection: Connection, table_id: int) -> list[str]:
+    """The views that people name and that are over a table, by way of auxiliary ones too."""
+    return [view.name for view in readers(_read(connection), table_id)]
 
 
 def _free_name(connection: Connection, begin: str) -> str:
@@ -232,11 +233,15 @@ def _ticked_beyond(connection: Connection, t: int) -> bool:
     return connection.execute(beyond).first() is not None
 
 
-def _queries_reading(connection: Connection, table_id: int) -> list[str]:
+def queries_reading(connection: Connection, table_id: int) -> list[str]:
     """The standing queries whose plans name a table; the text of a plan tells, so that not each has to be read."""
     live = select(ddl.queries.c.name).join(ddl.plans, ddl.plans.c.plan_id == ddl.queries.c.plan_id)
     named = ddl.plans.c.body.contains(f'["table",{table_id}]', autoescape=True)
-    return list(connection.execute(live.where(ddl.queries.c.state != "removed", named).limit(8)).scalars())
+    return list(
+        connection.execute(
+            live.where(ddl.queries.c.state != "removed", named).order_by(ddl.queries.c.query_id).limit(8)
+        ).scalars()
+    )
 
 
 def _read(connection: Connection) -> tuple[ViewRecord, ...]:

@@ -15,6 +15,7 @@ from weft.cli import (
     explaining,
     histories,
     homes,
+    load_list,
     loads,
     maintaining,
     monitoring,
@@ -62,6 +63,7 @@ def _root(
 for part in (
     homes,
     loads,
+    load_list,
     sources,
     views,
     tables,

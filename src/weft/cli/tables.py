@@ -1,4 +1,4 @@
-"""tables, describe."""
+"""tables, table drop, table rename, describe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, say, say_json, shown, table
+from weft.cli.printing import counted, instant, iso, say, say_json, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft tables"))(tables)
+    table_ = typer.Typer(no_args_is_help=True, help="Give a table another name, or take it away.")
+    table_.command("drop", epilog=example("weft table drop orders"))(drop)
+    table_.command("rename", epilog=example("weft table rename orders old_orders"))(rename)
+    app.add_typer(table_, name="table", epilog=example("weft table rename orders old_orders"))
     app.command(epilog=example("weft describe msgs", "weft describe results.late"))(describe)
 
 
@@ -60,6 +64,35 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
 
 def _kind(found: TableRecord, discarded: Collection[int]) -> str:
     return "tracked" if found.tracked else "discarded" if found.table_id in discarded else ""
+
+
+def drop(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take a table away with all its rows; refused while queries, views or a source use it."""
+    with opened(home) as weft:
+        gone = weft.drop_table(name)
+    if json:
+        say_json({"name": gone.name, "rows": gone.rows, "dropped": True})
+    else:
+        say(f"{gone.name} is dropped, with {counted(gone.rows, 'row')}.")
+
+
+def rename(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The table.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give a table another name; refused while queries, views or a source use it."""
+    with opened(home) as weft:
+        record = weft.rename_table(old, new)
+    if json:
+        say_json({"name": record.name, "rows": record.rows})
+    else:
+        say(f"{old} is {record.name} now.")
 
 
 def describe(

@@ -85,7 +85,7 @@ class Home:
 
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, kept(writer, self.clock):
             writer.loads.forget_dead(self.clock())
-            if writer.reservations.still_open():
+            if writer.reservations.still_open() or writer.load_history.half_undone():
                 from weft.execution.tables import settle
 
                 settle(writer)

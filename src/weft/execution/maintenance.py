@@ -37,6 +37,7 @@ from weft.execution.groups import instant, shape_of
 from weft.execution.home import Home
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
+from weft.execution.undoing import clear_forgotten, forgotten
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
 from weft.storage.cleaning import LONGEST_KEPT_US
@@ -79,6 +80,9 @@ def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> It
 
 
 def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
+    if not dry_run and forgotten(home.catalog):
+        with home.writing("maintain") as writer:
+            clear_forgotten(writer)
     wanted = looked_up(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)

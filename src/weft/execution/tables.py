@@ -22,6 +22,7 @@ from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of
 from weft.execution.look_ups import LookUps
 from weft.execution.staging import staged
+from weft.execution.taking_back import finish_undoing
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.location import Location
@@ -171,9 +172,10 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
     One whose commit is in Delta is recorded as committed.  One whose rows are staged, as a part of what several tables
     get as one, is committed now.  Of any other the number is spent in Delta first, so that its writer, should it live,
-    can no longer commit; then it is given up.
+    can no longer commit; then it is given up.  A load that was being undone is undone.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
+    finish_undoing(writer)
     return tuple(_settle_one(writer, reservation) for reservation in writer.reservations.still_open())
 
 

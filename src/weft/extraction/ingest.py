@@ -208,7 +208,8 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], wh
     if other is not None and not table.keys:
         raise Conflict(
             f"a load into {table.name} has ended in the middle, and has one of these files: {other.source}",
-            hint="Run that load again as it was: it goes on where it ended.",
+            hint="Run that load again as it was: it goes on where it ended. Or take it back: "
+            f"weft loads undo {other.load_id}",
         )
 
 

@@ -63,7 +63,8 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 def _written(catalog: CatalogParts) -> tuple[object, ...]:
     """What of the catalog changes with whatever is written to a table."""
-    parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging())
+    undoing = catalog.load_history.half_undone()
+    parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
 
 
@@ -72,6 +73,7 @@ def _what_is_new(catalog: CatalogParts) -> list[Finding]:
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
+    unsettled.update(marked.path for marked in catalog.load_history.half_undone())
     planned = catalog.ticks.planned()
     if planned is not None:
         unsettled.update(output.path for output in catalog.ticks.outputs(planned.tick_id))

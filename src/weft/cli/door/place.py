@@ -17,13 +17,14 @@ LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
     {"channel", "deliveries", "describe", "explain", "history", "ingest", "install", "mute", "pause", "quarantine"}
-    | {"queries", "redeliver", "remove", "results", "resume", "show", "source", "sources", "subscribe", "tables"}
+    | {"loads", "queries", "redeliver", "remove", "results", "resume", "show", "source", "sources", "subscribe"}
+    | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
 """The others make homes, look at this machine, run for ever, measure, or talk with a person."""
 
 _HERE_ONLY: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
-_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "view"})
+_GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
 """Alone they print their help."""
 _DEFAULT_HOME: Final = "weft-home"
 

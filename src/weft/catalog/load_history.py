@@ -1,0 +1,211 @@
+"""Loads as a person looks back on them, and those that are undone.
+
+A load that is being undone is marked first: its rows are then taken out of Delta, and in one transaction with what the
+table has left it is undone.  Whoever finds one that is only marked goes on (``execution.undoing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from weft.catalog import ddl
+from weft.catalog.database import Database
+from weft.catalog.home import read_home, set_home
+from weft.catalog.loads import KEPT
+from weft.catalog.records import LoadRecord
+from weft.catalog.tables import read_table, record_version
+from weft.errors import NotFound
+from weft.instants import MIN_INSTANT
+
+UNDOING: Final = "undoing"
+UNDONE: Final = "undone"
+LoadState = Literal["done", "at work", "ended in the middle", "being undone", "undone"]
+
+
+@dataclass(frozen=True)
+class ToldLoad:
+    """A load, the table that it is of, and what it has stored so far: ``rows`` with ts from ``first_ts`` to ``last_ts``
+    (None: nothing)."""
+
+    load: LoadRecord
+    table: str
+    rows: int
+    first_ts: int | None
+    last_ts: int | None
+    active: bool
+
+    @property
+    def state(self) -> LoadState:
+        """What became of it."""
+        if self.load.state != KEPT:
+            return "undone" if self.load.state == UNDONE else "being undone"
+        if self.load.finished_at is not None:
+            return "done"
+        return "at work" if self.active else "ended in the middle"
+
+
+@dataclass(frozen=True)
+class Commits:
+    """What is to be taken out of Delta for a load: the table's id and path, and the versions of its commits."""
+
+    load_id: int
+    table_id: int
+    path: str
+    versions: tuple[int, ...]
+
+
+class LoadHistory:
+    """What was loaded when, from what, and what of it was taken back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[ToldLoad, ...]:
+        """The latest loads, into one table or into all but views, the newest first."""
+        wanted = _told().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
+        if table_id is not None:
+            wanted = wanted.where(ddl.loads.c.table_id == table_id)
+        with self._database.reading() as connection:
+            return tuple(_as_told(row._mapping) for row in connection.execute(wanted))
+
+    def one(self, load_id: int) -> ToldLoad:
+        """One load; raises NotFound."""
+        with self._database.reading() as connection:
+            row = connection.execute(_told().where(ddl.loads.c.load_id == load_id)).first()
+        if row is None:
+            raise NotFound(f"there is no load {load_id}", hint="`weft loads` lists them.")
+        return _as_told(row._mapping)
+
+    def begin_undo(self, load_id: int) -> None:
+        """Marks a load as one that is being undone."""
+        with self._database.changing_under_lease() as connection:
+            connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
+
+    def half_undone(self) -> tuple[Commits, ...]:
+        """The loads that are marked and not undone yet."""
+        loads, kept = ddl.loads.c, ddl.reservations.c
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(loads.load_id, loads.table_id, ddl.tables.c.path)
+                .join(ddl.tables, ddl.tables.c.table_id == loads.table_id)
+                .where(loads.state == UNDOING)
+            ).all()
+            return tuple(Commits(row.load_id, row.table_id, row.path, _versions(connection, kept, row)) for row in rows)
+
+    def commits(self, load_id: int) -> tuple[int, ...]:
+        """Delta's versions of what a load has stored."""
+        with self._database.reading() as connection:
+            rows = select(ddl.loads.c.load_id).where(ddl.loads.c.load_id == load_id)
+            return _versions(connection, ddl.reservations.c, connection.execute(rows).one())
+
+    def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
+        """Notes that nothing of a marked load is there any more, ``stored`` being the version and the rows of its table
+        in Delta (None: it has none); the digests of bytes in quarantine that no record names now.
+
+        Later loads that found rows known may have known them by this one: what they read can be loaded again.
+        """
+        with self._database.changing_under_lease() as connection:
+            table_id = connection.execute(
+                select(ddl.loads.c.table_id).where(ddl.loads.c.load_id == load_id)
+            ).scalar_one()
+            loads, kept, own = ddl.loads, ddl.reservations, ddl.reservations.c.load_id == load_id
+            connection.execute(update(kept).where(own, kept.c.state == "committed").values(state=UNDONE))
+            connection.execute(delete(ddl.active_loads).where(ddl.active_loads.c.load_id == load_id))
+            connection.execute(update(loads).where(loads.c.load_id == load_id).values(state=UNDONE))
+            later = (loads.c.table_id == table_id, loads.c.load_id > load_id, loads.c.known > 0)
+            of_later = select(loads.c.load_id).where(*later)
+            connection.execute(delete(ddl.load_files).where(ddl.load_files.c.load_id.in_(of_later)))
+            connection.execute(update(loads).where(*later).values(digest=None))
+            _reopen_retried(connection, load_id)
+            if stored is not None:
+                _shrink(connection, table_id, *stored)
+            return _without_quarantine(connection, ddl.quarantine.c.load_id == load_id)
+
+
+def _told() -> Any:
+    kept = ddl.reservations.c
+    stored = (
+        select(
+            kept.load_id,
+            func.sum(kept.rows).label("rows"),
+            func.min(kept.first_ts).label("first_ts"),
+            func.max(kept.last_ts).label("last_ts"),
+        )
+        .where(kept.state.in_(("committed", UNDONE)))
+        .group_by(kept.load_id)
+        .subquery()
+    )
+    return (
+        select(
+            ddl.loads,
+            ddl.tables.c.name.label("table"),
+            func.coalesce(stored.c.rows, 0).label("rows"),
+            stored.c.first_ts,
+            stored.c.last_ts,
+            ddl.active_loads.c.holder,
+        )
+        .join(ddl.tables, ddl.tables.c.table_id == ddl.loads.c.table_id)
+        .outerjoin(stored, stored.c.load_id == ddl.loads.c.load_id)
+        .outerjoin(ddl.active_loads, ddl.active_loads.c.load_id == ddl.loads.c.load_id)
+    )
+
+
+def _as_told(row: Mapping[Any, Any]) -> ToldLoad:
+    load = LoadRecord(**{field.name: row[field.name] for field in fields(LoadRecord)})
+    return ToldLoad(load, row["table"], int(row["rows"]), row["first_ts"], row["last_ts"], row["holder"] is not None)
+
+
+def _versions(connection: Connection, kept: Any, row: Any) -> tuple[int, ...]:
+    """Delta's versions of the commits of a load; a batch without rows has none."""
+    wanted = select(kept.delta_version).where(kept.load_id == row.load_id, kept.state == "committed", kept.rows > 0)
+    return tuple(connection.execute(wanted.order_by(kept.delta_version)).scalars())
+
+
+def _reopen_retried(connection: Connection, load_id: int) -> None:
+    """A record that the load took out of quarantine is in it again."""
+    digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
+    begin, _, number = (digest or "").partition("-")
+    if begin == "quarantine" and number.isdigit():
+        kept = ddl.quarantine
+        connection.execute(update(kept).where(kept.c.quarantine_id == int(number)).values(state="open"))
+
+
+def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
+    """The table as it is without the load, and how far time has gone with what is left."""
+    kept = ddl.reservations.c
+    bounds = select(func.min(kept.first_ts), func.max(kept.last_ts))
+    first, last = connection.execute(bounds.where(kept.table_id == table_id, kept.state == "committed")).one()
+    values = {"rows": rows, "version": version, "first_ts": first, "last_ts": last}
+    connection.execute(update(ddl.tables).where(ddl.tables.c.table_id == table_id).values(**values))
+    record_version(connection, read_table(connection, table_id).path, version, rows)
+    forget_instants(connection)
+
+
+def forget_instants(connection: Connection) -> None:
+    """The home's last ts, and before any tick its first, are again those of the rows that are there."""
+    first, last = connection.execute(select(func.min(ddl.tables.c.first_ts), func.max(ddl.tables.c.last_ts))).one()
+    home = read_home(connection)
+    set_home(connection, last_ts=MIN_INSTANT if last is None else last)
+    ticks = ddl.ticks.c
+    if connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is None:
+        made = home.created_at if home.clock == "wall" else None
+        known: Sequence[int] = [each for each in (first, made) if each is not None]
+        set_home(connection, t0=min(known, default=None))
+
+
+def _without_quarantine(connection: Connection, which: Any) -> tuple[str, ...]:
+    """Takes records out of the index of the quarantine; the digests of bytes that no other record has."""
+    kept = ddl.quarantine
+    gone = set(connection.execute(select(kept.c.sha256).where(which)).scalars())
+    connection.execute(delete(kept).where(which))
+    there = set(connection.execute(select(kept.c.sha256).where(kept.c.sha256.in_(gone))).scalars())
+    return tuple(sorted(gone - there))
+
+
+def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
+    """Takes what a table has in quarantine out of the index; the digests of bytes that no other record has."""
+    return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

@@ -1,0 +1,75 @@
+"""Tables that get another name, or go: only those that nothing stands on."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select, update
+
+from weft.catalog import ddl
+from weft.catalog.database import Database
+from weft.catalog.load_history import forget_instants, forget_quarantined
+from weft.catalog.naming import folded, table_name
+from weft.catalog.records import TableRecord
+from weft.catalog.tables import forget_table, read_table
+from weft.catalog.views import queries_reading, views_reading
+from weft.errors import Conflict
+
+
+class TableChanges:
+    """Changes of whole tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rename(self, table_id: int, name: str) -> TableRecord:
+        """Gives a table another name; raises Conflict where that is taken or something stands on the table, Refused for
+        one that no table can have."""
+        wanted = table_name(name)
+        with self._database.changing_under_lease() as connection:
+            table = read_table(connection, table_id)
+            _require_unused(connection, table, "renamed")
+            same = ddl.tables.c.folded == folded(wanted)
+            taken = connection.execute(select(ddl.tables.c.table_id, ddl.tables.c.name).where(same)).first()
+            if taken is not None and taken.table_id != table_id:
+                raise Conflict(f"there is a table {taken.name!r} already", hint="Choose another name.")
+            changed = update(ddl.tables).where(ddl.tables.c.table_id == table_id)
+            connection.execute(changed.values(name=wanted, folded=folded(wanted)))
+            return read_table(connection, table_id)
+
+    def drop(self, table_id: int) -> tuple[str, ...]:
+        """Forgets a table, its loads, and what of them is in quarantine; the digests of the bytes that go with that.
+
+        Raises Conflict where something stands on it, or a load is at work on it.
+        """
+        with self._database.changing_under_lease() as connection:
+            table = read_table(connection, table_id)
+            _require_unused(connection, table, "dropped")
+            loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
+            if connection.execute(select(ddl.active_loads).where(ddl.active_loads.c.load_id.in_(loads))).first():
+                raise Conflict(f"{table.name} is being loaded into", hint="Wait until the load is done.")
+            digests = forget_quarantined(connection, table_id)
+            forget_table(connection, table_id)
+            forget_instants(connection)
+            return digests
+
+
+def _require_unused(connection: Connection, table: TableRecord, what: str) -> None:
+    """Raises Conflict, with the names, where standing queries, views or a source use the table."""
+    own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
+    if connection.execute(own).first() is not None:
+        raise Conflict(
+            f"{table.name} is a view, which is not {what} as a table",
+            hint=f"`weft view remove {table.name}` takes it away; add it again under another name.",
+        )
+    source = select(ddl.sources.c.kind).where(ddl.sources.c.table_id == table.table_id)
+    if connection.execute(source).first() is not None:
+        raise Conflict(
+            f"{table.name} is the table of a source, and is not {what}",
+            hint=f"`weft source remove {table.name}` comes first: then nothing is recorded in it any more.",
+        )
+    named = [f"the query {name}" for name in queries_reading(connection, table.table_id)]
+    named += [f"the view {name}" for name in views_reading(connection, table.table_id)]
+    if named:
+        raise Conflict(
+            f"{table.name} is not {what}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
+            hint="Remove what reads it first: `weft remove QUERY`, `weft view remove VIEW`.",
+        )

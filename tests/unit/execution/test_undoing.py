@@ -1,0 +1,246 @@
+"""Loads that are taken back and tables that are dropped or renamed, while nothing stands on them; killed in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weft.api import Weft
+from weft.errors import Conflict, NotFound, Refused
+from weft.execution import driver_reader
+from weft.instants import MIN_INSTANT
+from weft.storage import compaction
+from weft.storage.columns import stored_schema
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import commit_actions, commit_file, delta_snapshot, open_table
+from weft.storage.verify import verify
+
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "weft"
+POINTS = ("undo.marked", "undo.written", "undo.recorded", "table.forgotten")
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    """A replay home with two loads into ``t``, the second with a record in quarantine."""
+    (tmp_path / "1.csv").write_text("id,at\n1,2024-01-01\n2,2024-01-05\n")
+    (tmp_path / "2.csv").write_text("id,at\n3,2024-01-03\n4,2024-01-09\nbad,2024-01-03\n")
+    with Weft.open(tmp_path / "home", clock="replay") as weft:
+        weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at")
+        weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at")
+        yield weft
+
+
+def ids(weft: Weft, table: str = "t") -> list[int]:
+    record = weft.catalog.tables.named(table)
+    files = delta_snapshot(weft.catalog.data / record.path).files
+    found = read_data_files(files, stored_schema(record.schema)).column("id").to_pylist()
+    assert record.rows == len(found)
+    return sorted(found)
+
+
+def states(weft: Weft) -> dict[int, str]:
+    return {each.load.load_id: each.state for each in weft.loads()}
+
+
+def test_a_load_is_taken_back_whole_and_its_file_can_be_loaded_again(weft: Weft, tmp_path: Path) -> None:
+    bytes_kept = list((weft.home / "quarantine").iterdir())
+    assert (len(bytes_kept), len(weft.quarantined())) == (1, 1)
+    done = weft.undo_load(2)
+    assert (done.load.rows, done.again) == (2, ())
+    assert ids(weft) == [1, 2]
+    assert states(weft) == {2: "undone", 1: "done"}
+    assert weft.quarantined() == ()
+    assert list((weft.home / "quarantine").iterdir()) == []
+    table, home = weft.catalog.tables.named("t"), weft.catalog.home()
+    bounds = next(each for each in weft.loads() if each.load.load_id == 1)
+    assert (table.first_ts, table.last_ts) == (bounds.first_ts, bounds.last_ts) == (home.t0, home.last_ts)
+    assert verify(weft.catalog) == []
+    assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").stored == 2
+    assert ids(weft) == [1, 2, 3, 4]
+    for load_id in (1, 3):
+        weft.undo_load(load_id)
+    assert ids(weft) == []
+    table, home = weft.catalog.tables.named("t"), weft.catalog.home()
+    assert (table.first_ts, table.last_ts, home.last_ts, home.t0) == (None, None, MIN_INSTANT, None)
+    assert verify(weft.catalog) == []
+
+
+def test_the_log_says_what_was_taken_out(weft: Weft) -> None:
+    weft.undo_load(1)
+    place = weft.catalog.data / weft.catalog.tables.named("t").path
+    opened = open_table(place)
+    removed = [
+        action["remove"]
+        for version in range(opened.version() + 1)
+        for action in commit_actions(commit_file(place, version))
+        if "remove" in action
+    ]
+    assert [each["dataChange"] for each in removed] == [True]
+    assert (Path(place.path) / removed[0]["path"]).exists()
+    assert opened.metadata().configuration["delta.appendOnly"] == "true"
+
+
+def test_rows_that_were_known_by_it_can_be_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where keys are looked up in an arrangement, which then has to forget the rows."""
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, loaded=0))
+    (tmp_path / "1.csv").write_text("id,at\n1,2024-01-01\n2,2024-01-05\n")
+    (tmp_path / "2.csv").write_text("id,at\n2,2024-01-05\n3,2024-01-05\n")
+    with Weft.open(tmp_path / "home", clock="replay") as weft:
+        weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at", keys=["id"])
+        assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").known == 1
+        assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").already_loaded
+        (again,) = weft.undo_load(1).again
+        assert (again.load.load_id, again.load.known) == (2, 1)
+        assert ids(weft) == [3]
+        assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").stored == 1
+        assert weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at").stored == 1
+        assert ids(weft) == [1, 2, 3]
+
+
+def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFound, match="there is no load 99"):
+        weft.undo_load(99)
+    weft.undo_load(2)
+    with pytest.raises(Conflict, match="undone before"):
+        weft.undo_load(2)
+    reasons: list[str] = []
+
+    def undo(_read: int) -> None:
+        with pytest.raises(Conflict) as refused:
+            weft.undo_load(3)
+        reasons.append(str(refused.value))
+
+    weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at", progress=undo)
+    assert "the load 3 is at work" in reasons[0]
+    (tmp_path / "staff.csv").write_text("id,name\n1,Ann\n")
+    weft.add_source("staff", "csv", tmp_path / "staff.csv", ["id"])
+    weft.poll_source("staff", now="2024-01-04T00:00:00Z")
+    with pytest.raises(Conflict, match="a tracked table"):
+        weft.undo_load(4)
+    monkeypatch.setattr(compaction, "BOUNDS", replace(compaction.BOUNDS, fewest=2))
+    list(weft.maintain())
+    with pytest.raises(Conflict, match="cannot be told from them"):
+        weft.undo_load(3)
+    weft.install("seen", "SELECT id FROM t", start="now")
+    with pytest.raises(Conflict, match=r"has answered up to 2024-01-09.*its rows begin at 2024-01-01"):
+        weft.undo_load(1)
+    assert ids(weft) == [1, 2, 3, 4]
+
+
+def test_every_failpoint_is_killed_at() -> None:
+    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "taking_back.py"))
+    assert sorted(re.findall(r'failpoint\("([^"]+)"\)', text)) == sorted(POINTS)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_the_next_writer_finishes(weft: Weft, tmp_path: Path, point: str) -> None:
+    told = ["table", "drop", "t"] if point == "table.forgotten" else ["loads", "undo", "2"]
+    command = [sys.executable, "-m", "weft", *told, "--home", str(weft.home)]
+    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, timeout=120)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert verify(weft.catalog) == []
+    if point == "table.forgotten":
+        assert weft.tables() == ()
+        assert len(list((weft.home / "tables").iterdir())) == 1
+        list(weft.maintain())
+        assert list((weft.home / "tables").iterdir()) == []
+        return
+    (tmp_path / "3.csv").write_text("id,at\n5,2024-01-02\n")
+    weft.ingest_file(tmp_path / "3.csv", "t", ts_from="at")
+    assert ids(weft) == [1, 2, 5]
+    assert states(weft) == {3: "done", 2: "undone", 1: "done"}
+    assert weft.quarantined() == ()
+    assert verify(weft.catalog) == []
+
+
+def test_a_load_that_ended_in_the_middle_is_told_and_can_be_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.extraction.files.rows.MAX_ROWS", 1)
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(f"id,at\n{ord(name)},2024-01-01\n{ord(name) + 10},2024-01-05\n")
+
+    class Killed(BaseException):
+        pass
+
+    def kill(read: int) -> None:
+        raise Killed
+
+    with Weft.open(tmp_path / "home", clock="replay") as weft:
+        with pytest.raises(Killed):
+            weft.ingest_file(tmp_path / "a.csv", "t", ts_from="at", progress=kill)
+        assert states(weft) == {1: "ended in the middle"}
+        with pytest.raises(Conflict, match="has ended in the middle") as refused:
+            weft.ingest_file([tmp_path / "a.csv", tmp_path / "b.csv"], "t", ts_from="at")
+        assert "weft loads undo 1" in (refused.value.hint or "")
+        assert weft.undo_load(1).load.rows == 1
+        weft.ingest_file([tmp_path / "a.csv", tmp_path / "b.csv"], "t", ts_from="at")
+        assert ids(weft) == [97, 98, 107, 108]
+
+
+def test_a_table_that_something_stands_on_keeps_its_name_and_stays(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "staff.csv").write_text("id,name\n1,Ann\n")
+    weft.add_source("staff", "csv", tmp_path / "staff.csv", ["id"])
+    weft.install("seen", "SELECT id FROM t")
+    weft.install("kept", "SELECT id FROM t WHERE id > 3", keep="synopsis")
+    weft.add_view("names", "SELECT name FROM staff")
+    changes = (lambda name: weft.drop_table(name), lambda name: weft.rename_table(name, "other"))
+    for change in changes:
+        with pytest.raises(Conflict, match="the query seen, the query kept read it"):
+            change("T")
+        with pytest.raises(Conflict, match="staff is the table of a source"):
+            change("staff")
+        with pytest.raises(Conflict, match="names is a view"):
+            change("names")
+        with pytest.raises(NotFound, match="there is no table 'tt'"):
+            change("tt")
+    weft.remove_source("staff")
+    with pytest.raises(Conflict, match="the view names reads it"):
+        weft.drop_table("staff")
+    for name in ("seen", "kept"):
+        weft.remove(name)
+    for new, words in (("staff", "is a table 'staff' already"), ("a b", "cannot be a table's name")):
+        with pytest.raises(Refused, match=words):
+            weft.rename_table("t", new)
+    assert weft.rename_table("t", "T").name == "T"
+    assert weft.rename_table("T", "orders").name == "orders"
+    assert ids(weft, "orders") == [1, 2, 3, 4]
+    assert {each.table for each in weft.loads("orders")} == {"orders"}
+    assert weft.retry_quarantine().kept == 1
+    assert weft.drop_table("orders").rows == 4
+    assert [each.name for each in weft.tables()] == ["staff", "names"]
+    assert weft.quarantined() == ()
+    assert list((weft.home / "quarantine").iterdir()) == []
+    assert not [each for each in (weft.home / "tables").iterdir() if each.name.endswith("-t")]
+    assert verify(weft.catalog) == []
+    assert weft.ingest_file(tmp_path / "1.csv", "orders", ts_from="at").stored == 2
+
+
+def test_the_commands_tell_what_was_done(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
+    from weft.cli.app import run
+
+    home = ("--home", str(weft.home))
+    assert run(["loads", "t", "--json", *home]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(each["id"], each["rows"], each["quarantined"], each["state"]) for each in told] == [
+        (2, 2, 1, "done"), (1, 2, 0, "done"),
+    ]  # fmt: skip
+    assert run(["loads", "undo", "2", *home]) == 0
+    assert "t: 2 rows taken out, load 2 is undone." in capsys.readouterr().out
+    assert run(["loads", "--limit", "1", *home]) == 0
+    assert "undone" in capsys.readouterr().out
+    assert run(["table", "rename", "t", "u", *home]) == 0
+    assert "t is u now." in capsys.readouterr().out
+    assert run(["table", "drop", "u", *home]) == 0
+    assert "u is dropped, with 2 rows." in capsys.readouterr().out
+    assert run(["loads", *home]) == 0
+    assert "Nothing was loaded yet." in capsys.readouterr().out

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
+from typing import Final
 
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import LoadRecord, TableRecord
@@ -36,6 +38,10 @@ from weft.extraction.storing import (
     store_batches,
 )
 from weft.extraction.timing import DEFAULT_TIMING, Timing
+
+_NAMED: Final = re.compile(rb"(?im)^Message-ID:")
+_HEADERS: Final = 1 << 16
+"""How far into a record its headers are looked for, in bytes."""
 
 
 def ingest_mail(
@@ -75,8 +81,10 @@ def ingest_mail(
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raises Refused where nothing in the first batch of a load is a message."""
+    """Raises Refused where nothing in the first batch of a load is a message, nor looks like one that is damaged."""
     if first and not first[0].rows.num_rows and first[0].rejected:
+        if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
+            return
         bad = first[0].rejected[0]
         raise Refused(
             f"no message could be read: {bad.reason}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import getpass
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -55,11 +56,7 @@ def file_options(
     from weft.extraction.files.options import FileOptions
 
     told = types if isinstance(types, str) or types is None else ", ".join(f"{n} {t}" for n, t in types.items())
-    listed = () if told is None else column_list(told, "--types")
-    missing = next((name for name, kind in listed if kind is None), None)
-    if missing is not None:
-        raise Refused(f"--types: {missing!r} has no type", hint="Write it like: price DECIMAL(12,2), day DATE.")
-    typed = tuple((name, kind) for name, kind in listed if kind is not None)
+    typed = () if told is None else typed_columns(told, "--types")
     pairs = tuple(rename.items()) if isinstance(rename, Mapping) else _renaming(rename or "")
     return FileOptions(typed, pairs, encoding, form, mends_names=True)
 
@@ -77,6 +74,15 @@ def _renaming(text: str) -> tuple[tuple[str, str], ...]:
             raise Refused(f"--rename: {each!r} is no OLD=NEW", hint="Write it like: Order ID=order_id, Date=day.")
         found.append((old, new))
     return tuple(found)
+
+
+def typed_columns(text: str, option: str) -> tuple[tuple[str, DataType], ...]:
+    """As ``column_list``, of which each column has its type; raises Refused."""
+    listed = column_list(text, option)
+    missing = next((name for name, kind in listed if kind is None), None)
+    if missing is not None:
+        raise Refused(f"{option}: {missing!r} has no type", hint="Write it like: price DECIMAL(12,2), day DATE.")
+    return tuple((name, kind) for name, kind in listed if kind is not None)
 
 
 def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataType | None]]:
@@ -106,3 +112,11 @@ def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str 
     if zone is not None and digest is None:
         raise Refused("a time zone is that of a digest", hint="Add --digest daily@08:00, or leave --zone out.")
     return (None if digest is None else str(parse_digest(digest))), (None if zone is None else require_zone(zone))
+
+
+def own_user() -> str:
+    """The name of whoever runs this process."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # no name for this user id
+        return "user"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.api.arguments import file_options, length, timing
-from weft.catalog.records import QuarantineRecord
+from weft.api.arguments import file_options, length, own_user, timing, typed_columns
+from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.execution.home import Home
 
 if TYPE_CHECKING:
@@ -81,6 +81,33 @@ class Loading:
         return ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
+
+    def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
+        """Makes a table to append to, its columns as text, ``id INT, day DATE``, or a mapping; ``_by`` is added.
+
+        Raises Conflict for a name that is taken, Refused.
+        """
+        from weft.extraction.appending import make_table
+
+        told = columns if isinstance(columns, str) else ", ".join(f"{each} {kind}" for each, kind in columns.items())
+        return make_table(self.opened, name, typed_columns(told, "the columns"), keys)
+
+    def append(self, table: str, rows: Iterable[bytes] | Mapping[str, str], *, user: str | None = None) -> Summary:
+        """Appends rows to a table, all or none: lines of JSON, or one row of texts by column.
+
+        ``user`` is who appends, by default whoever runs this process.  See ``extraction.appending.append_rows`` and
+        ``extraction.typed_rows``.
+        """
+        from weft.extraction.appending import append_rows
+        from weft.extraction.typed_rows import Columns, from_json, from_texts
+
+        def read(columns: Columns) -> Iterable[dict[str, object]]:
+            if isinstance(rows, Mapping):
+                return [from_texts(rows, columns, source)]
+            return from_json(rows, columns, source)
+
+        source = "these values" if isinstance(rows, Mapping) else str(getattr(rows, "name", "these lines"))
+        return append_rows(self.opened, table, read, user or own_user(), source)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
         """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""

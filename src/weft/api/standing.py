@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +9,7 @@ from itertools import islice
 from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
-from weft.api.arguments import digest_times
+from weft.api.arguments import digest_times, own_user
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.subscriptions import Subscription
@@ -149,7 +148,7 @@ def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema])
     definition = partial(
         QueryDefinition,
         name=query.name,
-        user=query.user or _user(),
+        user=query.user or own_user(),
         sql=query.sql.strip(),
         every_us=None if query.every is None else int(query.every),
         channels=query.to,
@@ -300,10 +299,3 @@ def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | 
         parts = [own[query.plan_id], *(found[key] for key in query.reads)]
         found[query.query_id] = None if None in parts else any(parts)
     return found
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # no name for this user id
-        return "user"

@@ -16,6 +16,8 @@ from weft.catalog.naming import distinct
 
 TS: Final = "ts"
 """The column of the instant at which a row was given to a table."""
+BY: Final = "_by"
+"""The column of who appended a row, in tables that people append to."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]

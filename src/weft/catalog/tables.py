@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.naming import folded, not_found, table_name
-from weft.catalog.records import TS, StoredVersion, TableRecord, table_schema
+from weft.catalog.records import BY, TS, StoredVersion, TableRecord, table_schema
 from weft.errors import Conflict, Refused
 
 _PERIODS = (VALID_FROM, VALID_TO)
@@ -35,15 +35,18 @@ class Tables:
         ts_from: str | None = None,
         *,
         tracked: bool = False,
+        authored: bool = False,
     ) -> TableRecord:
         """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
 
-        ``keys`` and ``ts_from`` name columns in any case; the record has the columns' own names, a key once.  A tracked
-        table has ``valid_from`` and ``valid_to`` as well.  Raises Conflict where the name is taken, Refused for names,
-        columns or keys that cannot be.
+        An ``authored`` one has ``_by STRING`` as well, who appended the row.  ``keys`` and ``ts_from`` name columns in
+        any case; the record has the columns' own names, a key once.  A tracked table also has ``valid_from`` and
+        ``valid_to``.  Raises Conflict where the name is taken, Refused for names, columns or keys that cannot be.
         """
         with self._database.changing() as connection:
-            return create_table(connection, table_name(name), columns, keys, ts_from, tracked=tracked)
+            return create_table(
+                connection, table_name(name), columns, keys, ts_from, tracked=tracked, authored=authored
+            )
 
     def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
         """Raises Refused for a name or columns that no table can have, as ``create`` does."""
@@ -112,9 +115,10 @@ def create_table(
     ts_from: str | None = None,
     *,
     tracked: bool = False,
+    authored: bool = False,
 ) -> TableRecord:
     """``Tables.create`` within a transaction, of a name that may be a table's."""
-    named = _with_own(columns, tracked)
+    named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
         raise Refused("ts cannot be a key: a row gets its ts as it is stored", hint="Name other columns.")
@@ -207,7 +211,9 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     )
 
 
-def _with_own(columns: Sequence[tuple[str, DataType]], tracked: bool) -> list[tuple[str, DataType]]:
+def _with_own(
+    columns: Sequence[tuple[str, DataType]], tracked: bool, authored: bool = False
+) -> list[tuple[str, DataType]]:
     """The columns, and those that Weft adds to them; raises Refused for what cannot be a table's columns."""
     named = list(columns)
     if tracked:
@@ -216,6 +222,8 @@ def _with_own(columns: Sequence[tuple[str, DataType]], tracked: bool) -> list[tu
     if all(folded(each) != TS for each, _ in named):
         named.append((TS, TIMESTAMP))
     _check_columns(named)
+    if authored:
+        named.append((BY, STRING))
     return named
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from weft.cli import (
+    appending,
     asking,
     deliveries,
     demo,
@@ -64,6 +65,7 @@ for part in (
     homes,
     loads,
     load_list,
+    appending,
     sources,
     views,
     tables,

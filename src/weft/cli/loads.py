@@ -116,7 +116,7 @@ def mail(
             progress=progress,
         )
         ahead = _ahead(weft, done)
-    _tell(done, ahead, json)
+    tell_load(done, ahead, json)
 
 
 def file(
@@ -158,7 +158,7 @@ def file(
             progress=progress,
         )
         ahead = _ahead(weft, done)
-    _tell(done, ahead, json)
+    tell_load(done, ahead, json)
 
 
 def monpoly(
@@ -175,7 +175,7 @@ def monpoly(
         say_json({"tables": counts, "already_loaded": any(each.already_loaded for each in done)})
         return
     for each in done:
-        _tell(each, False, json=False)
+        tell_load(each, False, json=False)
 
 
 def _ahead(weft: Weft, done: Summary) -> bool:
@@ -183,7 +183,8 @@ def _ahead(weft: Weft, done: Summary) -> bool:
     return weft.catalog.home().clock == "wall" and done.last_ts is not None and done.last_ts > weft.clock()
 
 
-def _tell(done: Summary, ahead: bool, json: bool) -> None:
+def tell_load(done: Summary, ahead: bool, json: bool) -> None:
+    """Prints what a load did; ``ahead``: some of it lies ahead of the home's clock."""
     counts = {"stored": done.stored, "known": done.known, "quarantined": done.quarantined, "late": done.late}
     if json:
         bounds = {"first_ts": iso(done.first_ts), "last_ts": iso(done.last_ts)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, instant, iso, say, say_json, shown, table
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog=example("weft tables"))(tables)
-    table_ = typer.Typer(no_args_is_help=True, help="Give a table another name, or take it away.")
+    table_ = typer.Typer(no_args_is_help=True, help="Make a table, give it another name, or take it away.")
+    table_.command("create", epilog=example('weft table create votes "msgid STRING, score INT" --key msgid'))(create)
     table_.command("drop", epilog=example("weft table drop orders"))(drop)
     table_.command("rename", epilog=example("weft table rename orders old_orders"))(rename)
     app.add_typer(table_, name="table", epilog=example("weft table rename orders old_orders"))

@@ -16,7 +16,19 @@ POINTER: Final = "door.json"
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
-    {"channel", "deliveries", "describe", "explain", "history", "ingest", "install", "mute", "pause", "quarantine"}
+    {
+        "append",
+        "channel",
+        "deliveries",
+        "describe",
+        "explain",
+        "history",
+        "ingest",
+        "install",
+        "mute",
+        "pause",
+        "quarantine",
+    }
     | {"loads", "queries", "redeliver", "remove", "results", "resume", "show", "source", "sources", "subscribe"}
     | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}

@@ -1,0 +1,97 @@
+"""Rows that people write, JSON lines or values on a command line, read strictly by the columns of a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from weft.algebra.schema import DataType
+from weft.errors import Refused
+
+_WHOLE: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_OTHER: Final[Mapping[str, Any]] = {
+    "STRING": str,
+    "BOOLEAN": bool,
+    "FLOAT": float,
+    "DOUBLE": float,
+    "DATE": dt.date,
+    "TIMESTAMP": dt.datetime,
+    "BINARY": bytes,
+}
+
+Columns = Sequence[tuple[str, DataType]]
+
+
+def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
+    """A row for each line that is not blank, by column; what a row leaves out is NULL.
+
+    Nothing is converted: a number is no text and a text no number, but DATE and TIMESTAMP are ISO 8601 in a text (UTC
+    where it has no zone), DECIMAL may be a text, and BINARY is hexadecimal digits.  Raises Refused for anything else,
+    naming the line and the column.
+    """
+    model = _model(tuple(columns))
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _values(model.model_validate_json(line, strict=True), columns)
+            except ValidationError as error:
+                raise _refused(error, columns, f"{source}, line {number}") from None
+
+
+def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
+    """One row of texts by column, each read as its column's type; raises Refused as ``from_json``."""
+    try:
+        return _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
+    except ValidationError as error:
+        raise _refused(error, columns, source) from None
+
+
+@cache
+def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
+    """A model whose fields are numbered, since a column's name need not be one that Python takes."""
+    fields: dict[str, Any] = {
+        f"c{number}": (_kind(kind) | None, Field(default=None, alias=name))
+        for number, (name, kind) in enumerate(columns)
+    }
+    config = ConfigDict(extra="forbid", val_json_bytes="hex")
+    return create_model("Row", __config__=config, **fields)
+
+
+def _kind(kind: DataType) -> Any:
+    if kind.name in _WHOLE:
+        most = 2 ** (_WHOLE[kind.name] - 1)
+        return Annotated[int, Field(ge=-most, lt=most)]
+    if kind.name == "DECIMAL":
+        return Annotated[Decimal, Field(max_digits=kind.precision, decimal_places=kind.scale)]
+    return _OTHER[kind.name]
+
+
+def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
+    """The row's values as batches have them: an instant without a zone is one of UTC."""
+    values = (getattr(row, f"c{number}") for number in range(len(columns)))
+    return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
+
+
+def _zoned(value: object) -> object:
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=dt.timezone.utc)
+    return value
+
+
+def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
+    """What to say of the first thing that is wrong with a row."""
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else None
+    has = f"The columns are {', '.join(f'{each} {kind}' for each, kind in columns)}."
+    if first["type"] == "extra_forbidden":
+        return Refused(f"there is no column {name!r}", where=where, hint=has)
+    kind = next((kind for each, kind in columns if each == name), None)
+    if kind is None:
+        return Refused(f"this is no row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.')
+    given = str(first["input"])[:60]
+    return Refused(f"{name} is {given!r}, which is no {kind} ({first['msg']})", where=where, hint=has)

@@ -1,0 +1,176 @@
+"""Tables that people append to: strict types, all rows or none, and who it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from weft.algebra.schema import DataType
+from weft.api.home import Weft
+from weft.errors import ClockError, Conflict, NotFound, Refused
+from weft.extraction import appending
+from weft.extraction.typed_rows import from_json, from_texts
+
+KINDS = (
+    "STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5,2)", "DATE",
+    "TIMESTAMP", "BINARY",
+)  # fmt: skip
+COLUMNS = [(f"c {n}", DataType.parse(kind)) for n, kind in enumerate(KINDS)]
+WHOLE: dict[str, tuple[object, object, object]] = {
+    # as JSON, as text, as it is stored
+    "STRING": ("é", "é", "é"),
+    "BOOLEAN": (False, "false", False),
+    "TINYINT": (-128, "-128", -128),
+    "SMALLINT": (32_767, "32767", 32_767),
+    "INT": (-(2**31), str(-(2**31)), -(2**31)),
+    "BIGINT": (2**63 - 1, str(2**63 - 1), 2**63 - 1),
+    "FLOAT": (1.5, "1.5", 1.5),
+    "DOUBLE": (2, "2", 2.0),
+    "DECIMAL(5,2)": ("-999.99", "-999.99", Decimal("-999.99")),
+    "DATE": ("2026-02-28", "2026-02-28", dt.date(2026, 2, 28)),
+    "TIMESTAMP": ("2026-02-28T01:00:00+01:00", "2026-02-28 00:00", dt.datetime(2026, 2, 28, tzinfo=dt.timezone.utc)),
+    "BINARY": ("00ff", "00ff", b"\x00\xff"),
+}
+WRONG = [
+    ("BOOLEAN", 1), ("TINYINT", 128), ("SMALLINT", -32_769), ("INT", 2**31), ("INT", "5"), ("INT", 1.5), ("INT", True),
+    ("BIGINT", 2**63), ("DOUBLE", "x"), ("DECIMAL(5,2)", "1.234"), ("DECIMAL(5,2)", "1000.00"), ("DATE", "2026-02-30"),
+    ("DATE", "yesterday"), ("TIMESTAMP", "noon"), ("STRING", 5), ("STRING", ["a"]), ("BINARY", "0x"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Any:
+    with Weft.open(tmp_path / "home", create=True) as home:
+        home.make_table("votes", "msgid STRING, score INT")
+        yield home
+
+
+def stored(home: Weft) -> list[tuple[object, ...]]:
+    """Message, score and author of each row."""
+    table = home.catalog.tables.named("votes")
+    if not table.rows:
+        return []
+    rows = DeltaTable(str(home.home / table.path)).to_pyarrow_table().to_pylist()
+    return sorted(((row["msgid"], row["score"], row["_by"]) for row in rows), key=str)
+
+
+@pytest.mark.parametrize("number", range(len(KINDS)), ids=KINDS)
+def test_each_type_is_read_as_it_is(number: int) -> None:
+    given, text, value = WHOLE[KINDS[number]]
+    name = f"c {number}"
+    (row,) = from_json([json.dumps({name: given}).encode()], COLUMNS, "lines")
+    for found in (row, from_texts({name: str(text)}, COLUMNS, "values")):
+        assert found == {each: (value if each == name else None) for each, _ in COLUMNS}
+        assert type(found[name]) is type(value)
+
+
+@pytest.mark.parametrize(("kind", "given"), WRONG)
+def test_what_is_no_value_of_its_type_is_refused_by_name(kind: str, given: object) -> None:
+    name = f"c {KINDS.index(kind)}"
+    lines = [b"{}\n", b"\n", json.dumps({name: given}).encode()]
+    with pytest.raises(Refused) as refusal:
+        list(from_json(lines, COLUMNS, "rows.jsonl"))
+    assert refusal.value.message.startswith(f"{name} is ") and f"no {kind}" in refusal.value.message
+    assert refusal.value.where == "rows.jsonl, line 3"
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"{", b"7", b'{"c 0": "a"} {}', b"\xff"])
+def test_what_is_no_row_is_refused(line: bytes) -> None:
+    with pytest.raises(Refused, match="this is no row"):
+        list(from_json([line], COLUMNS, "lines"))
+
+
+def test_rows_have_who_appended_them(weft: Weft) -> None:
+    done = weft.append("VOTES", [b'{"msgid": "a", "score": 1}\n', b'{"msgid": "b"}\n'], user="ann")
+    assert (done.table, done.stored) == ("votes", 2)
+    weft.append("votes", {"msgid": "a", "score": "4"}, user="ben")
+    assert [row for row in stored(weft) if row[1]] == [("a", 1, "ann"), ("a", 4, "ben")]
+    assert ("b", None, "ann") in stored(weft)
+    assert [(each.load.kind, each.load.stored) for each in weft.loads("votes")] == [("append", 1), ("append", 2)]
+
+
+def test_one_row_that_is_wrong_stores_none(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused):
+        weft.append("votes", [b'{"msgid": "a"}', b'{"msgid": 5}'])
+    with pytest.raises(Refused, match="no column '_by'"):
+        weft.append("votes", {"_by": "eve"})
+    monkeypatch.setattr(appending, "MAX_ROWS", 2)
+    with pytest.raises(Refused, match="more than 2 rows"):
+        weft.append("votes", [b"{}"] * 3)
+    with pytest.raises(NotFound):
+        weft.append("vote", {"score": "1"})
+    assert (stored(weft), weft.loads("votes")) == ([], ())
+
+
+def test_a_row_with_a_known_key_is_known(weft: Weft) -> None:
+    weft.make_table("once", {"msgid": "STRING", "score": "INT"}, keys=["msgid"])
+    weft.append("once", {"msgid": "a", "score": "1"})
+    again = weft.append("once", {"msgid": "a", "score": "2"})
+    assert (again.stored, again.known, again.differ) == (0, 1, 1)
+
+
+def test_tables_that_cannot_be_made_are_refused(weft: Weft) -> None:
+    for name, columns, told in (
+        ("votes", "a INT", Conflict),
+        ("other", "a", Refused),
+        ("other", "a INTEGRAL", Refused),
+        ("other", "_by STRING", Refused),
+        ("o-ther", "a INT", Refused),
+    ):
+        with pytest.raises(told):
+            weft.make_table(name, columns)
+    assert [table.name for table in weft.tables()] == ["votes"]
+
+
+def test_a_table_that_was_loaded_takes_rows_too(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
+    weft.ingest_file(tmp_path / "a.jsonl", "loaded")
+    assert weft.append("loaded", {"id": "2"}).stored == 1
+
+
+def test_a_replay_home_without_a_clock_takes_none(tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "replay", clock="replay", create=True) as home:
+        home.make_table("votes", "score INT")
+        with pytest.raises(ClockError):
+            home.append("votes", {"score": "1"})
+        assert home.loads("votes") == ()
+
+
+def test_from_the_command_line(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
+    assert command("table", "create", "votes", "msgid STRING, score INT", "--key", "msgid")[0] == 0
+    assert "1 stored" in command("append", "votes", "msgid=a=b", "score=1", "--user", "ann")[1]
+    for words, told in (
+        (("votes",), "there are no rows"),
+        (("votes", "score"), "no COL=VALUE"),
+        (("votes", "score=1", "score=2"), "there twice"),
+        (("votes", "-f", "missing.jsonl"), "cannot be read"),
+        (("votes", "score=1", "-f", "x"), "twice"),
+    ):
+        code, said = command("append", *words)
+        assert code == 2 and told in said
+    with Weft.open("weft-home") as home:
+        assert stored(home) == [("a=b", 1, "ann")]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """The command line in a folder of its own: its exit code, and all that it prints."""
+    from weft.cli.app import run
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_HOME", raising=False)
+
+    def call(*words: str) -> tuple[int, str]:
+        code = run(words)
+        return code, "".join(capsys.readouterr())
+
+    return call

@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, say, shown, table
+from weft.cli.printing import counted, instant, say, shown, table
 from weft.cli.queries import NameArgument
 from weft.errors import Refused
 from weft.interruption import stop_here
@@ -130,4 +130,4 @@ def _tell(weft: Weft, name: str, names: Sequence[str], after: int, limit: int | 
         table(names, found, right=(0, 2))
     left = query.rows - after - len(found)
     more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
-    say(f"{len(found):,} of {query.rows:,} answers{more}")
+    say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")

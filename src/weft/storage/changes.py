@@ -24,6 +24,8 @@ from weft.storage.periods import TS, known_at, over, periods, values_of
 OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
+CHANGE_COLUMNS: Final = (OP, OWN, ORDER)
+"""The columns of a change beside those of its table."""
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
 _AT: Final = "_at"

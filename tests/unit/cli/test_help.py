@@ -18,7 +18,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 COMMANDS = sorted(_commands(typer.main.get_command(app)))
-GROUPS = (("channel",), ("ingest",), ("quarantine",), ("source",), ("view",))
+GROUPS = (("loads",), ("table",), ("channel",), ("ingest",), ("quarantine",), ("source",), ("view",))
 """Commands that are nothing but others."""
 
 

@@ -1,7 +1,7 @@
 """One query, whose answers go to every kind of channel at once, killed at random steps: law 6 for all of them.
 
-Where the steps are is read from the code.  A file, a Delta table and the cursor then have each answer once; mail and
-webhooks have each at least once, in messages that say the same whenever they have the same id.
+Where the steps are is read from the code.  A file, a Delta table and the cursor then have each answer once; programs,
+mail and webhooks have each at least once, in messages that say the same whenever they have the same id.
 """
 
 from __future__ import annotations
@@ -66,14 +66,16 @@ def places(site: Any) -> Iterator[Places]:
         (site.home / "weft.toml").write_text(
             f"[smtp]\nhost = '127.0.0.1'\nport = {smtp}\ntls = 'none'\nfrom = 'weft@example.com'\ntimeout = 5\n"
             f"[webhook]\nsecret = '{SECRET}'\nprivate = true\ntimeout = 5\n"
+            f"[exec]\ncommands = ['tee -a {site.home}/told']\n"
         )
-        channels = ("file:a.jsonl", "file:b.csv", "delta:t", f"email:{ANN}", f"webhook:http://127.0.0.1:{port}/in")
+        served = (f"email:{ANN}", f"webhook:http://127.0.0.1:{port}/in", f"exec:tee -a {site.home}/told")
+        channels = ("file:a.jsonl", "file:b.csv", "delta:t", *served)
         yield Places(site, site.install("q", *channels), post, server)
 
 
 def test_the_steps_of_every_channel_are_among_them() -> None:
     kinds = Counter(name.partition(".")[0] for name in points())
-    assert set(kinds) == {"commit", "delivery", "delta", "mail", "webhook"}
+    assert set(kinds) == {"commit", "delivery", "delta", "exec", "mail", "webhook"}
     assert kinds["delivery"] >= 4
 
 
@@ -108,6 +110,8 @@ def _require_once(places: Places) -> None:
 
 def _require_the_same_id(places: Places) -> None:
     wanted = {f"text {n}" for n in range(1, places.rows + 1)}
+    lines = (places.site.home / "told").read_text().splitlines()
+    assert {json.loads(line)["s"] for line in lines} == wanted
     letters = [(each.message["Message-ID"], re.findall(r"text \d+$", each.text, re.M)) for each in places.post.letters]
     whole = [each for each in places.server.requests if each.body]
     posted = [

@@ -20,7 +20,7 @@ def _by_name(home: Path | None) -> dict[str, Check]:
 
 def test_a_machine_that_is_well(tmp_path: Path) -> None:
     checks = _by_name(tmp_path / "home")
-    assert list(checks) == ["python", "settings", "java", "spark and delta", "jars", "class archive", "home"]
+    assert list(checks) == ["python", "settings", "java", "spark and delta", "jars", "class archive", "disk", "home"]
     assert all(check.ok for check in checks.values()), checks
     assert "not there yet" in checks["home"].seen
     open_catalog(tmp_path / "home", create=True, at=AT).close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Final, TypeVar
@@ -69,14 +69,19 @@ def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.Duck
     return inference.found()
 
 
-def infer_json(records: Iterable[TextRecord], where: str, connection: duckdb.DuckDBPyConnection) -> dict[str, DataType]:
+def infer_json(
+    records: Iterable[TextRecord],
+    where: str,
+    connection: duckdb.DuckDBPyConnection,
+    besides: Collection[str] = (),
+) -> dict[str, DataType]:
     """The names of every record, in the order of their first appearance, with their types.
 
-    Raises Refused for a name that cannot be a column's; ``where`` is the file.
+    Raises Refused for a name that cannot be a column's, those ``besides`` excepted; ``where`` is the file.
     """
 
     def look(names: Sequence[str]) -> None:
-        check_names(names, where)
+        check_names([name for name in names if name not in besides], where)
 
     return {name: each.type or STRING for name, each in json_evidence(records, connection, look).items()}
 

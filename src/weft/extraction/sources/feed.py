@@ -41,7 +41,7 @@ from weft.extraction.sources.feed_transactions import (
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
 from weft.extraction.sources.tracked import Accepting
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant
-from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema
+from weft.storage.changes import CHANGE_COLUMNS, DELETE, OP, ORDER, OWN, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.local_sql import connect
 
@@ -160,8 +160,8 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
-        found = infer_json(json_records(stream, Reading(table).told), name, connection)
-    columns = [(each, kind) for each, kind in found.items() if each not in (OP, OWN, ORDER)]
+        found = infer_json(json_records(stream, Reading(table).told), name, connection, CHANGE_COLUMNS)
+    columns = [(each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS]
     if chosen is not None:
         columns = chosen_of(columns, chosen, name)
     check_names([each for each, _ in columns], name)

@@ -40,7 +40,7 @@ from weft.extraction.sources.feed_transactions import TransactionTimes, transact
 from weft.extraction.sources.slot import AGAIN
 from weft.extraction.sources.snapshot import Chosen
 from weft.extraction.sources.tracked import Accepting
-from weft.storage.changes import OP, ORDER, OWN
+from weft.storage.changes import CHANGE_COLUMNS
 from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
@@ -84,8 +84,8 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
     """The columns that the changes among the records have."""
     reading = Reading(table)
     with connect() as connection:
-        found = infer_json(_texts(in_order(records), reading), where, connection)
-    columns = tuple((each, kind) for each, kind in found.items() if each not in (OP, OWN, ORDER))
+        found = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
+    columns = tuple((each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS)
     check_names([each for each, _ in columns], where)
     return columns
 

@@ -70,9 +70,9 @@ def test_a_whole_session(weft: Callable[..., Any], tmp_path: Path, spark: SparkS
     assert weft("tables", "--json")[0]["rows"] == 3
     assert weft("describe", "msgs", "--json")["samples"]
     tried = weft("try", Q3, "--json")
-    assert (tried["rows"], tried["count"], tried["now"]) == ([["a@x"]], 1, "1993-04-08T00:00:00Z")
+    assert (tried["rows"], tried["count"], tried["now"]) == ([{"msgid": "a@x"}], 1, "1993-04-08T00:00:00Z")
     assert weft("try", Q4, "--now", "1993-05-20", "--json")["count"] == 2
-    assert weft("try", Q4, "--now", "1993-05-20", "--limit", "1", "--json")["rows"] == [["b@x"]]
+    assert weft("try", Q4, "--now", "1993-05-20", "--limit", "1", "--json")["rows"] == [{"msgid": "b@x"}]
     weft("try", "SELECT msgid FROM nowhere", code=2)
 
     weft("install", "q3", Q3, "--user", "anna", "--to", "file:q3.jsonl")

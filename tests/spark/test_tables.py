@@ -146,7 +146,7 @@ def test_a_batch_is_one_file_in_order_of_ts(replay: Store) -> None:
 
 def test_a_row_that_is_there_is_known_and_nulls_are_the_same(replay: Store) -> None:
     assert replay.append(("a", "g", 1, 1), ("a", "h", 1, 1), ("a", None, 1, 1), ("a", "g", 9, 2)) == Appended(
-        3, 1, 0, 1
+        3, 1, 0, 1, differ=1
     )
     assert replay.append(("a", None, 1, 3), ("a", "g", 1, 3), (None, None, 1, 3)) == Appended(1, 2, 0, 2)
     assert [row[:2] for row in replay.rows()] == [("a", "g"), ("a", "h"), ("a", None), (None, None)]
@@ -159,7 +159,7 @@ def test_without_keys_every_row_is_new(replay: Store) -> None:
 
 def test_where_nothing_is_new_nothing_is_committed(replay: Store) -> None:
     replay.append(("a", "g", 1, 1))
-    assert replay.append(("a", "g", 2, 5)) == Appended(0, 1, 0, None)
+    assert replay.append(("a", "g", 2, 5)) == Appended(0, 1, 0, None, differ=1)
     assert (replay.table.version, replay.table.rows) == (1, 1)
     assert replay.catalog.reservations.still_open() == ()
 

@@ -32,7 +32,7 @@ def demo(
         Path | None, typer.Option("--home", metavar="DIR", help="Where to make it (default: ./demo-home).")
     ] = None,
 ) -> None:
-    """See it work: a small NetNews, five standing queries, six weeks in a minute or two, in a home of its own."""
+    """See it work: a small NetNews, five standing queries, six weeks in a quarter of a minute, in a home of its own."""
     from weft.cli.troubles import remember
     from weft.demo.play import fresh_folder, play
 

@@ -160,7 +160,7 @@ def write_week(news: Path, week: int, found: Sequence[Article], numbers: dict[st
 def _begin(demo: _Demo) -> None:
     stage, home = demo.stage, demo.home
     stage.heading(f"A home of its own: {home}")
-    stage.say("Its clock is replay: the six weeks from 5 April 1993 go by in a minute or so.")
+    stage.say("Its clock is replay: the six weeks from 5 April 1993 go by in a few seconds.")
     _ingest(demo, 0)
     stage.heading("Queries that stand")
     for name, user, sql, meaning in QUERIES:

@@ -2,7 +2,8 @@
 
 The table says whose answers it has (its properties ``weft.…``), and its log how far they go: each commit carries the
 query's transaction, whose version is the last ordinal.  So what was committed before is never appended again, whatever
-its sender remembers.
+its sender remembers.  Ordinals below it that were never given to the table are noted in its properties, too: they
+cannot be told from rows that its owner has deleted, so that they are refused when they are sent later.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from weft.storage.typed_answers import answers_schema, answers_table
 _HOME: Final = "weft.home"
 _QUERY: Final = "weft.query"
 _NAME: Final = "weft.name"
+_GAPS: Final = "weft.gaps"
+"""First and last ordinals that the table was never given: ``1-2,7-9``."""
 _HINT: Final = "Move the table away, or deliver to another path."
 _NO_NAME: Final = set(" ,;{}()\n\t=")
 """What no column of a Delta table has in its name."""
@@ -79,16 +82,19 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     """Appends the rows that are not in the table yet, in one commit, and makes the table where there is none.
 
     When it returns they are on the disk.  Raises as ``require_own``, and Conflict where the table has other answers
-    under their ordinals, as one has that is ahead of a home that was restored from a copy.
+    under their ordinals, as one has that is ahead of a home that was restored from a copy, or went on without some of
+    the rows.
     """
     _require_made(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
     known = [row for row in rows if row.ordinal <= before]
     if known:
+        _require_given(table, answers, known)
         _require_same(table, answers, known)
         version = find_version(table, _app_id(answers), before)
     new = [row for row in rows if row.ordinal > before]
     if new:
+        _note_gap(table, before, new[0].ordinal)
         version = append_rows(table, answers_table(answers.columns, new), _app_id(answers), new[-1].ordinal)
         failpoint("delta.committed")
     if version is not None:
@@ -119,6 +125,43 @@ def _require_made(table: Location, answers: Answers) -> None:
         raise StorageError(f"the table could not be made: {first_line(error)}", where=str(table)) from error
     failpoint("delta.made")
     make_durable(table, 0)
+
+
+def _gaps(table: Location) -> list[tuple[int, int]]:
+    told = str(_metadata(table).configuration.get(_GAPS) or "")
+    pairs = (each.partition("-") for each in told.split(",") if each)
+    return [(int(first), int(last)) for first, _, last in pairs]
+
+
+def _note_gap(table: Location, before: int, first: int) -> None:
+    """Notes that the table goes on with the ordinal ``first`` after ``before``, where some lie between."""
+    noted = _gaps(table)
+    wanted = [gap for gap in noted if gap[1] <= before]  # another was noted by an append that did not come to its end
+    if first > before + 1:
+        wanted.append((before + 1, first - 1))
+    if wanted == noted:
+        return
+    opened = open_table(table)
+    told = ",".join(f"{begin}-{end}" for begin, end in wanted)
+    try:
+        opened.alter.set_table_properties({_GAPS: told}, raise_if_not_exists=False)
+    except delta_errors() as error:
+        raise StorageError(f"the table could not be changed: {first_line(error)}", where=str(table)) from error
+    failpoint("delta.noted")
+    make_durable(table, opened.version())
+
+
+def _require_given(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
+    """Raises Conflict where the table went on without some of these rows."""
+    first, last = rows[0].ordinal, rows[-1].ordinal
+    gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
+    if gap is not None:
+        missing = f"the answers {gap[0]} to {gap[1]}" if gap[0] < gap[1] else f"the answer {gap[0]}"
+        raise Conflict(
+            f"the table has gone on without {missing} of the query {answers.name}, and cannot take them any more",
+            where=str(table),
+            hint="Deliver to another path; a new table takes them all.",
+        )
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:

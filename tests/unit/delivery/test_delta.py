@@ -127,6 +127,38 @@ def test_a_home_restored_from_a_copy_goes_on_or_is_told_that_the_table_is_ahead(
     assert ordinals(site.home / "t") == [1, 2, 3, 4]
 
 
+def test_answers_that_a_table_went_on_without_are_refused_aloud(tmp_path: Path) -> None:
+    columns = (("s", STRING),)
+    channel = DeltaChannel("t", tmp_path)
+
+    def send(first: int, last: int) -> None:
+        channel.send(message([(str(n),) for n in range(first, last + 1)], columns, first), channel.prepare())
+
+    send(3, 4)
+    with pytest.raises(DeliveryError, match="gone on without the answers 1 to 2 of the query q"):
+        send(1, 3)
+    send(4, 5)
+    send(7, 8)
+    for first, told in ((6, "the answer 6"), (1, "the answers 1 to 2")):
+        with pytest.raises(DeliveryError, match=f"without {told} of"):
+            send(first, 9)
+    send(7, 9)
+    assert ordinals(tmp_path / "t") == [3, 4, 5, 7, 8, 9]
+
+
+def test_a_gap_that_was_noted_in_vain_is_none(site: Any) -> None:
+    query = site.install("q", "delta:t")
+    site.tick(query, 3)
+    (subscribed,) = site.catalog.subscriptions.all()
+    site.sender.subscriptions.go_to(subscribed.sub_id, 1)
+    site.killed("delta.noted")
+    assert ordinals(site.home / "delta/t") == []
+    site.deliver(LATER)
+    site.tick(query, 1)
+    site.deliver(LATER)
+    assert ordinals(site.home / "delta/t") == [2, 3, 4]
+
+
 def test_what_is_not_the_querys_is_refused_by_name(tmp_path: Path) -> None:
     columns = (("s", STRING),)
     write_deltalake(str(tmp_path / "theirs"), pa.table({"s": ["x"]}))

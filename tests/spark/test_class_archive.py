@@ -131,7 +131,7 @@ def _from_archive(told: Path, options: Sequence[str]) -> bool:
 
 
 def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_path: Path) -> None:
-    options = archive_options(made)
+    options = archive_options(made, "1g")
     told = tmp_path / "connection"
     assert _from_archive(told, options)
     whole = made.file.read_bytes()
@@ -146,15 +146,15 @@ def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_p
         assert not _from_archive(told, [each.replace(str(made.file), str(other)) for each in options]), name
     made.file.chmod(0o600)
     os.truncate(made.file, middle)
-    assert archive_options(made) == ()
+    assert archive_options(made, "1g") == ()
     made.file.write_bytes(whole)
-    assert archive_options(made) == options
+    assert archive_options(made, "1g") == options
     jar = present_jars()[0]
     before = jar.stat().st_mtime_ns
     os.utime(jar, ns=(before - 10**12, before - 10**12))
     try:
         assert _archive().file != made.file
-        assert archive_options(_archive()) == ()
+        assert archive_options(_archive(), "1g") == ()
         assert not _from_archive(told, options)
     finally:
         os.utime(jar, ns=(before, before))

@@ -19,6 +19,8 @@ import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope
 
+from loopback import talking
+
 HANG_SECONDS = 20.0
 
 
@@ -194,27 +196,8 @@ class Script:
 @contextlib.contextmanager
 def scripted(script: Script) -> Iterator[int]:
     """A server that follows a script, on a port of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
-        threads = []
-
-        def accept() -> None:
-            while not script.over.is_set():
-                with contextlib.suppress(TimeoutError):
-                    line, _ = listener.accept()
-                    line.settimeout(HANG_SECONDS)
-                    threads.append(threading.Thread(target=script.talk, args=(line,), daemon=True))
-                    threads[-1].start()
-
-        acceptor = threading.Thread(target=accept, daemon=True)
-        acceptor.start()
-        try:
-            yield int(listener.getsockname()[1])
-        finally:
-            script.over.set()
-            acceptor.join()
-            for each in threads:
-                each.join(5)
+    with talking(script.talk, script.over, HANG_SECONDS) as port:
+        yield port
 
 
 def took(action: Callable[[], object]) -> float:

@@ -10,6 +10,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from loopback import talking
+
+HANG_SECONDS = 20.0
 DROP_BEFORE, DROP_AFTER, HANG, DRIP = "drop before", "drop after", "hang", "drip"
 
 
@@ -48,7 +51,7 @@ class Web:
             if says == DROP_AFTER:
                 return
             if says == HANG:
-                self.over.wait(20)
+                self.over.wait(HANG_SECONDS)
                 return
             if says == DRIP:
                 while not self.over.wait(0.02):
@@ -62,28 +65,10 @@ class Web:
 @contextlib.contextmanager
 def web(server: Web, context: ssl.SSLContext | None = None) -> Iterator[int]:
     """The server on a port of its own; with ``context`` it speaks TLS."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
-        threads = []
 
-        def talk(line: socket.socket) -> None:
-            with contextlib.suppress(OSError):
-                server.talk(line if context is None else context.wrap_socket(line, server_side=True))
+    def talk(line: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            server.talk(line if context is None else context.wrap_socket(line, server_side=True))
 
-        def accept() -> None:
-            while not server.over.is_set():
-                with contextlib.suppress(TimeoutError):
-                    line, _ = listener.accept()
-                    line.settimeout(20)
-                    threads.append(threading.Thread(target=talk, args=(line,), daemon=True))
-                    threads[-1].start()
-
-        acceptor = threading.Thread(target=accept, daemon=True)
-        acceptor.start()
-        try:
-            yield int(listener.getsockname()[1])
-        finally:
-            server.over.set()
-            acceptor.join()
-            for each in threads:
-                each.join(5)
+    with talking(talk, server.over, HANG_SECONDS) as port:
+        yield port

@@ -203,6 +203,9 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
     return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
 
+LEAST_FREE: Final = 256 << 20
+"""A home whose disk has fewer free bytes than this is not well: loads and ticks need them."""
+
 FULL: Final = 1 << 20
 """A disk with fewer free bytes than this has no room for a catalog's transaction."""
 

@@ -55,8 +55,7 @@ def file_options(
     """
     from weft.extraction.files.options import FileOptions
 
-    told = types if isinstance(types, str) or types is None else ", ".join(f"{n} {t}" for n, t in types.items())
-    typed = () if told is None else typed_columns(told, "--types")
+    typed = () if types is None else typed_columns(types, "--types")
     pairs = tuple(rename.items()) if isinstance(rename, Mapping) else _renaming(rename or "")
     return FileOptions(typed, pairs, encoding, form, mends_names=True)
 
@@ -76,9 +75,10 @@ def _renaming(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def typed_columns(text: str, option: str) -> tuple[tuple[str, DataType], ...]:
-    """As ``column_list``, of which each column has its type; raises Refused."""
-    listed = column_list(text, option)
+def typed_columns(given: str | Mapping[str, str], option: str) -> tuple[tuple[str, DataType], ...]:
+    """As ``column_list``, or types by column, and each column has its type; raises Refused."""
+    told = given if isinstance(given, str) else ", ".join(f"{name} {kind}" for name, kind in given.items())
+    listed = column_list(told, option)
     missing = next((name for name, kind in listed if kind is None), None)
     if missing is not None:
         raise Refused(f"{option}: {missing!r} has no type", hint="Write it like: price DECIMAL(12,2), day DATE.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +10,11 @@ from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
 from weft.execution.home import Home
 from weft.instants import MIN_INSTANT, format_interval
+from weft.location import LEAST_FREE, free_bytes
 from weft.schedule.ticking import all_quiet
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
 """A home whose queries wait longer for a tick is not well."""
-
-LEAST_FREE_BYTES: Final = 200_000_000
-"""With less on its disk a home is not well."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,14 @@ def examined(home: Home, max_lag_us: int) -> Health:
     """How the home does; ``max_lag_us`` is how long news may wait for a tick."""
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
-    free = shutil.disk_usage(home.folder).free
+    free, _ = free_bytes(home.folder)
     queries = catalog.queries.counts()
-    lag = _lag_us(home, at)
-    ticks = catalog.ticks.latest(1)
+    last_tick = next(iter(catalog.ticks.latest(1)), None)
+    lag = _lag_us(home, last_tick, at)
     return Health(
         at=at,
         queries=queries,
-        last_tick=ticks[0] if ticks else None,
+        last_tick=last_tick,
         lag_us=lag,
         due=len(catalog.subscriptions.waiting(at)),
         failed=sum(1 for each, _ in subscribed if each.attempts and each.is_served),
@@ -62,20 +59,19 @@ def examined(home: Home, max_lag_us: int) -> Health:
         problems=(
             *_of_queries(queries.get("failed", 0), lag, max_lag_us),
             *_of_channels(subscribed),
-            *([] if free >= LEAST_FREE_BYTES else [f"the disk of {home.folder} has {free / 1e6:,.0f} MB left"]),
+            *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has {free >> 20:,} MiB left"]),
         ),
     )
 
 
-def _lag_us(home: Home, at: int) -> int | None:
+def _lag_us(home: Home, last_tick: TickRecord | None, at: int) -> int | None:
     catalog = home.catalog
     if catalog.home().clock != "wall":
         return None
     if all_quiet(catalog, at):
         return 0
     ready, due = catalog.queries.waiting_since(at)
-    ticks = catalog.ticks.latest(1)
-    loaded = catalog.loads.first_since(ticks[0].planned_at if ticks else MIN_INSTANT)
+    loaded = catalog.loads.first_since(last_tick.planned_at if last_tick else MIN_INSTANT)
     if loaded is None:  # polls of sources are no loads of their own
         loaded = max((table.last_ts for table in catalog.tables.known() if table.last_ts is not None), default=None)
     news = min((each for each in (due, loaded) if each is not None), default=None)

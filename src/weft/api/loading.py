@@ -89,8 +89,7 @@ class Loading:
         """
         from weft.extraction.appending import make_table
 
-        told = columns if isinstance(columns, str) else ", ".join(f"{each} {kind}" for each, kind in columns.items())
-        return make_table(self.opened, name, typed_columns(told, "the columns"), keys)
+        return make_table(self.opened, name, typed_columns(columns, "the columns"), keys)
 
     def append(self, table: str, rows: Iterable[bytes] | Mapping[str, str], *, user: str | None = None) -> Summary:
         """Appends rows to a table, all or none: lines of JSON, or one row of texts by column.

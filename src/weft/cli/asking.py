@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -11,10 +11,14 @@ from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, exam
 from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working_on_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from weft.api.home import Weft
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
+
+Found = TypeVar("Found")
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
@@ -41,13 +45,19 @@ def try_query(
 ) -> None:
     """Run a query now, as if the database were fixed: its distinct rows, their count, the time it took."""
     text = query_text(sql, file)
+    answer, seconds = _asked(home, lambda weft: weft.try_query(text, now=now, limit=limit or None))
+    _tell(answer, seconds, json)
+
+
+def _asked(home: Path | None, ask: Callable[[Weft], Found]) -> tuple[Found, float]:
+    """What a question to the home gives, and how many seconds it took; Ctrl-C stops Spark's jobs."""
     began = time.monotonic()
     with opened(home) as weft, working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
-            answer = weft.try_query(text, now=now, limit=limit or None)
-    _tell(answer, time.monotonic() - began, json)
+            found = ask(weft)
+    return found, time.monotonic() - began
 
 
 def _tell(answer: Answer, seconds: float, json: bool) -> None:
@@ -87,13 +97,8 @@ def backtest(
 ) -> None:
     """Tell what a query would have delivered, and when, had it stood; nothing is installed or kept."""
     text = query_text(sql, file)
-    began = time.monotonic()
-    with opened(home) as weft, working_on_spark("asking"):
-        from weft.runtime.cancelling import cancellable
-
-        with cancellable(weft.session):
-            found = weft.backtest(text, since=since, until=until, limit=limit or None)
-    _tell_backtest(found, time.monotonic() - began, json)
+    found, seconds = _asked(home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None))
+    _tell_backtest(found, seconds, json)
 
 
 def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:

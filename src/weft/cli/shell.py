@@ -61,16 +61,23 @@ def _talk(app: typer.Typer, folder: Path) -> int:
             typed = ""
             say("")
             continue
-        word = line.strip().rstrip("; ").lower()
-        if not typed and word in _LEAVE:
+        words = [] if typed else line.strip("; ").split()
+        first = words[0].lower() if words else ""
+        if first in _LEAVE and len(words) == 1:
             return last
-        if not typed and word.split(None, 1)[:1] and word.split(None, 1)[0] in _HELP:
-            last = run(app, [*line.strip("; ").split()[1:], "--help"]) or last
-            if word in _HELP:
-                say(_TOLD)
+        if first in _HELP:
+            last = _help(app, words[1:]) or last
             continue
         code, typed = _do_all(app, f"{typed}{line}\n", ended=not line.strip())
         last = code or last
+
+
+def _help(app: typer.Typer, command: list[str]) -> int:
+    """Explains a command, or tells which there are and how the shell takes lines; the exit code."""
+    code = run(app, [*command, "--help"])
+    if not command:
+        say(_TOLD)
+    return code
 
 
 def _do_all(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:

@@ -10,15 +10,13 @@ from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory
-from weft.execution.attempts import few_enough, limits, too_many
+from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import instant
-from weft.execution.reader import Reader, held
+from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.views import Views
 from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
-from weft.runtime.session import plain_errors
-from weft.runtime.watchdog import limited
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
@@ -46,21 +44,11 @@ def ask(
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    reader = Reader(spark, data, tables)
-    allowed = limits(data)
-    with (
-        held(data, [table.path for table in tables.values()]),
-        plain_errors("asking the query"),
-        limited(allowed.seconds),
-        few_enough(allowed.rows),
-    ):
-        try:
-            views = Views(reader, columns_by_table(branches))
-            views.register([path for branch in branches for path in branch.paths.values()], {})
-            found = _at_once(reader, named, branches, limit, allowed.rows) if views.small else None
-            rows, count = found or _step_by_step(reader, named, branches, limit, allowed.rows)
-        finally:
-            reader.release()
+    with one_question(spark, data, tables) as (reader, allowed):
+        views = Views(reader, columns_by_table(branches))
+        views.register([path for branch in branches for path in branch.paths.values()], {})
+        found = _at_once(reader, named, branches, limit, allowed.rows) if views.small else None
+        rows, count = found or _step_by_step(reader, named, branches, limit, allowed.rows)
     types = [type_ for _, type_ in columns]
     return Answer(columns, tuple(decode(row, types) for row in rows), count, s)
 

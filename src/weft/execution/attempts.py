@@ -17,10 +17,10 @@ from weft.errors import JvmEnded, LimitExceeded
 from weft.execution.answers import MANY
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
-from weft.execution.reader import Reader
+from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
 from weft.location import Location
-from weft.runtime.session import spark_errors, told_by
+from weft.runtime.session import plain_errors, spark_errors, told_by
 from weft.runtime.settings import small
 from weft.runtime.watchdog import TURN, limited
 
@@ -63,6 +63,27 @@ def few_enough(most: int) -> Iterator[None]:
         raise LimitExceeded(
             f"the query gave many times the {most:,} rows that it may add in a tick", hint=_FEWER
         ) from None
+
+
+@contextmanager
+def one_question(
+    spark: SparkSession, data: Location, tables: Mapping[str, Relation]
+) -> Iterator[tuple[Reader, Limits]]:
+    """A reader over the tables for a question outside of ticks, within a query's limits; its memory is given back.
+
+    Raises ExecutionError where Spark cannot answer it, LimitExceeded where it takes more than a query may in a tick.
+    """
+    reader, allowed = Reader(spark, data, tables), limits(data)
+    with (
+        held(data, [table.path for table in tables.values()]),
+        plain_errors("asking the query"),
+        limited(allowed.seconds),
+        few_enough(allowed.rows),
+    ):
+        try:
+            yield reader, allowed
+        finally:
+            reader.release()
 
 
 def failures() -> tuple[type[Exception], ...]:

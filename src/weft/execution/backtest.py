@@ -14,16 +14,13 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
 from weft.catalog.records import QueryRecord
-from weft.execution.attempts import few_enough, limits, too_many
+from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
 from weft.location import Location
 from weft.planning.form import stored_form
 from weft.planning.plan import Plan, columns_of
-from weft.runtime.session import plain_errors
-from weft.runtime.watchdog import limited
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
@@ -76,18 +73,8 @@ def backtest(
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    reader = Reader(spark, data, tables)
-    allowed = limits(data)
-    with (
-        held(data, [table.path for table in tables.values()]),
-        plain_errors("asking the query"),
-        limited(allowed.seconds),
-        few_enough(allowed.rows),
-    ):
-        try:
-            return _told(new_answers(reader, [group], most=allowed.rows), plan, window, limit, allowed.rows)
-        finally:
-            reader.release()
+    with one_question(spark, data, tables) as (reader, allowed):
+        return _told(new_answers(reader, [group], most=allowed.rows), plan, window, limit, allowed.rows)
 
 
 def _as_standing(plan: Plan) -> QueryRecord:

@@ -18,15 +18,13 @@ from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Refused, WeftError
-from weft.location import free_bytes
+from weft.location import LEAST_FREE, free_bytes
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
 from weft.storage.verify import verify
 
 PYTHON: Final = (3, 10)
-LEAST_FREE: Final = 256 << 20
-"""How many bytes have to be free on the home's disk for the doctor to find it well."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -278,9 +277,8 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     assert found.problems[0].startswith(f"email:{ANN} of q is parked: smtp.host is not set")
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
     assert [(check.ok, check.fix) for check in checks] == [(False, "mend that, then `weft resume q`")]
-    usage = shutil.disk_usage(weft.home)
-    monkeypatch.setattr(health_module.shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
-    assert "has 5 MB left" in weft.health().problems[-1]
+    monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
+    assert "has 5 MiB left" in weft.health().problems[-1]
 
 
 def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -141,36 +140,3 @@ def test_a_replay_home_without_a_clock_takes_none(tmp_path: Path) -> None:
         with pytest.raises(ClockError):
             home.append("votes", {"score": "1"})
         assert home.loads("votes") == ()
-
-
-def test_from_the_command_line(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
-    assert command("table", "create", "votes", "msgid STRING, score INT", "--key", "msgid")[0] == 0
-    assert "1 stored" in command("append", "votes", "msgid=a=b", "score=1", "--user", "ann")[1]
-    for words, told in (
-        (("votes",), "there are no rows"),
-        (("votes", "score"), "no COL=VALUE"),
-        (("votes", "score=1", "score=2"), "there twice"),
-        (("votes", "-f", "missing.jsonl"), "cannot be read"),
-        (("votes", "score=1", "-f", "x"), "twice"),
-    ):
-        code, said = command("append", *words)
-        assert code == 2 and told in said
-    with Weft.open("weft-home") as home:
-        assert stored(home) == [("a=b", 1, "ann")]
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """The command line in a folder of its own: its exit code, and all that it prints."""
-    from weft.cli.app import run
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WEFT_HOME", raising=False)
-
-    def call(*words: str) -> tuple[int, str]:
-        code = run(words)
-        return code, "".join(capsys.readouterr())
-
-    return call

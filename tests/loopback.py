@@ -1,0 +1,40 @@
+"""A server on this machine, each of its conversations in a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+_LOOK_SECONDS = 0.05
+_JOIN_SECONDS = 5.0
+
+
+@contextlib.contextmanager
+def talking(talk: Callable[[socket.socket], None], over: threading.Event, seconds: float) -> Iterator[int]:
+    """A port on which ``talk`` has every conversation, until ``over`` is set, which the block's end does.
+
+    A conversation in which the other side says nothing for ``seconds`` ends with TimeoutError.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(_LOOK_SECONDS)
+        threads = []
+
+        def accept() -> None:
+            while not over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    line, _ = listener.accept()
+                    line.settimeout(seconds)
+                    threads.append(threading.Thread(target=talk, args=(line,), daemon=True))
+                    threads[-1].start()
+
+        acceptor = threading.Thread(target=accept, daemon=True)
+        acceptor.start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            over.set()
+            acceptor.join()
+            for each in threads:
+                each.join(_JOIN_SECONDS)

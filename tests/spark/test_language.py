@@ -88,7 +88,36 @@ SPELLED = {
         "SELECT m.x AS c FROM m, r AS e WHERE e.k = m.k",
     ),
 }
-TEXTS = {name: (text, text) for name, text in QUERIES.items()} | SPELLED
+# The same in SQLite's functions of JSON.
+JSON = {
+    "json_part": (
+        """SELECT m.k AS c, m.ts AS s FROM m WHERE GET_JSON_OBJECT('{"t": ["' || m.x || '"]}', '$.t[0]') = 'a'""",
+        """SELECT m.k AS c, m.ts AS s FROM m WHERE json_extract('{"t": ["' || m.x || '"]}', '$.t[0]') = 'a'""",
+    ),
+    "json_field": (
+        """SELECT FROM_JSON('{"a": {"b": "' || m.x || '"}}', 'a STRUCT<b: STRING>').a.b AS c FROM m JOIN r
+        ON FROM_JSON('{"k": ' || CAST(m.k AS STRING) || '}', 'k INT').k = r.k AND NOW() >= r.d""",
+        """SELECT m.x AS c FROM m JOIN r ON m.k = r.k AND NOW() >= r.d""",
+    ),
+    "json_array": (
+        """SELECT u.x AS c, u.k AS y FROM u WHERE NOT EXISTS (SELECT 1 FROM m WHERE NOW() < m.d
+        AND ARRAY_CONTAINS(FROM_JSON('["' || m.x || '", "c"]', 'ARRAY<STRING>'), u.x))""",
+        """SELECT u.x AS c, u.k AS y FROM u WHERE NOT EXISTS (SELECT 1 FROM m WHERE NOW() < m.d
+        AND EXISTS (SELECT 1 FROM json_each('["' || m.x || '", "c"]') AS e WHERE e.value = u.x))""",
+    ),
+    "json_elements": (
+        """SELECT u.x AS c, u.n AS y FROM u WHERE NOT EXISTS (SELECT 1 FROM m WHERE m.k <> u.k
+        AND EXISTS(SPLIT(m.x, ''), t -> t = u.x AND u.n > 0))""",
+        """SELECT u.x AS c, u.n AS y FROM u WHERE NOT EXISTS (SELECT 1 FROM m WHERE m.k <> u.k
+        AND u.x IN (substr(m.x, 1, 1), substr(m.x, 2, 1)) AND u.n > 0)""",
+    ),
+    "json_item": (
+        """SELECT FROM_JSON('[' || CAST(m.k AS STRING) || ', 7]', 'ARRAY<INT>')[m.n] AS c FROM m
+        WHERE SIZE(SPLIT(m.x, 'b')) = 1""",
+        """SELECT CASE m.n WHEN 0 THEN m.k WHEN 1 THEN 7 END AS c FROM m WHERE instr(m.x, 'b') = 0""",
+    ),
+}
+TEXTS = {name: (text, text) for name, text in QUERIES.items()} | SPELLED | JSON
 
 
 @pytest.fixture(scope="module")

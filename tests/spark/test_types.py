@@ -61,6 +61,7 @@ ROWS.append(", ".join(["NULL"] * len(KINDS)))
 for number, text in enumerate(STRINGS):
     ROWS.append(ROWS[number % 3].replace(f"'{OTHERS[number % 3][0]}'", f"'{text}'", 1))
 CONSTANTS = {
+    "get_json_object": "'$.a'",
     "split_part": "2",
     "regexp_like": "'a+'",
     "regexp_extract": "'a()', 1",

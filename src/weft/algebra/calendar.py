@@ -20,7 +20,7 @@ from weft.algebra.scalar import (
     Param,
     Scalar,
     Shifted,
-    columns,
+    is_constant,
     minus,
     plus,
     shifted,
@@ -103,7 +103,7 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
         case Call(name="greatest" | "least" | "coalesce" | "ifnull" | "nvl" | "date_trunc", args=args):
             return all(within_calendar(arg, depth) for arg in args)
         case _:
-            return not columns(value)
+            return is_constant(value)
 
 
 def near(instant: Scalar) -> tuple[Shifted, int]:

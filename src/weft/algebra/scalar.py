@@ -77,6 +77,15 @@ class PeriodOf:
 
 @hashed_once
 @dataclass(frozen=True)
+class Element:
+    """The element of an array that a condition is about, within EXISTS(array, x -> …) or FORALL: no value outside."""
+
+    name: str
+    type: DataType
+
+
+@hashed_once
+@dataclass(frozen=True)
 class Call:
     """An operator or function of the allow-list applied to its arguments."""
 
@@ -104,7 +113,7 @@ class Case:
     type: DataType
 
 
-Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Call | Cast | Case"
+Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
 """The query's last t: first instant of the window."""
@@ -156,7 +165,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
         case Case(branches=branches, default=default):
             parts = tuple(part for branch in branches for part in branch)
             return parts if default is None else (*parts, default)
-        case ColumnRef() | Literal() | Param() | Now() | PeriodOf():
+        case ColumnRef() | Literal() | Param() | Now() | PeriodOf() | Element():
             return ()
 
 
@@ -170,7 +179,7 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
         case Case(branches=branches, default=default, type=type):
             pairs = tuple((parts[2 * i], parts[2 * i + 1]) for i in range(len(branches)))
             return Case(pairs, None if default is None else parts[-1], type)
-        case ColumnRef() | Literal() | Param() | Now() | PeriodOf():
+        case ColumnRef() | Literal() | Param() | Now() | PeriodOf() | Element():
             return scalar
 
 
@@ -179,6 +188,11 @@ def columns(scalar: Scalar) -> frozenset[ColumnRef]:
     if isinstance(scalar, ColumnRef):
         return frozenset((scalar,))
     return frozenset().union(*(columns(child) for child in children(scalar)))
+
+
+def is_constant(scalar: Scalar) -> bool:
+    """Whether no row has a say in it: it mentions no column and no element of an array."""
+    return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
 
 
 def mentions_now(scalar: Scalar) -> bool:

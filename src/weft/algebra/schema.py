@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 C = TypeVar("C", bound="type[Any]")
@@ -62,18 +62,21 @@ _comparing: Final = threading.local()
 @hashed_once
 @dataclass(frozen=True)
 class DataType:
-    """A scalar type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``).
+    """A type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
-    ``element`` is that of an ARRAY, which only a list of constants has.
+    ``element`` is that of an ARRAY's elements or a MAP's values, ``key`` that of a MAP's keys; ``fields`` are those of
+    a STRUCT.  Nested types are those of expressions within a query; no column has one.
 
     >>> DataType.parse("decimal(10, 2)")
-    DataType(name='DECIMAL', precision=10, scale=2, element=None)
+    DataType(name='DECIMAL', precision=10, scale=2)
     """
 
     name: str
     precision: int | None = None
     scale: int | None = None
-    element: DataType | None = None
+    element: DataType | None = field(default=None, repr=False)
+    key: DataType | None = field(default=None, repr=False)
+    fields: tuple[tuple[str, DataType], ...] = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, text: str) -> DataType:
@@ -89,17 +92,57 @@ class DataType:
         return cls(name)
 
     @classmethod
-    def of_constant(cls, text: str) -> DataType:
-        """Reads the type of a constant, which may be a list (``ARRAY<INT>``); raises ValueError as ``parse``."""
-        listed = re.fullmatch(r"ARRAY<(.*)>", text)
-        if text in (PERIOD.name, MONTHS.name):
-            return cls(text)
-        return cls("ARRAY", element=cls.parse(listed[1])) if listed else cls.parse(text)
+    def of_expression(cls, text: str) -> DataType:
+        """Reads the type of any expression, as ``str`` writes it; raises ValueError as ``parse``."""
+        return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
+
+    @classmethod
+    def parse_nested(cls, text: str, depth: int = 0) -> DataType:
+        """Reads a type that may be an ARRAY, a MAP or a STRUCT.
+
+        Raises ValueError as ``parse``, and for one that is more than ``MOST_NESTED`` deep or has two fields of one
+        name.
+
+        >>> str(DataType.parse_nested("struct<a int, `b c`: map<string, array<double>>>"))
+        'STRUCT<a: INT, `b c`: MAP<STRING, ARRAY<DOUBLE>>>'
+        """
+        outer = re.fullmatch(r"\s*(ARRAY|MAP|STRUCT)\s*<(.*)>\s*", text, re.IGNORECASE | re.DOTALL)
+        if outer is None:
+            return cls.parse(text)
+        if depth >= MOST_NESTED:
+            raise ValueError(f"a type nested more than {MOST_NESTED} deep")
+        name, parts = outer[1].upper(), _parts(outer[2])
+        if name == "STRUCT":
+            fields = tuple(_field(part, depth + 1) for part in parts)
+            if len({each.lower() for each, _ in fields}) < len(fields):
+                raise ValueError(f"two fields of one name in {text[:80]!r}")
+            return cls(name, fields=fields)
+        if len(parts) != (2 if name == "MAP" else 1):
+            raise ValueError(f"not a type: {text[:80]!r}")
+        *keys, element = (cls.parse_nested(part, depth + 1) for part in parts)
+        return cls(name, element=element, key=keys[0] if keys else None)
 
     def __str__(self) -> str:
-        if self.element is not None:
-            return f"ARRAY<{self.element}>"
-        return f"{self.name}({self.precision},{self.scale})" if self.name == "DECIMAL" else self.name
+        match self.name:
+            case "ARRAY":
+                return f"ARRAY<{self.element}>"
+            case "MAP":
+                return f"MAP<{self.key}, {self.element}>"
+            case "STRUCT":
+                return f"STRUCT<{', '.join(f'{_field_name(name)}: {kind}' for name, kind in self.fields)}>"
+            case "DECIMAL":
+                return f"{self.name}({self.precision},{self.scale})"
+            case _:
+                return self.name
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is made of other types."""
+        return self.name in NESTED
+
+    def field_type(self, name: str) -> tuple[str, DataType] | None:
+        """A STRUCT's field of that name, in any case: its name as it is written, and its type."""
+        return next((each for each in self.fields if each[0].lower() == name.lower()), None)
 
     @property
     def numeric(self) -> bool:
@@ -107,6 +150,34 @@ class DataType:
         return self.name in NUMERIC
 
 
+def _parts(text: str) -> list[str]:
+    """What stands between the commas that are in no brackets and no name in backquotes."""
+    parts, depth, quoted = [""], 0, False
+    for sign in text:
+        quoted ^= sign == "`"
+        if not quoted:
+            depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and not depth and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
+def _field(text: str, depth: int) -> tuple[str, DataType]:
+    found = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\W\d]\w*))\s*(?::|\s)\s*(.+)", text, re.DOTALL)
+    if found is None:
+        raise ValueError(f"not a field and its type: {text.strip()[:80]!r}")
+    return found[1].replace("``", "`") if found[1] else found[2], DataType.parse_nested(found[3], depth)
+
+
+def _field_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name) else f"`{name.replace('`', '``')}`"
+
+
+NESTED: Final = ("ARRAY", "MAP", "STRUCT")
+MOST_NESTED: Final = 20
+"""How deep a type may be."""
 _ALIASES: Final = {
     "INTEGER": "INT",
     "LONG": "BIGINT",

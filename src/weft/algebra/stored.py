@@ -40,7 +40,7 @@ _RELATIONS: Final = (
     "Query",
 )
 _PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")
-_SCALARS: Final = ("Literal", "Param", "Now", "PeriodOf", "Call", "Cast", "Case")
+_SCALARS: Final = ("Literal", "Param", "Now", "PeriodOf", "Element", "Call", "Cast", "Case")
 _CLASSES: Final[dict[str, Any]] = {
     **{name: getattr(relations, name) for name in (*_RELATIONS, *_PREDICATES)},
     **{name: getattr(scalars, name) for name in _SCALARS},
@@ -108,8 +108,8 @@ def _decoded(form: Any, tables: Mapping[str, TableSchema]) -> Any:
     read: dict[str, Callable[..., Any]] = {
         "Scan": lambda alias: Scan(tables[alias], alias),
         "Stored": lambda scan, column_id, type_: _column(tables[scan], scan, column_id, type_),
-        "Derived": lambda scan, column, type_: ColumnRef(scan, column, DataType.of_constant(type_)),
-        "Type": DataType.of_constant,
+        "Derived": lambda scan, column, type_: ColumnRef(scan, column, DataType.of_expression(type_)),
+        "Type": DataType.of_expression,
         "Decimal": Decimal,
         "Bytes": bytes.fromhex,
         "Float": float,

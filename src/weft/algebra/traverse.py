@@ -34,7 +34,19 @@ from weft.algebra.relation import (
     conjunction,
     disjunction,
 )
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, with_children
+from weft.algebra.scalar import (
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Element,
+    Literal,
+    Now,
+    Param,
+    PeriodOf,
+    Scalar,
+    with_children,
+)
 from weft.algebra.scalar import children as scalar_children
 
 Node: TypeAlias = "Relation | Predicate | Scalar | Query"
@@ -154,7 +166,7 @@ def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
 
 def is_scalar(node: Node) -> bool:
     """Whether a node is a scalar expression."""
-    return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Call, Cast, Case))
+    return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Element, Call, Cast, Case))
 
 
 def scans(node: Node) -> Iterator[Scan]:

@@ -33,6 +33,7 @@ _OWN: Final = {
     "spark.sql.runSQLOnFiles": _TEXT,
     "spark.sql.variable.substitute": _TEXT,
     "spark.sql.optimizer.excludedRules": "ticks set it for their parts",
+    "spark.sql.optimizer.enableJsonExpressionOptimization": _SAME,
     "spark.sql.adaptive.enabled": "ticks set it for their parts",
     "spark.sql.autoBroadcastJoinThreshold": "ticks set it for their parts",
     "spark.sql.maxSinglePartitionBytes": "ticks set it for their parts",
@@ -42,6 +43,8 @@ _OWN: Final = {
 }
 _OWN_BELOW: Final = {
     "spark.sql.legacy.": _SAME,
+    "spark.sql.json.": _SAME,
+    "spark.sql.jsonGenerator.": _SAME,
     "spark.sql.codegen.": "ticks set it for their parts",
     "spark.sql.decimalOperations.": _SAME,
     "spark.sql.parquet.int96": "instants are microseconds",

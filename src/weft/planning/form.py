@@ -111,7 +111,7 @@ def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
 
 
 _KEPT_AS_SUCH: Final = frozenset((*INTEGRAL, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "INTERVAL"))
-_constant_type: Final = cache(DataType.of_constant)
+_constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:

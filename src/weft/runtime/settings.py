@@ -71,6 +71,16 @@ _GIVEN: Final = {
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
+_MEANING: Final = {
+    # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that a format does not read is NULL
+    # What FROM_JSON makes of a text must not hang on which of its fields the rest of a plan reads.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+}
+
 
 def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
     """What Spark is started with, as ``spark.…`` names and values; every session begins with them.
@@ -97,11 +107,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
-        # Meaning: UTC, one kind of timestamp, and what has no value is NULL: one row must not fail a standing query.
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.timestampType": "TIMESTAMP_LTZ",
-        "spark.sql.ansi.enabled": "false",
-        "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that a format does not read is NULL
+        **_MEANING,
         # A query is untrusted text.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",

@@ -20,7 +20,11 @@ _SECONDS: Final = "Write NOW() - ts > INTERVAL 3600 SECONDS; of a row's own inst
 _FORMAT: Final = "Write DATE_FORMAT(ts, 'yyyy-MM-dd')."
 _PLACE: Final = "Write INSTR(text, part)."
 _CAST: Final = "Write CAST(value AS STRING), or TRY_CAST."
-_JSON: Final = "Take the value out where the rows come from, as a column of its own."
+_JSON: Final = "Write GET_JSON_OBJECT(doc, '$.a[0]'), and CAST(… AS INT) of it for a number."
+_ELEMENTS: Final = (
+    "Write ARRAY_CONTAINS(tags, 'x') or EXISTS(tags, t -> t = 'x'), of JSON text FROM_JSON(doc, 'ARRAY<STRING>')."
+)
+_PAIRS: Final = "Write FROM_JSON(doc, 'MAP<STRING, STRING>'), FROM_JSON(doc, 'a INT').a or SPLIT(text, ',')."
 _CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
 _EITHER: Final = "Write IF(condition, a, b)."
 _MATCH: Final = "Write text RLIKE 'pattern'; for any case begin the pattern with (?i)."
@@ -84,6 +88,11 @@ ADVICE: Final[dict[str, str]] = {
         ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_extract_path_text", "parse_json"),
         _JSON,
     ),
+    **dict.fromkeys(("json_contains", "array_has", "list_contains", "arrays_overlap", "filter"), _ELEMENTS),
+    **dict.fromkeys(("array_length", "list_length", "len_array"), "Write SIZE(array)."),
+    **dict.fromkeys(("array", "map", "struct", "named_struct", "str_to_map", "string_to_array", "json_tuple"), _PAIRS),
+    "array_to_string": "Write ARRAY_JOIN(array, ',').",
+    "to_jsonb": "Write TO_JSON(value).",
     **dict.fromkeys(("unnest", "explode", "generate_series", "flatten", "posexplode", "string_split"),
                     "It makes rows out of values: load one row for each, and join with that table."),
     **dict.fromkeys(("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
@@ -120,7 +129,8 @@ ADVICE: Final[dict[str, str]] = {
     "~": _MATCH,
     "~*": _MATCH,
     "SIMILAR TO": _MATCH,
-    "[…]": "A name that is no plain word goes between backquotes: `order date`. Parts of a text are SPLIT(a, ',')[0].",
+    "[…]": "A name that is no plain word goes between backquotes: `order date`. Parts of a text are SPLIT(a, ',')[0], "
+    "those of JSON text FROM_JSON(doc, 'ARRAY<INT>')[0].",
     "a parameter": "Write the value itself.",
     "a hint of a table": _LEAVE_OUT,
     "FOR UPDATE": _LEAVE_OUT,

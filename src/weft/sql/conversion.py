@@ -18,6 +18,13 @@ from weft.sql.refusal import place
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
     """Both sides in one type, by the conversions that lose nothing; raises SqlError where there is none."""
+    nested = next((side.type for side in (left, right) if side.type.nested), None)
+    if nested is not None:
+        raise SqlError(
+            f"a whole {nested.name} cannot be compared",
+            where=place(node),
+            hint="Compare parts of it: doc.field, tags[0], ARRAY_CONTAINS(tags, 'x'); or its text, TO_JSON(doc).",
+        )
     if left.type == right.type or NULL in (left.type, right.type):
         return left, right
     if left.type == STRING and right.type in (TIMESTAMP, DATE):

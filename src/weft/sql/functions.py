@@ -33,6 +33,7 @@ from weft.algebra.schema import (
 
 LONGEST_PADDING: Final = 1_000
 """The most characters that LPAD and RPAD make, and the most times that REPEAT repeats: answers are of bounded size."""
+_STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
 
@@ -123,15 +124,26 @@ def arithmetic(operator: str, left: DataType, right: DataType) -> DataType:
     return bounded_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
+_OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
+
+
 def fits(type: DataType, family: str) -> bool:
     """Whether an argument of this type may stand where one of ``family`` is wanted; NULL is of every type."""
     if type == NULL:
-        return True
+        return family not in _OF_PARTS
     match family:
         case "ANY":
-            return type not in (INTERVAL, MONTHS)
+            return type not in (INTERVAL, MONTHS) and not type.nested
         case "TEXT":
-            return type not in (INTERVAL, MONTHS, BINARY)
+            return type not in (INTERVAL, MONTHS, BINARY) and not type.nested
+        case "PART":
+            return type not in (INTERVAL, MONTHS)
+        case "NESTED":
+            return type.nested
+        case "COLLECTION":
+            return type.name in ("ARRAY", "MAP")
+        case "STRINGS":
+            return type == _STRINGS
         case "NUMERIC":
             return type.numeric
         case "INTEGRAL" | "INDEX" | "LENGTH":
@@ -146,6 +158,8 @@ def fits(type: DataType, family: str) -> bool:
 
 def castable(source: DataType, target: DataType) -> bool:
     """Whether Spark converts the one to the other at all."""
+    if source.nested:
+        return source == target
     if source in (target, NULL) or target == STRING:
         return True
     if target == BINARY:
@@ -302,7 +316,35 @@ _TIMES: Final = {
     "unix_seconds": Function(1, 1, fixed(BIGINT), ("TIMESTAMP",)),
     "timestamp_micros": Function(1, 1, fixed(TIMESTAMP), ("INTEGRAL",)),
 }
-FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES}
+
+
+def _element(types: Sequence[DataType]) -> DataType:
+    return types[0].element or NULL
+
+
+_NESTED: Final = {
+    "get_json_object": Function(2, 2, fixed(STRING), ("STRING",), constant=1),
+    "from_json": Function(2, 2, fixed(NULL), ("STRING",), constant=1),
+    "to_json": Function(1, 1, fixed(STRING), ("NESTED",)),
+    "json_array_length": Function(1, 1, fixed(INT), ("STRING",)),
+    "json_object_keys": Function(1, 1, fixed(_STRINGS), ("STRING",)),
+    "split": Function(2, 3, fixed(_STRINGS), ("STRING", "STRING", "INTEGRAL"), constant=1),
+    "size": Function(1, 1, fixed(INT), ("COLLECTION",)),
+    "cardinality": Function(1, 1, fixed(INT), ("COLLECTION",)),
+    "array_size": Function(1, 1, fixed(INT), ("ARRAY",)),
+    "array_contains": Function(2, 2, fixed(BOOLEAN), ("ARRAY", "PART")),
+    "array_max": Function(1, 1, _element, ("ARRAY",)),
+    "array_min": Function(1, 1, _element, ("ARRAY",)),
+    "array_join": Function(2, 3, fixed(STRING), ("STRINGS", "STRING")),
+    "element_at": Function(2, 2, _element, ("COLLECTION", "ANY")),
+    "exists": Function(2, 2, fixed(BOOLEAN), ("ARRAY", "ANY")),
+    "forall": Function(2, 2, fixed(BOOLEAN), ("ARRAY", "ANY")),
+    "map_contains_key": Function(2, 2, fixed(BOOLEAN), ("MAP", "ANY")),
+    "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
+    "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
+}
+"""Of what is made of parts; a NULL without a type has no parts, and is none of these."""
+FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(
     [

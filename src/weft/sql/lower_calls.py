@@ -44,6 +44,16 @@ _EXTRACTED: Final = {
     "HOUR": "hour",
     "MINUTE": "minute",
 }
+_CALLED: Final = {
+    "COLLECTION": "an ARRAY or a MAP",
+    "ARRAY": "an ARRAY",
+    "MAP": "a MAP",
+    "STRINGS": "an ARRAY of STRINGs",
+    "NESTED": "a STRUCT, an ARRAY or a MAP",
+    "PART": "a value with a type",
+    "ANY": "a plain value",
+}
+_FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
 
 
@@ -113,7 +123,9 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
     for number, arg in enumerate(args):
         family = function.takes[min(number, len(function.takes) - 1)]
         if not fits(arg.type, family):
-            raise SqlError(f"{name.upper()} takes {family}, not {arg.type}", where=place(node))
+            wanted = _CALLED.get(family, family)
+            hint = _FROM_TEXT if family in _CALLED and arg.type == STRING else advice(name)
+            raise SqlError(f"{name.upper()} takes {wanted}, not {arg.type}", where=place(node), hint=hint)
         if function.constant is not None and number >= function.constant:
             _constant(name, number, arg, family, node)
 
@@ -152,8 +164,6 @@ def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlErr
         return refuse(shown, node, "it runs code of the machine that Weft runs on")
     if name in EXPANDING:
         return refuse(shown, node, "it can make a row of any size out of a short one")
-    if name == "split":
-        return refuse(shown, node, "an array cannot be stored", "Ask for one of its parts: SPLIT(a, ',')[0].")
     hint = advice(name) or suggestion(name, FUNCTIONS, "functions")
     return refuse(shown, node, "it is not on the list of functions", hint)
 

@@ -17,7 +17,15 @@ from weft.sql.conversion import as_time, comparable, compared_as_text, converted
 from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
 from weft.sql.intervals import interval, months
 from weft.sql.lower_arithmetic import combined
-from weft.sql.lower_calls import apply, extracted, part_of_split, unknown_function
+from weft.sql.lower_calls import apply, extracted, unknown_function
+from weft.sql.lower_nested import (
+    NESTED_FORMS,
+    field_of,
+    lower_element,
+    lower_field,
+    lower_item,
+    lower_nested_form,
+)
 from weft.sql.lower_period import PERIOD_FUNCTIONS, mentions_period, period_call
 from weft.sql.lower_time import FORMS, lower_time_form, today
 from weft.sql.refusal import only, place, refuse, spaced
@@ -74,7 +82,13 @@ def _name(node: exp.Expr) -> str:
 
 
 def _column(node: exp.Column, scope: Scope) -> Scalar:
-    return scope.resolve(node)
+    first, *fields = node.parts
+    value: Scalar | None = scope.element(first.name)
+    if value is None:
+        return scope.resolve(node)
+    for field in fields:
+        value = field_of(value, field.name, node)
+    return value
 
 
 def _literal(node: exp.Literal, scope: Scope) -> Scalar:
@@ -164,7 +178,8 @@ def _type(node: exp.Expr) -> DataType:
     try:
         found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
     except ValueError:
-        raise refuse(f"the type {text}", node, "Weft stores plain scalar types") from None
+        hint = "Of JSON text FROM_JSON(doc, 'ARRAY<STRING>') makes one." if "<" in text else None
+        raise refuse(f"the type {text}", node, "Weft stores plain scalar types", hint) from None
     if found == INTERVAL:
         raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
     if found == NULL:
@@ -281,15 +296,6 @@ def _now(node: exp.Expr, scope: Scope) -> Scalar:
     return Now()
 
 
-def _bracket(node: exp.Bracket, scope: Scope) -> Scalar:
-    """SPLIT(text, pattern)[n]; there are no arrays but that one."""
-    split = node.this
-    if not isinstance(split, exp.Anonymous) or str(split.this).lower() != "split" or len(node.expressions) != 1:
-        raise refuse(node.sql("spark"), node, "only SPLIT(text, pattern) takes a number in brackets")
-    args = [lower_scalar(part, scope) for part in split.expressions]
-    return part_of_split(args, lower_scalar(node.expressions[0], scope), node)
-
-
 def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     name = str(node.this).lower()
     if not isinstance(node.this, str):
@@ -302,6 +308,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
         return _measure(name, node, scope, scope.grouping)
     if name in FORMS:
         return lower_time_form(name, node, lambda part: lower_scalar(part, scope))
+    if name in NESTED_FORMS:
+        return lower_nested_form(name, node, scope, lower_scalar)
     if name not in FUNCTIONS:
         raise unknown_function(name, node, view=scope.context.view)
     return apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
@@ -354,7 +362,9 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.Extract: _extract,
     exp.CurrentTimestamp: _now,
     exp.CurrentDate: lambda node, scope: today(),
-    exp.Bracket: _bracket,
+    exp.Bracket: lambda node, scope: lower_item(node, scope, lower_scalar),
+    exp.Dot: lambda node, scope: lower_field(node, scope, lower_scalar),
+    exp.Identifier: lambda node, scope: lower_element(node, scope),
     exp.Anonymous: _function,
 }
 
@@ -375,6 +385,7 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.CurrentTimestamp: (),
     exp.CurrentDate: (),
     exp.Bracket: ("this", "expressions", "offset", "safe"),
+    exp.Identifier: ("this", "quoted"),
     exp.Anonymous: ("this", "expressions"),
 }
 """The parts of a node that its rule reads; "this" and "expression" where nothing is said."""

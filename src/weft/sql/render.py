@@ -41,7 +41,7 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Param, PeriodOf, Scalar, columns
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, Now, Param, PeriodOf, Scalar, is_constant
 from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
@@ -75,6 +75,13 @@ ESCAPED_LIKE: Final = "like escape"
 """LIKE with the escape character told, which Spark has anyway and other engines have not."""
 PART_OF: Final = "split at"
 """One of the parts of a text, counted from 0: of the text, the number, the pattern, the limit; NULL: there is none."""
+FIELD: Final = "field of"
+"""A field: of the STRUCT, or of the STRUCTs of an ARRAY, and its name."""
+ITEM: Final = "item of"
+"""An element of an ARRAY by its place, counted from 0, or a value of a MAP by its key; NULL: there is none."""
+OF_ELEMENTS: Final = ("exists", "forall")
+"""Functions of an ARRAY, of its ``Element``, and of the condition that it is to meet."""
+_OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _UNITS: Final = (
     (86_400_000_000, "DAY"),
@@ -145,6 +152,8 @@ def scalar(value: Scalar) -> str:
             return "NOW()"
         case PeriodOf(scan=scan):
             return name(scan)
+        case Element(name=label):
+            return name(label)
         case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not within_calendar(arg):
             days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
             return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"
@@ -180,14 +189,27 @@ def _call(value: Call) -> str:
         return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
     if value.name == "timestampdiff":  # its unit is a word
         return f"TIMESTAMPDIFF({', '.join((str(_constant(args[0])), *map(scalar, args[1:])))})"
-    if value.name == PART_OF:
-        text, place, *how = args
-        return f"SPLIT({', '.join(map(scalar, (text, *how)))})[{scalar(place)}]"
+    if value.name in _OF_PARTS:
+        return _of_parts(value.name, args)
     if value.name == "in" and args[1].type.name == "ARRAY" and not isinstance(args[1], Literal):
         return f"ARRAY_CONTAINS({scalar(args[1])}, {scalar(args[0])})"
     if value.name == "in":
         return f"{_operand(args[0])} IN ({', '.join(scalar(arg) for arg in args[1:])})"
     return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
+
+
+def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
+    """What is asked of a value that is made of others."""
+    of, *others = args
+    if function == PART_OF:
+        place, *how = others
+        return f"SPLIT({', '.join(map(scalar, (of, *how)))})[{scalar(place)}]"
+    if function == FIELD:
+        return f"{_operand(of)}.{name(str(_constant(others[0])))}"
+    if function == ITEM:
+        return f"{_operand(of)}[{scalar(others[0])}]"
+    element, test = others
+    return f"{function.upper()}({scalar(of)}, {scalar(element)} -> {scalar(test)})"
 
 
 def _constant(value: Scalar) -> object:
@@ -198,9 +220,9 @@ def _constant(value: Scalar) -> object:
 def _tried(value: Call) -> bool:
     """Whether a row has a say in how far a sum of times goes: one that goes too far is NULL then, and no error."""
     if value.name == "*":
-        return value.type == INTERVAL and bool(columns(value))
+        return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
-    return timely and bool(columns(value)) and not all(within_calendar(arg) for arg in value.args)
+    return timely and not is_constant(value) and not all(within_calendar(arg) for arg in value.args)
 
 
 def _operand(value: Scalar) -> str:

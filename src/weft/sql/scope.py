@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.relation import Measure, Relation, Scan, Source, attributes, sources
-from weft.algebra.scalar import ColumnRef, Scalar
+from weft.algebra.scalar import ColumnRef, Element, Scalar
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError
@@ -171,6 +171,8 @@ class Scope:
     """Whether the range variables of ``parent`` can be named; a derived table sees its CTEs only."""
     copied: bool = False
     """Whether what stands here is written several times (the body of a NOT IN)."""
+    elements: Mapping[str, Element] = field(default_factory=dict)
+    """What the names before -> stand for, by their names in small letters, where a condition on an element stands."""
     grouping: Grouping | None = None
     """Where aggregates may stand: the groups they are of."""
 
@@ -243,6 +245,10 @@ class Scope:
             )
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=hint)
 
+    def element(self, name: str) -> Element | None:
+        """The element of an array that a name before -> stands for, in any case."""
+        return self.elements.get(name.lower())
+
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
         """The column of that name in this SELECT's FROM, and whose it is; raises SqlError where several have it."""
         merged = self.merged.get(name.lower())
@@ -290,6 +296,9 @@ class Scope:
         everything = self.visible_variables()
         qualifier = column.table.lower()
         if qualifier and qualifier not in everything:
+            if self._find("", column.table, column) is not None:
+                part = f"GET_JSON_OBJECT({column.table}, '$.{column.name}')"
+                return f"{column.table} is a column; of JSON text {part} is a part."
             return f"{column.table!r} is no table or alias of FROM. " + suggestion(column.table, everything, "aliases")
         wanted = [everything[qualifier]] if qualifier else list(everything.values())
         return suggestion(column.name, {ref.column for variable in wanted for ref in variable.columns}, "columns")

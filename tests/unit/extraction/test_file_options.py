@@ -200,3 +200,17 @@ def test_timestamps_of_every_unit_and_zone_of_parquet(tmp_path: Path, unit: str,
     assert str(dict(source.columns)["at"]) == "TIMESTAMP"
     expected = datetime.fromtimestamp(instant // 10**6, timezone.utc).replace(microsecond=instant % 10**6)
     assert [row["at"] for row in rows(source)] == [expected, None]
+
+
+def test_nested_values_are_kept_whole_as_json_text_with_a_word_about_it(tmp_path: Path) -> None:
+    text = '{"id":1,"who":{"a":[1.50,"é"]},"tags":["x"],"t":"[]"}\n{"id":2,"who":null,"tags":[],"t":"{}"}\n'
+    source = opened(tmp_path / "x.jsonl", text)
+    assert [str(kind) for _, kind in source.columns] == ["BIGINT", "STRING", "STRING", "STRING"]
+    assert [row["who"] for row in rows(source)] == ['{"a":[1.50,"é"]}', None]
+    (note,) = source.notes
+    assert "JSON text: who, tags;" in note and "GET_JSON_OBJECT(who, '$…')" in note and "FROM_JSON" in note
+    lists = pa.array([[("k", [1, None])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
+    pq.write_table(pa.table({"id": [1, 2], "m": lists, "s": [{"a": 1}, None]}), tmp_path / "x.parquet")
+    source = open_file(tmp_path / "x.parquet", None, options=DEFAULT_OPTIONS)
+    assert [(row["m"], row["s"]) for row in rows(source)] == [('{"k":[1,null]}', '{"a":1}'), (None, None)]
+    assert "JSON text: m, s;" in " ".join(source.notes)

@@ -92,12 +92,13 @@ def as_text(column: str, found: str) -> str:
         return column
     if found == "BLOB":
         return f"to_base64({column})"
-    if _is_nested(found):
+    if is_nested(found):
         return f"CAST(to_json({column}) AS VARCHAR)"
     return f"CAST({column} AS VARCHAR)"
 
 
-def _is_nested(found: str) -> bool:
+def is_nested(found: str) -> bool:
+    """Whether values of DuckDB's type ``found`` are made of others, so that they are stored as JSON text."""
     return found.endswith("]") or found.startswith(("STRUCT", "MAP", "UNION"))
 
 

@@ -63,7 +63,8 @@ class Evidence:
     """What the values of a text column say of its type: whether there is any (``filled``), and which types hold each.
 
     ``whole`` and ``fraction`` are the most digits before and behind the point, ``rounded`` says that a DOUBLE would
-    have another value than one of the texts; they count where the column can be a DECIMAL.
+    have another value than one of the texts; they count where the column can be a DECIMAL.  ``nested`` says that there
+    are arrays or objects of JSON among them.
     """
 
     filled: bool = False
@@ -71,6 +72,7 @@ class Evidence:
     whole: int = 0
     fraction: int = 0
     rounded: bool = False
+    nested: bool = False
 
     def joined(self, other: Evidence) -> Evidence:
         """What both say."""
@@ -80,6 +82,7 @@ class Evidence:
             max(self.whole, other.whole),
             max(self.fraction, other.fraction),
             self.rounded or other.rounded,
+            self.nested or other.nested,
         )
 
     def among(self, kinds: frozenset[str]) -> Evidence:
@@ -161,7 +164,7 @@ def of_json(evidence: Evidence, kinds: frozenset[str]) -> Evidence:
 
     Digits in a string are a string: a postal code is no number.
     """
-    return evidence.among(_OF_KIND.get(kinds, frozenset()))
+    return replace(evidence.among(_OF_KIND.get(kinds, frozenset())), nested="nested" in kinds)
 
 
 def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:

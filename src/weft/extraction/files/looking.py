@@ -21,7 +21,7 @@ from weft.errors import ExtractionError, NotFound, Refused, WeftError
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, printable
 from weft.extraction.byte_streams import plain
 from weft.extraction.files import bulk
-from weft.extraction.files.casting import weft_type
+from weft.extraction.files.casting import is_nested, weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
 from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
 from weft.extraction.files.inference import Evidence, Seen
@@ -69,6 +69,15 @@ class Looked:
     encoding: str
     found: Typed
     renamed: tuple[tuple[str, str], ...] = ()
+
+    def nested(self) -> list[str]:
+        """The columns whose values are made of others, which are stored as JSON text."""
+        types = dict(zip(self.layout.names, self.layout.types, strict=True))
+        return [
+            name
+            for name, kind in self.found.items()
+            if is_nested(types.get(name, "")) or (isinstance(kind, Evidence) and kind.nested)
+        ]
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:

@@ -279,4 +279,10 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
         notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
     if form is not None and options.ts_format is None:
         notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
+    nested = file.nested()
+    if nested:
+        notes.append(
+            f"nested values are kept as JSON text: {', '.join(nested)}; in a query GET_JSON_OBJECT({nested[0]}, '$…') "
+            "gives a part of one, and FROM_JSON reads it as a STRUCT, an ARRAY or a MAP"
+        )
     return tuple(notes)

@@ -1,0 +1,243 @@
+"""What is made of parts: fields, elements and values by key, and the functions of arrays, maps and JSON text.
+
+    GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text as text
+    FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
+    EXISTS(tags, t -> t = 'x')                 whether an element meets a condition
+
+Paths and types are constants, checked when the query is read: of others Spark would give NULL or fail at the first row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from weft.algebra.scalar import Call, Cast, Element, Literal, Scalar
+from weft.algebra.schema import BINARY, BOOLEAN, INTEGRAL, INTERVAL, NULL, STRING, DataType
+from weft.errors import SqlError
+from weft.sql.functions import FUNCTIONS, wider
+from weft.sql.lower_calls import apply, part_of_split
+from weft.sql.patterns import check_pattern
+from weft.sql.refusal import only, place, refuse
+from weft.sql.render import FIELD, ITEM
+from weft.sql.scope import Scope, suggestion
+
+Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
+"""How a part is lowered."""
+
+_AS_TEXT: Final = (
+    "Of a JSON text GET_JSON_OBJECT(doc, '$.a[0]') gives a part, and FROM_JSON(doc, 'a INT').a a typed one."
+)
+_PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s][^.\[]*|\['[^'?]+'\])*")
+_STEPS: Final = "a path is $ and then .name, ['a name'], [0], [*] or .*"
+
+
+def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
+    """``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
+    if not isinstance(node.expression, exp.Identifier):
+        raise refuse(node.sql("spark"), node, "a point stands before the name of a field")
+    return field_of(lower(node.this, scope), node.expression.name, node)
+
+
+def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
+    """The field ``name`` of a value; raises SqlError where it has none."""
+    listed = value.type.name == "ARRAY"
+    holder = value.type.element if listed else value.type
+    if holder is None or holder.name != "STRUCT":
+        hint = f"Write …['{name}']." if value.type.name == "MAP" else _AS_TEXT
+        raise SqlError(f"{value.type} has no fields, so no {name!r}", where=place(node), hint=hint)
+    found = holder.field_type(name)
+    if found is None:
+        hint = suggestion(name, [each for each, _ in holder.fields], "fields")
+        raise SqlError(f"there is no field {name!r} in {holder}", where=place(node), hint=hint)
+    own, kind = found
+    type = DataType("ARRAY", element=kind) if listed else kind
+    return Call(FIELD, (value, Literal(own, STRING, fixed=True)), type)
+
+
+def field_name(value: Scalar) -> str | None:
+    """What a column of an answer is called that is a field: as the field is; None where it is none."""
+    match value:
+        case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
+            return name
+        case _:
+            return None
+
+
+def whole(value: Scalar, node: exp.Expr) -> None:
+    """Raises SqlError for a column of a nested type: no table and no answer has one."""
+    if value.type.nested:
+        hint = "Ask for parts of it, or for its text: TO_JSON(…)."
+        raise refuse(f"a column of type {value.type}", node, "it cannot be stored", hint)
+
+
+def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
+    """``array[n]``, from 0 on, ``map[key]``, ``struct['field']``; SPLIT(text, pattern)[n] among them."""
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise refuse(node.sql("spark"), node, "one place or key stands in brackets")
+    of, wanted = node.this, lower(node.expressions[0], scope)
+    if isinstance(of, exp.Anonymous) and str(of.this).lower() == "split":
+        return part_of_split([lower(part, scope) for part in of.expressions], wanted, node)
+    value = lower(of, scope)
+    match value.type:
+        case DataType(name="ARRAY", element=DataType() as element):
+            if wanted.type.name not in INTEGRAL:
+                raise SqlError(f"a place in an ARRAY is a whole number, not {wanted.type}", where=place(node))
+            return Call(ITEM, (value, wanted), element)
+        case DataType(name="MAP", element=DataType() as element):
+            return Call(ITEM, (value, _key(value.type, wanted, node)), element)
+        case DataType(name="STRUCT") if isinstance(wanted, Literal) and isinstance(wanted.value, str):
+            return field_of(value, wanted.value, node)
+        case _:
+            raise refuse("[…]", node, f"{value.type} has no parts that brackets could name", _AS_TEXT)
+
+
+def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
+    """What is looked for in a MAP, as a key of it."""
+    key = map.key
+    if key is not None and wanted.type == key:
+        return wanted
+    if key is not None and wanted.type.name in INTEGRAL and key.name in INTEGRAL and wider(wanted.type, key) == key:
+        return Cast(wanted, key)
+    raise SqlError(f"a key of {map} is {key}, not {wanted.type}", where=place(node), hint="Convert it with CAST.")
+
+
+def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
+    """The name before ``->`` within the condition behind it."""
+    found = scope.element(node.name)
+    if found is None:
+        raise SqlError(f"{node.name!r} is not a column", where=place(node))
+    return found
+
+
+def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
+    """A call of a function of ``NESTED_FORMS``; raises SqlError for arguments that Spark would refuse, or fail at."""
+    if name in ("exists", "forall"):
+        return _of_elements(name, node, scope, lower)
+    args = [lower(part, scope) for part in node.expressions]
+    call = apply(name, args, node)
+    assert isinstance(call, Call)
+    return _FORMS[name](call, node)
+
+
+def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
+    shown = f"{name.upper()}(array, x -> condition)"
+    given = node.expressions
+    if len(given) != 2 or not isinstance(given[1], exp.Lambda) or len(given[1].expressions) != 1:
+        raise SqlError(f"{name.upper()} takes an array and a condition on its element", where=place(node), hint=shown)
+    items, condition = lower(given[0], scope), given[1]
+    only(condition, "this", "expressions")
+    if items.type.name != "ARRAY" or items.type.element is None:
+        raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
+    # Range variables never begin with _, so that none is taken for it, and none of them hides it.
+    element = Element(f"_each_{len(scope.elements) + 1}", items.type.element)
+    inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})
+    test = lower(condition.this, inner)
+    if test.type not in (BOOLEAN, NULL):
+        raise SqlError(f"a condition is wanted behind ->, not {test.type}", where=place(node), hint=f"Write {shown}.")
+    return Call(name, (items, element, Cast(test, BOOLEAN) if test.type == NULL else test), BOOLEAN)
+
+
+def _json_part(call: Call, node: exp.Expr) -> Call:
+    text, path = call.args
+    assert isinstance(path, Literal)
+    if not _PATH.fullmatch(str(path.value)):
+        hint = "Write it like GET_JSON_OBJECT(doc, '$.customer.tags[0]')."
+        raise SqlError(f"{path.value!r} is no path into JSON: {_STEPS}", where=place(node), hint=hint)
+    return replace(call, args=(text, replace(path, fixed=True)))
+
+
+def _read_json(call: Call, node: exp.Expr) -> Call:
+    text, told = call.args
+    assert isinstance(told, Literal)
+    written = str(told.value)
+    outer = re.match(r"\s*(ARRAY|MAP|STRUCT)\s*<", written, re.IGNORECASE)
+    try:
+        type = DataType.parse_nested(written if outer else f"STRUCT<{written}>")
+    except ValueError as error:
+        hint = "Write it like FROM_JSON(doc, 'a INT, tags ARRAY<STRING>') or FROM_JSON(doc, 'ARRAY<STRING>')."
+        raise SqlError(f"FROM_JSON cannot read such a type: {error}", where=place(node), hint=hint) from None
+    _readable(type, node)
+    return Call(call.name, (text, Literal(str(type), STRING, fixed=True)), type)
+
+
+def _readable(type: DataType, node: exp.Expr) -> None:
+    """Raises SqlError for a type that no JSON has."""
+    if type in (INTERVAL, NULL, BINARY) or (type.name == "MAP" and type.key != STRING):
+        reason = "the keys of JSON are strings" if type.name == "MAP" else "JSON has no such values"
+        raise refuse(f"{type} in FROM_JSON", node, reason)
+    for part in (type.element, *(kind for _, kind in type.fields)):
+        if part is not None:
+            _readable(part, node)
+
+
+def _split(call: Call, node: exp.Expr) -> Call:
+    text, pattern, *limit = call.args
+    if any(not isinstance(each, Literal) or not isinstance(each.value, int) for each in limit):
+        raise SqlError("SPLIT takes a constant limit", where=place(node), hint="Write it like SPLIT(a, ',', 2).")
+    assert isinstance(pattern, Literal)
+    check_pattern(str(pattern.value), node)
+    return replace(
+        call, args=(text, *(replace(each, fixed=True) for each in (pattern, *limit) if isinstance(each, Literal)))
+    )
+
+
+def _element_at(call: Call, node: exp.Expr) -> Call:
+    holder, wanted = call.args
+    if holder.type.name == "MAP":
+        return replace(call, args=(holder, _key(holder.type, wanted, node)))
+    if not isinstance(wanted, Literal) or not isinstance(wanted.value, int) or not wanted.value:
+        hint = "Write array[n], which counts from 0, for a place that a row tells."
+        reason = "at 0 the query would fail"
+        raise SqlError(f"ELEMENT_AT of an ARRAY takes a constant other than 0: {reason}", where=place(node), hint=hint)
+    return replace(call, args=(holder, replace(wanted, fixed=True)))
+
+
+def _contains(call: Call, node: exp.Expr) -> Call:
+    items, wanted = call.args
+    if items.type.element is None or wanted.type != items.type.element:
+        kind = items.type.element
+        try:
+            if kind is None or wider(kind, wanted.type) != kind:
+                raise TypeError
+        except TypeError:
+            told = f"ARRAY_CONTAINS looks for {kind} in {items.type}, not for {wanted.type}"
+            raise SqlError(told, where=place(node), hint="Convert it with CAST(… AS …).") from None
+        wanted = Cast(wanted, kind)
+    _comparable_parts(wanted.type, node)
+    return replace(call, args=(items, wanted))
+
+
+def _contains_key(call: Call, node: exp.Expr) -> Call:
+    return replace(call, args=(call.args[0], _key(call.args[0].type, call.args[1], node)))
+
+
+def _ordered(call: Call, node: exp.Expr) -> Call:
+    _comparable_parts(call.type, node)
+    return call
+
+
+def _comparable_parts(type: DataType, node: exp.Expr) -> None:
+    if type.name == "MAP":
+        raise refuse("a comparison of MAPs", node, "they have no order, and Spark compares none")
+    for part in (type.element, *(kind for _, kind in type.fields)):
+        if part is not None:
+            _comparable_parts(part, node)
+
+
+_FORMS: Final[dict[str, Callable[[Call, exp.Expr], Call]]] = {
+    "get_json_object": _json_part,
+    "from_json": _read_json,
+    "split": _split,
+    "element_at": _element_at,
+    "array_contains": _contains,
+    "array_max": _ordered,
+    "array_min": _ordered,
+    "map_contains_key": _contains_key,
+}
+NESTED_FORMS: Final = frozenset((*_FORMS, "exists", "forall"))
+assert FUNCTIONS.keys() >= NESTED_FORMS

@@ -98,7 +98,8 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
             if name:
                 found.append((name, DataType.parse(kind) if kind.strip() else None))
         except ValueError as error:
-            raise Refused(f"{option}: {error}", hint="Write it like: id BIGINT, name, hired DATE.") from None
+            whole = " Nested values are kept as JSON text: tags STRING." if "<" in text else ""
+            raise Refused(f"{option}: {error}", hint=f"Write it like: id BIGINT, name, hired DATE.{whole}") from None
     if not found:
         raise Refused(f"{option} names no column", hint="Write it like: id BIGINT, name, hired DATE.")
     return found

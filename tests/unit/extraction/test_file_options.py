@@ -208,9 +208,24 @@ def test_nested_values_are_kept_whole_as_json_text_with_a_word_about_it(tmp_path
     assert [str(kind) for _, kind in source.columns] == ["BIGINT", "STRING", "STRING", "STRING"]
     assert [row["who"] for row in rows(source)] == ['{"a":[1.50,"é"]}', None]
     (note,) = source.notes
-    assert "JSON text: who, tags;" in note and "GET_JSON_OBJECT(who, '$…')" in note and "FROM_JSON" in note
+    assert "JSON text: who, tags;" in note and "GET_JSON_OBJECT(who, '$…')" in note
+    assert "FROM_JSON(who, 'STRUCT<a: ARRAY<STRING>>'), FROM_JSON(tags, 'ARRAY<STRING>')" in note
     lists = pa.array([[("k", [1, None])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
-    pq.write_table(pa.table({"id": [1, 2], "m": lists, "s": [{"a": 1}, None]}), tmp_path / "x.parquet")
+    digits = pa.array([[Decimal("12345678901234567890.12")], []], pa.list_(pa.decimal128(38, 2)))
+    pq.write_table(pa.table({"m": lists, "s": [{"a": 1}, None], "d": digits}), tmp_path / "x.parquet")
     source = open_file(tmp_path / "x.parquet", None, options=DEFAULT_OPTIONS)
-    assert [(row["m"], row["s"]) for row in rows(source)] == [('{"k":[1,null]}', '{"a":1}'), (None, None)]
-    assert "JSON text: m, s;" in " ".join(source.notes)
+    found = [(row["m"], row["s"], row["d"]) for row in rows(source)]
+    assert found == [('{"k":[1,null]}', '{"a":1}', "[12345678901234567890.12]"), (None, None, "[]")]
+    (note,) = source.notes
+    assert "FROM_JSON(m, 'MAP<STRING, ARRAY<BIGINT>>'), FROM_JSON(s, 'STRUCT<a: BIGINT>')" in note
+    assert "FROM_JSON(d, 'ARRAY<DECIMAL(38,2)>')" in note
+
+
+def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_path: Path) -> None:
+    text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
+    source = opened(tmp_path / "x.jsonl", text)
+    nested = next(note for note in source.notes if "JSON text" in note)
+    assert "JSON text: a_b, m, n;" in nested
+    assert nested.endswith("with their types FROM_JSON(a_b, 'ARRAY<DOUBLE>')")
+    chosen = opened(tmp_path / "y.jsonl", '{"doc":[1]}\n', types=(("doc", DataType("STRING")),))
+    assert "JSON text: doc;" in chosen.notes[0]

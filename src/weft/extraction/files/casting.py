@@ -119,6 +119,6 @@ def weft_type(found: str) -> DataType:
 
     Nanoseconds are cut to microseconds.
     """
-    if found.startswith("DECIMAL"):
+    if found.startswith("DECIMAL") and not is_nested(found):
         return DataType.parse(found)
     return DataType.parse(_FROM_DUCKDB.get(found, "STRING"))

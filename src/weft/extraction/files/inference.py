@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.algebra.schema import STRING, DataType
+from weft.extraction.files.shapes import of_texts
 from weft.storage.local_sql import quoted
 
 _INTEGER: Final = "-?(0|[1-9][0-9]*)"
@@ -63,8 +64,8 @@ class Evidence:
     """What the values of a text column say of its type: whether there is any (``filled``), and which types hold each.
 
     ``whole`` and ``fraction`` are the most digits before and behind the point, ``rounded`` says that a DOUBLE would
-    have another value than one of the texts; they count where the column can be a DECIMAL.  ``nested`` says that there
-    are arrays or objects of JSON among them.
+    have another value than one of the texts; they count where the column can be a DECIMAL.  ``shape`` is that of the
+    first arrays and objects of JSON among them (``shapes.of_texts``), None where there are none.
     """
 
     filled: bool = False
@@ -72,7 +73,7 @@ class Evidence:
     whole: int = 0
     fraction: int = 0
     rounded: bool = False
-    nested: bool = False
+    shape: DataType | None = None
 
     def joined(self, other: Evidence) -> Evidence:
         """What both say."""
@@ -82,7 +83,7 @@ class Evidence:
             max(self.whole, other.whole),
             max(self.fraction, other.fraction),
             self.rounded or other.rounded,
-            self.nested or other.nested,
+            self.shape or other.shape,
         )
 
     def among(self, kinds: frozenset[str]) -> Evidence:
@@ -159,12 +160,16 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 }
 
 
-def of_json(evidence: Evidence, kinds: frozenset[str]) -> Evidence:
+def of_json(evidence: Evidence, kinds: frozenset[str], nested: Sequence[str] = ()) -> Evidence:
     """What a JSON column says, given what its values were (``string number boolean nested``).
 
-    Digits in a string are a string: a postal code is no number.
+    ``nested`` are the texts of its first arrays and objects.  Digits in a string are a string: a postal code is no
+    number.
     """
-    return replace(evidence.among(_OF_KIND.get(kinds, frozenset())), nested="nested" in kinds)
+    found = evidence.among(_OF_KIND.get(kinds, frozenset()))
+    if not nested:
+        return found
+    return replace(found, shape=of_texts(nested) if kinds == {"nested"} else STRING)
 
 
 def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:

@@ -17,6 +17,7 @@ from weft.errors import Refused
 from weft.extraction.files.columns import check_names
 from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
 from weft.extraction.files.rows import text_table
+from weft.extraction.files.shapes import LOOKED_AT
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
@@ -95,6 +96,7 @@ def json_evidence(
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}
+    nested: dict[str, list[str]] = {}
     good = (record for record in records if isinstance(record.cells, dict))
     for piece in _pieces(good):
         names: dict[str, None] = {}
@@ -102,13 +104,18 @@ def json_evidence(
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
+                if kind == "nested" and len(texts := nested.setdefault(name, [])) < LOOKED_AT:
+                    texts.append(str(record.cells[name]) if isinstance(record.cells, dict) else "")
         look(list(names))
         cells = {
             name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())
             for name in names
         }
         inference.observe(connection, pa.table(cells))
-    return {name: of_json(each, frozenset(kinds.get(name, ()))) for name, each in inference.found().items()}
+    return {
+        name: of_json(each, frozenset(kinds.get(name, ())), nested.get(name, ()))
+        for name, each in inference.found().items()
+    }
 
 
 def _pieces(items: Iterable[_T]) -> Iterator[list[_T]]:

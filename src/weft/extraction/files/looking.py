@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -21,13 +21,14 @@ from weft.errors import ExtractionError, NotFound, Refused, WeftError
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, printable
 from weft.extraction.byte_streams import plain
 from weft.extraction.files import bulk
-from weft.extraction.files.casting import is_nested, weft_type
+from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
 from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.inspection import csv_layout, infer_csv, json_evidence
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.rows import Format, Layout
+from weft.extraction.files.shapes import of_arrow
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.storage.local_sql import connect
 
@@ -69,15 +70,13 @@ class Looked:
     encoding: str
     found: Typed
     renamed: tuple[tuple[str, str], ...] = ()
+    shapes: Mapping[str, DataType] = field(default_factory=dict)
 
-    def nested(self) -> list[str]:
-        """The columns whose values are made of others, which are stored as JSON text."""
-        types = dict(zip(self.layout.names, self.layout.types, strict=True))
-        return [
-            name
-            for name, kind in self.found.items()
-            if is_nested(types.get(name, "")) or (isinstance(kind, Evidence) and kind.nested)
-        ]
+    def nested(self) -> dict[str, DataType]:
+        """The columns with values that are made of others, which are stored as JSON text, and what FROM_JSON reads them
+        as (STRING: there is no one type)."""
+        told = {name: kind.shape for name, kind in self.found.items() if isinstance(kind, Evidence) and kind.shape}
+        return {**told, **self.shapes}
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:
@@ -128,7 +127,9 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
             if names != tuple(own):
                 check_names(names, file.name)
             layout, found = typed_columns(_in_microseconds(opened.schema_arrow.empty_table(), names))
-        return Looked(file, layout, UTF_8, dict(found), _renamed(own, names))
+            kinds = zip(names, opened.schema_arrow.types, strict=True)
+            shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
+        return Looked(file, layout, UTF_8, dict(found), _renamed(own, names), shapes)
     encoding = _encoding(file.path, options)
     text = partial(_text, file.path, encoding)
     with connect() as connection:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -32,6 +33,9 @@ from weft.extraction.files.own_times import UNITS, recognised
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
+
+_MOST_TOLD: Final = 300
+"""Letters of a type that is told."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +274,7 @@ def _require_own_time(file: Looked, own_time: str | None) -> None:
 
 
 def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
+    kept = {name.lower() for name, _ in matched.stored}
     notes = []
     if options.encoding is None and file.encoding != UTF_8:
         notes.append(f"{file.file.name} is not UTF-8: it was read as {file.encoding} (--encoding says otherwise)")
@@ -279,10 +284,20 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
         notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
     if form is not None and options.ts_format is None:
         notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
-    nested = file.nested()
+    nested = {name: kind for name, kind in file.nested().items() if name.lower() in kept}
     if nested:
-        notes.append(
-            f"nested values are kept as JSON text: {', '.join(nested)}; in a query GET_JSON_OBJECT({nested[0]}, '$…') "
-            "gives a part of one, and FROM_JSON reads it as a STRUCT, an ARRAY or a MAP"
-        )
+        notes.append(_of_nested(nested))
     return tuple(notes)
+
+
+def _of_nested(nested: Mapping[str, DataType]) -> str:
+    """What to say of columns that are kept as JSON text, by what FROM_JSON reads them as."""
+    first = next(iter(nested))
+    told = (
+        f"nested values are kept as JSON text: {', '.join(nested)}; GET_JSON_OBJECT({first}, '$…') gives a part of one"
+    )
+    typed = [(name, text) for name, kind in nested.items() if kind != STRING and len(text := str(kind)) <= _MOST_TOLD]
+    if not typed:
+        return told
+    calls = ", ".join(f"FROM_JSON({name}, '{text}')" for name, text in typed)
+    return f"{told}, and with their types {calls}"

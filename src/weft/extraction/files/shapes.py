@@ -1,0 +1,107 @@
+"""The type as which FROM_JSON reads nested values that are kept as JSON text: told to who loads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
+
+LOOKED_AT: Final = 1_000
+"""Values of a column of JSON whose shape is looked at."""
+_MOST_FIELDS: Final = 100
+_BIGGEST: Final = 2**63
+_EXACT_DIGITS: Final = 15
+
+
+def of_texts(texts: Iterable[str]) -> DataType:
+    """The type of all these JSON texts; STRING where no one type reads them all without a loss.
+
+    >>> str(of_texts(['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']))
+    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
+    >>> str(of_texts(['[{"a": 1}, {"a": "x"}]'])), str(of_texts(['{"a": 1}', "[]"]))
+    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
+    """
+    values = (_of_value(json.loads(text, parse_float=_number, parse_int=_number), 0) for text in texts)
+    return _known(reduce(_joined, values, NULL))
+
+
+def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
+    """The type of JSON text that is made of Parquet's values of an Arrow type; STRING where there is none."""
+    if depth > MOST_NESTED:
+        return STRING
+    if pa.types.is_map(kind):
+        keyed = pa.types.is_string(kind.key_type) or pa.types.is_large_string(kind.key_type)
+        return DataType("MAP", key=STRING, element=of_arrow(kind.item_type, depth + 1)) if keyed else STRING
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return DataType("ARRAY", element=of_arrow(kind.value_type, depth + 1))
+    if pa.types.is_struct(kind):
+        return _known(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
+    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return DataType("DECIMAL", kind.precision, kind.scale)
+    if kind == pa.uint64():
+        return DataType("DECIMAL", 20, 0)
+    tests = ((pa.types.is_boolean, BOOLEAN), (pa.types.is_integer, BIGINT), (pa.types.is_floating, DOUBLE))
+    times = ((pa.types.is_date, DATE), (pa.types.is_timestamp, TIMESTAMP))
+    return next((type for test, type in (*tests, *times) if test(kind)), STRING)
+
+
+def _number(text: str) -> DataType:
+    """The type of a number, so that none is made of it that has another value."""
+    if text.lstrip("-").isdigit():
+        return BIGINT if len(text) < 40 and -_BIGGEST <= int(text) < _BIGGEST else STRING
+    return DOUBLE if sum(sign.isdigit() for sign in text) <= _EXACT_DIGITS else STRING
+
+
+def _of_value(value: Any, depth: int) -> DataType:
+    """The type of one value; NULL where that is not known yet."""
+    match value:
+        case None:
+            return NULL
+        case DataType():  # of a number
+            return value
+        case bool():
+            return BOOLEAN
+        case dict() if depth < MOST_NESTED:
+            return _struct({name: _of_value(each, depth + 1) for name, each in value.items()})
+        case list() if depth < MOST_NESTED:
+            return DataType("ARRAY", element=reduce(_joined, (_of_value(each, depth + 1) for each in value), NULL))
+        case _:
+            return STRING
+
+
+def _struct(fields: dict[str, DataType]) -> DataType:
+    """A STRUCT; STRING where there is none with such names: FROM_JSON finds them in any case."""
+    apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
+    return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
+
+
+def _joined(one: DataType, other: DataType) -> DataType:
+    if one == other or other == NULL:
+        return one
+    if one == NULL:
+        return other
+    if one.name == other.name == "ARRAY":
+        return DataType("ARRAY", element=_joined(one.element or NULL, other.element or NULL))
+    if one.name == other.name == "STRUCT":
+        fields = dict(one.fields)
+        for name, kind in other.fields:
+            fields[name] = _joined(fields.get(name, NULL), kind)
+        return _struct(fields)
+    return DOUBLE if {one, other} == {BIGINT, DOUBLE} else STRING
+
+
+def _known(type: DataType) -> DataType:
+    """The type with STRING for what is not known: only NULLs were there, or nothing at all."""
+    match type.name:
+        case "ARRAY":
+            return DataType("ARRAY", element=_known(type.element or NULL))
+        case "STRUCT":
+            fields = tuple((name, _known(kind)) for name, kind in type.fields)
+            return DataType("STRUCT", fields=fields) if fields else STRING
+        case _:
+            return STRING if type == NULL else type

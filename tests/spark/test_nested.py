@@ -1,0 +1,77 @@
+"""Nested values of files, from the load to the answers: what the summary tells to write gives what the file has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from replayed import DAY, START, first_instants, replay_home
+
+UTC = dt.timezone.utc
+ORDERS = (
+    {"id": 1, "day": "1993-04-05", "who": {"name": "ann", "at": {"zip": "007"}}, "tags": ["urgent", "b"], "n": [3, 1]},
+    {"id": 2, "day": "1993-04-06", "who": {"name": "bob", "at": None}, "tags": [], "n": [None, 7]},
+    {"id": 3, "day": "1993-04-07", "who": None, "tags": None, "n": None},
+    {"id": 4, "day": "1993-04-08", "who": {"name": "cy"}, "tags": ["a", "urgent"], "n": [0]},
+)
+
+
+@pytest.mark.usefixtures("spark")
+def test_nested_values_are_asked_for_as_the_summary_tells(tmp_path: Path) -> None:
+    (tmp_path / "orders.jsonl").write_text("".join(json.dumps(order) + "\n" for order in ORDERS))
+    instants = [dt.datetime(1993, 4, 5, 12, 0, 0, 250_000, UTC), None]
+    columns = {
+        "id": [1, 2],
+        "m": pa.array([[("k", [1, None]), ("", [])], None], pa.map_(pa.string(), pa.list_(pa.int32()))),
+        "s": pa.array(
+            [{"t": t, "d": Decimal("12345678901234567890.10"), "f": 0.1, "b": t is None} for t in instants],
+            pa.struct(
+                [("t", pa.timestamp("us", "UTC")), ("d", pa.decimal128(30, 2)), ("f", pa.float64()), ("b", pa.bool_())]
+            ),
+        ),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    with replay_home(tmp_path / "home") as weft:
+        told = " ".join(weft.ingest_file(tmp_path / "orders.jsonl", "orders", ts_from="day").notes)
+        who, tags, numbers = re.findall(r"FROM_JSON\(\w+, '[^']+'\)", told)
+        told = " ".join(weft.ingest_file(tmp_path / "x.parquet", "x").notes)
+        of_map, of_struct = re.findall(r"FROM_JSON\(\w+, '[^']+'\)", told)
+        standing = {
+            "zips": f"SELECT id, {who}.at.zip AS zip, GET_JSON_OBJECT(who, '$.name') AS name FROM orders",
+            # One plan: the constants within the conditions on elements are parameters.
+            "urgent": f"SELECT id FROM orders WHERE EXISTS({tags}, t -> t = 'urgent')",
+            "other": f"SELECT id FROM orders WHERE EXISTS({tags}, t -> t = 'b')",
+            "first": f"SELECT id, {numbers}[0] AS n, SIZE({numbers}) AS size FROM orders "
+            f"WHERE ARRAY_CONTAINS({numbers}, 7)",
+            "alone": f"SELECT o.id FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.id <> o.id AND "
+            f"EXISTS({tags.replace('(tags', '(p.tags')}, t -> ARRAY_CONTAINS({tags.replace('(tags', '(o.tags')}, t)))",
+        }
+        for name, text in standing.items():
+            weft.install(name, text)
+        for day in (2, 4):
+            weft.tick(now=START + day * DAY + 1)
+        found = {name: first_instants(weft, name) for name in standing}
+        days = {order["id"]: START + n * DAY for n, order in enumerate(ORDERS)}
+        assert found["zips"] == {
+            (1, "007", "ann"): days[1], (2, None, "bob"): days[2], (3, None, None): days[3], (4, None, "cy"): days[4],
+        }  # fmt: skip
+        assert found["urgent"] == {(1,): days[1], (4,): days[4]} and found["other"] == {(1,): days[1]}
+        plans = {weft.catalog.queries.named(name).plan_id for name in ("urgent", "other")}
+        assert len(plans) == 1
+        assert found["first"] == {(2, None, 2): days[2]}
+        assert found["alone"] == {(n,): days[n] for n in days if n != 4}
+        text = (
+            f"SELECT id, {of_map}['k'][0] AS k, SIZE({of_map}['']) AS e, {of_struct}.t AS t, {of_struct}.d AS d, "
+            f"{of_struct}.f AS f, {of_struct}.b AS b FROM x"
+        )
+        assert sorted(weft.try_query(text, now=START + 9 * DAY).rows) == [
+            (1, 1, 0, instants[0], Decimal("12345678901234567890.10"), 0.1, False),
+            (2, None, -1, None, Decimal("12345678901234567890.10"), 0.1, True),
+        ]

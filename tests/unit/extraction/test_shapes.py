@@ -1,0 +1,95 @@
+"""The type that is told for JSON text: it reads every value that it was made of, and loses none of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from weft.algebra.schema import DataType
+from weft.extraction.files.shapes import of_arrow, of_texts
+
+
+@pytest.mark.parametrize(
+    ("texts", "type"),
+    [
+        (['{"a": 1}', '{"b": "x"}'], "STRUCT<a: BIGINT, b: STRING>"),
+        (['{"a": 1}', '{"A": 2}'], "STRING"),  # FROM_JSON finds fields in any case
+        (['{"A": 1, "a": 2}'], "STRING"),
+        (['{"a": 9223372036854775807}'], "STRUCT<a: BIGINT>"),
+        (['{"a": 9223372036854775808}'], "STRUCT<a: STRING>"),
+        (['{"a": 0.1234567890123456789}'], "STRUCT<a: STRING>"),
+        (['{"a": 1e3}', '{"a": 2}'], "STRUCT<a: DOUBLE>"),
+        (['{"a": true}', '{"a": 1}'], "STRUCT<a: STRING>"),
+        (['{"a": {"b": null}}', '{"a": null}', '{"a": {"b": [{}]}}'], "STRUCT<a: STRUCT<b: ARRAY<STRING>>>"),
+        (['{"a": {"b": 1}}', '{"a": [1]}'], "STRUCT<a: STRING>"),
+        (["[[], [[1]], [null]]"], "ARRAY<ARRAY<ARRAY<BIGINT>>>"),
+        (["[]", "[]"], "ARRAY<STRING>"),
+        (["{}"], "STRING"),
+        (['{"": 1}'], "STRING"),
+        (['{"a b": 1, "`": 2}'], "STRUCT<`a b`: BIGINT, ````: BIGINT>"),
+        ([json.dumps({f"f{n}": n for n in range(200)})], "STRING"),
+        (["[" * 40 + "1" + "]" * 40], "ARRAY<" * 20 + "STRING" + ">" * 20),
+    ],
+)
+def test_the_type_of_json_texts(texts: list[str], type: str) -> None:
+    assert str(of_texts(texts)) == type
+
+
+@pytest.mark.parametrize(
+    ("kind", "type"),
+    [
+        (pa.list_(pa.struct([("x", pa.uint64()), ("y", pa.float32())])), "ARRAY<STRUCT<x: DECIMAL(20,0), y: DOUBLE>>"),
+        (pa.map_(pa.string(), pa.timestamp("ns", "UTC")), "MAP<STRING, TIMESTAMP>"),
+        (pa.map_(pa.int32(), pa.string()), "STRING"),
+        (pa.large_list(pa.binary()), "ARRAY<STRING>"),
+        (pa.struct([("a", pa.decimal256(50, 2)), ("A", pa.int8())]), "STRING"),
+        (pa.list_(pa.decimal256(50, 2), 3), "ARRAY<STRING>"),
+        (pa.struct([]), "STRING"),
+    ],
+)
+def test_the_type_of_parquet_values(kind: pa.DataType, type: str) -> None:
+    assert str(of_arrow(kind)) == type
+
+
+def _drawn(chance: random.Random, depth: int) -> Any:
+    kind = chance.randrange(9 if depth else 7)
+    if kind < 7:
+        return chance.choice([None, True, 3, -(2**70), 1.5, 1 / 3, "x", "1", ""])
+    inner = [_drawn(chance, depth - 1) for _ in range(chance.randrange(3))]
+    return inner if kind == 7 else dict(zip(chance.sample(["a", "b", "c d", "`"], len(inner)), inner, strict=True))
+
+
+def _holds(type: DataType, value: Any) -> bool:
+    """Whether a type keeps the value: another reading of what the types mean."""
+    match type.name:
+        case _ if value is None:
+            return True
+        case "STRUCT":
+            named = dict(type.fields)
+            return isinstance(value, dict) and all(
+                name in named and _holds(named[name], v) for name, v in value.items()
+            )
+        case "ARRAY":
+            return isinstance(value, list) and all(_holds(type.element or type, each) for each in value)
+        case "BIGINT":
+            return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+        case "DOUBLE":
+            exact = isinstance(value, float) or (isinstance(value, int) and value == float(value))
+            return exact and not isinstance(value, bool) and len(repr(value).replace(".", "")) <= 16
+        case "BOOLEAN":
+            return isinstance(value, bool)
+        case _:
+            return True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_values_are_held_by_their_type(seed: int) -> None:
+    chance = random.Random(seed)
+    values = [_drawn(chance, 3) for _ in range(chance.randrange(1, 4))]
+    type = of_texts(map(json.dumps, values))
+    assert all(_holds(type, value) for value in values)
+    assert DataType.parse_nested(str(type)) == type

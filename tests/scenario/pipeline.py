@@ -25,6 +25,7 @@ START = 733_968_000_000_000
 DAY = 86_400_000_000
 FIRST_TICK = START + 12 * DAY
 SECOND_TICK = START + 30 * DAY
+THIRD_TICK = START + 40 * DAY
 
 QUERIES = {
     "news": ("SELECT msgid, newsgroup, ts FROM msgs WHERE newsgroup LIKE 'comp.%'", "file:news.jsonl"),
@@ -79,6 +80,10 @@ def second_tick(weft: Weft, _sources: Path) -> None:
     _tick(weft, SECOND_TICK)
 
 
+def third_tick(weft: Weft, _sources: Path) -> None:
+    _tick(weft, THIRD_TICK)
+
+
 def _tick(weft: Weft, t: int) -> None:
     """Ticks at ``t`` unless that was done, and delivers in any case."""
     died = weft.catalog.ticks.planned()
@@ -90,6 +95,8 @@ def _tick(weft: Weft, t: int) -> None:
 STEPS: dict[str, Callable[[Weft, Path], None]] = {
     step.__name__: step for step in (load_first, load_votes, install, first_tick, load_more, second_tick)
 }
+OTHERS: dict[str, Callable[[Weft, Path], None]] = {"third_tick": third_tick}
+"""Steps that a script takes in some tests only."""
 
 
 def run(home: Path, sources: Path, *steps: str) -> None:
@@ -97,7 +104,7 @@ def run(home: Path, sources: Path, *steps: str) -> None:
     small_batches()
     with Weft.open(home, clock="replay") as weft:
         for step in steps:
-            STEPS[step](weft, sources)
+            (STEPS | OTHERS)[step](weft, sources)
 
 
 def small_batches() -> None:

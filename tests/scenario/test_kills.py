@@ -8,6 +8,7 @@ second run does every step, as a person's script would.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -119,10 +120,10 @@ def test_every_failpoint_is_killed_at() -> None:
     names = {name for path in SOURCE.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     # Spark has no part in these: tests/unit/arrangement/test_kills.py, unit/execution/test_compacting.py and
     # unit/extraction/test_sources.py, unit/execution/test_temporal_views.py, test_discarding.py, test_undoing.py and
-    # unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and
+    # test_replacing.py, unit/delivery/test_mail_failures.py, test_delta.py, test_digest.py, test_webhook.py and
     # test_program.py kill there.
     others = ("arrangement.", "cleaning.", "commit.", "compaction.", "delta.", "digest.", "discard.", "exec.")
-    others = (*others, "mail.", "source.", "synopsis.", "table.", "undo.", "view.", "webhook.")
+    others = (*others, "mail.", "replace.", "source.", "synopsis.", "table.", "undo.", "view.", "webhook.")
     names = {name for name in names if not name.startswith(others)}
     assert names == set().union(*(kill.names for kill in KILLS))
     assert len(set().union(*(kill.names for kill in KILLS if not kill.slow))) >= 8
@@ -175,6 +176,37 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
         for name in ("news", "chains", "unanswered"):
             assert first_instants(weft, name) == first_instants(whole, name), name
         weft.tick(now=pipeline.SECOND_TICK + pipeline.DAY)
+
+
+@pytest.mark.timeout(600)
+def test_a_text_is_replaced_between_ticks_that_die(
+    undisturbed: Contents, sources: Path, homes: Path, tmp_path: Path
+) -> None:
+    """The tick that died is counted as the old text's; the new one's first tick dies, too."""
+    news = pipeline.QUERIES["news"][0].replace("comp.%", "sci.%")
+    waiting = pipeline.QUERIES["unanswered"][0].replace("3 DAYS", "1 DAYS")
+    found = []
+    for killed in (False, True):
+        home = tmp_path / f"killed-{killed}"
+        shutil.copytree(homes / ("after-load_more" if killed else "after-second_tick"), home)
+        if killed:
+            assert run_process(home, sources, "second_tick", failpoint="tick.written:2") == -signal.SIGKILL
+        with Weft.open(home) as weft:
+            weft.install("news", news, replace=True)
+            weft.install("unanswered", waiting, replace=True)  # another one reads it
+            assert weft.catalog.ticks.planned() is None
+        if killed:
+            assert run_process(home, sources, "third_tick", failpoint="tick.written") == -signal.SIGKILL
+        pipeline.run(home, sources, "third_tick")
+        with Weft.open(home) as weft:
+            assert verify(weft.catalog) == []
+            answers = {name: first_instants(weft, name) for name in ("news", "unanswered", "noticed")}
+            for name in answers:
+                lines = (weft.home / "files" / f"{name}.jsonl").read_text().splitlines()
+                assert [json.loads(line)["_ordinal"] for line in lines] == list(range(1, len(answers[name]) + 1))
+            found.append(answers)
+    assert found[0] == found[1]
+    assert all(found[0].values())
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
-from weft.api import standing
+from weft.api import replacing, standing
 from weft.api.arguments import AnyInstant, micros
 from weft.api.delivering import Delivering
 from weft.api.explaining import Known, explained
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
     from weft.execution.forecast import Forecast
     from weft.execution.maintenance import Step
+    from weft.execution.replacing import Replacement
     from weft.extraction.sources.tracked import Polled
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
@@ -195,6 +196,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         duplicates: bool = False,
         digest: str | None = None,
         zone: str | None = None,
+        replace: bool = False,
     ) -> QueryRecord:
         """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
 
@@ -208,9 +210,32 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
 
         From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
         the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
+
+        With ``replace`` the text takes the place of that of the query ``name``, which keeps its answers, its channels,
+        and what is not given here; what it has not delivered yet of what the new text gives, it delivers.  ``start``
+        None: the new text stands from where the old one stood.  Raises NotFound, Conflict where the columns are others.
         """
         kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
-        return standing.install(self.opened, NewQuery(name, sql, user, every, start, tuple(to), *kept))
+        given = NewQuery(name, sql, user, every, start, tuple(to), *kept)
+        return replacing.replace(self.opened, given) if replace else standing.install(self.opened, given)
+
+    def replacement(
+        self,
+        name: str,
+        sql: str,
+        *,
+        start: FromMode | None = None,
+        to: Sequence[str] = (),
+        keep: Keep = "history",
+        language: Language = "sql",
+    ) -> Replacement:
+        """What ``install`` with ``replace`` would come to, were it ticked now: how many answers would be new, how many
+        known, and how many only the old text gave.  Nothing is changed; views that the text names are maintained first.
+
+        Raises as ``install``, LimitExceeded, ExecutionError, StorageError.
+        """
+        given = NewQuery(name, sql, start=start, to=tuple(to), keep=keep, language=language)
+        return replacing.replacement(self.opened, given, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
         """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.

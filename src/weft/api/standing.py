@@ -12,6 +12,7 @@ from weft.algebra.schema import TableSchema
 from weft.api.arguments import digest_times, own_user
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
+from weft.catalog.replacing import ReplacedText
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
@@ -35,7 +36,8 @@ class Shown:
     """A query with its plan (and how many queries share it), where its answers go, what its last ticks did.
 
     ``reads`` and ``read_by`` are the names of the queries whose results it reads, and of those that read its.
-    ``stored`` are the relations that are stored of one that is kept as a synopsis, each with its number of rows.
+    ``stored`` are the relations that are stored of one that is kept as a synopsis, each with its number of rows;
+    ``replaced`` are the texts that it had before, the first one first.
     """
 
     query: QueryRecord
@@ -46,6 +48,7 @@ class Shown:
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
     stored: tuple[tuple[Relation, int], ...] = ()
+    replaced: tuple[ReplacedText, ...] = ()
 
     @property
     def asks_history(self) -> bool:
@@ -135,15 +138,15 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
 
 
 def _taken(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """As ``_definition``; raises Refused, too, where one of its channels cannot take its answers."""
+    """As ``defined``; raises Refused, too, where one of its channels cannot take its answers."""
     from weft.delivery.registry import require_taken
 
-    found = _definition(home, query, schemas)
+    found = defined(home, query, schemas)
     require_taken(found.channels, home.folder, Answers(home.catalog.home().home_id, None, found.name, found.columns))
     return found
 
 
-def _definition(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+def defined(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """What the catalog keeps of a query in its canonical form; raises SqlError, SynopsisError."""
     definition = partial(
         QueryDefinition,
@@ -212,6 +215,7 @@ def show(home: Home, name: str, ticks: int) -> Shown:
         tuple(lower.name for lower in catalog.queries.by_ids(query.reads)),
         tuple(reader.name for reader in catalog.queries.readers(query.query_id)),
         _stored(home, query),
+        catalog.replacements.of_query(query.query_id),
     )
 
 

@@ -16,6 +16,7 @@ from weft.catalog.loads import Loads, Quarantine
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
+from weft.catalog.replacing import Replacements
 from weft.catalog.reservations import Reservations
 from weft.catalog.revisions import Revisions
 from weft.catalog.sources import Sources
@@ -42,6 +43,7 @@ class CatalogParts:
         self.reservations = Reservations(database)
         self.revisions = Revisions(database)
         self.queries = Queries(database)
+        self.replacements = Replacements(database)
         self.ticks = Ticks(database)
         self.subscriptions = Subscriptions(database)
         self.outbox = Outbox(database)

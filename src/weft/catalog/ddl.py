@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 11
+FORMAT: Final = 12
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -255,6 +255,7 @@ queries: Final = Table(
     Column("reads", Text, nullable=False, server_default="[]"),
     Column("stratum", Integer, nullable=False, server_default="0"),
     Column("last_first_at", BigInteger),
+    Column("replaced_at", BigInteger),
     # A name is free again once its query is removed; the query's id is not.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
@@ -263,6 +264,20 @@ queries: Final = Table(
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
+
+replaced: Final = Table(
+    "replaced",
+    metadata,
+    Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("sql", Text, nullable=False),
+    Column("from_instant", BigInteger),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("tau", BigInteger),
+    Column("rows", BigInteger, nullable=False),
+)
+"""The texts that queries had before, the first of each as number 1."""
 
 ticks: Final = Table(
     "ticks",

@@ -21,7 +21,7 @@ _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed'
 _TRACKED_SINCE = 5
 _VIEWS_SINCE = 6
 _NAMED = " WHERE table_id NOT IN (SELECT table_id FROM views WHERE mode = 'auxiliary')"
-READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 

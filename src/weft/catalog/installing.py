@@ -35,7 +35,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
     _refuse_taken(connection, queries)
     plans = {each.signature: each.plan_body for each in queries}
     ids = {signature: plan_of(connection, signature, body) for signature, body in plans.items()}
-    strata = {reads: _stratum(connection, reads) for reads in {query.reads for query in queries}}
+    strata = {reads: stratum_of(connection, reads) for reads in {query.reads for query in queries}}
     rows = [_row(query, ids[query.signature], strata[query.reads], at) for query in queries]
     connection.execute(insert(ddl.queries), rows)
     keys = _ids(connection, [str(row["folded"]) for row in rows])
@@ -141,8 +141,8 @@ def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:
             raise Conflict(words.format(each), hint=f"Give each query {other}.")
 
 
-def _stratum(connection: Connection, reads: Iterable[int]) -> int:
-    """One more than the greatest of those read."""
+def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
+    """One more than the greatest of those read; raises NotFound where one is gone."""
     kept, found = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(select(kept.name, kept.state, kept.stratum).where(kept.query_id == query_id)).first()

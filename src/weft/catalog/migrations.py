@@ -213,6 +213,19 @@ STEPS: Final = (
             "CREATE INDEX loads_undoing ON loads (load_id) WHERE state = 'undoing'",
         ),
     ),
+    # Queries whose text is replaced.
+    Step(
+        to=12,
+        statements=(
+            "ALTER TABLE queries ADD COLUMN replaced_at BIGINT",
+            "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
+            "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
+            "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
+            # One that had skipped what was there goes on as one from now: it kept no instant from which it did.
+            "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
+            'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
+        ),
+    ),
 )
 
 

@@ -100,7 +100,7 @@ class Queries:
         """Since when the active query that waits longest may run, and the first instant up to ``at`` at which time
         alone adds a row to one."""
         kept = ddl.queries.c
-        ready = func.coalesce(kept.next_run, kept.tau, kept.installed_at)
+        ready = func.coalesce(kept.next_run, kept.tau, kept.replaced_at, kept.installed_at)
         due = case((kept.next_due <= at, kept.next_due))
         with self._database.reading() as connection:
             found = connection.execute(select(func.min(ready), func.min(due)).where(kept.state == "active")).one()
@@ -129,7 +129,7 @@ class Queries:
     def named(self, name: str) -> QueryRecord:
         """The live query of that name in any case; raises NotFound with the nearest name."""
         with self._database.reading() as connection:
-            return _named(connection, name)
+            return query_named(connection, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """The live queries of those names, in any case; names that none has are passed over."""
@@ -206,8 +206,8 @@ class Queries:
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
         with self._database.changing_under_lease() as connection:
-            query = _named(connection, name)
-            return _change(connection, query.query_id, state=state, reason=reason)
+            query = query_named(connection, name)
+            return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
         """Removes a live query: its name is free again, its answers stay until they are purged.
@@ -216,10 +216,10 @@ class Queries:
         other queries read its results.
         """
         with self._database.changing_under_lease() as connection:
-            query = _named(connection, name)
+            query = query_named(connection, name)
             _refuse_read(connection, query)
             reason = PURGING if purge else None
-            return _change(connection, query.query_id, state="removed", removed_at=at, reason=reason)
+            return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """The removed queries whose answers are to go from the ledger, and may be half gone."""
@@ -232,7 +232,7 @@ class Queries:
         """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
-                _change(connection, query_id, reason="its answers were purged")
+                change_query(connection, query_id, reason="its answers were purged")
             if stored is not None:
                 record_version(connection, *stored)
 
@@ -243,13 +243,14 @@ class Queries:
         gets a ts before it.  Raises ClockError for an instant before the query's tau, and as ``go_forward``.
         """
         with self._database.changing_under_lease() as connection:
-            query = _named(connection, name)
+            query = query_named(connection, name)
             go_forward(connection, instant)
             if query.tau is not None and instant < query.tau:
                 raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
             plan_id = plan_of(connection, signature, plan_body)
             run = None if query.every_us is None else instant + query.every_us
-            return _change(connection, query.query_id, plan_id=plan_id, tau=instant, next_due=None, next_run=run)
+            begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
+            return change_query(connection, query.query_id, plan_id=plan_id, next_due=None, next_run=run, **begin)
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
@@ -271,12 +272,14 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
     return query_record(row)
 
 
-def _change(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
+def change_query(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
+    """Changes fields of a query's row; the query as it is then."""
     connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
 
-def _named(connection: Connection, name: str) -> QueryRecord:
+def query_named(connection: Connection, name: str) -> QueryRecord:
+    """The live query of that name in any case; raises NotFound with the nearest name."""
     kept = ddl.queries.c
     row = connection.execute(select(*QUERY).where(kept.folded == folded(name), kept.state != "removed")).first()
     if row is None:
@@ -286,12 +289,12 @@ def _named(connection: Connection, name: str) -> QueryRecord:
 
 
 def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
-    return tuple(query for query in _live_readers(connection).values() if query_id in query.reads)
+    return tuple(query for query in live_readers(connection).values() if query_id in query.reads)
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
     """What the live queries that meet a condition read, and what these read."""
-    readers = _live_readers(connection)
+    readers = live_readers(connection)
     if not readers:
         return ()
     waiting = list(connection.execute(select(ddl.queries.c.query_id).where(_READING, start)).scalars())
@@ -304,7 +307,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
     return _by_ids(connection, below)
 
 
-def _live_readers(connection: Connection) -> dict[int, QueryRecord]:
+def live_readers(connection: Connection) -> dict[int, QueryRecord]:
     """The live queries that read another's results, by id; mostly there are few."""
     kept = ddl.queries.c
     wanted = select(*QUERY).where(_READING, kept.state != "removed").order_by(kept.query_id)

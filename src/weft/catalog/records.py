@@ -238,7 +238,8 @@ class QueryRecord:
     (the first is 1); ``next_due`` the next instant at which time alone can add a row (None: unknown); ``every_us`` its
     timeliness in microseconds (None: each tick).  ``reads`` are the ids of the queries whose results it reads,
     ``stratum`` is one more than the greatest of theirs (0: it reads none); ``last_first_at`` is the greatest first
-    instant of its answers (None: it has none).
+    instant of its answers (None: it has none); ``replaced_at`` is when its text took the place of another (None: it is
+    its first one).
     """
 
     query_id: int
@@ -261,6 +262,7 @@ class QueryRecord:
     reads: tuple[int, ...] = ()
     stratum: int = 0
     last_first_at: int | None = None
+    replaced_at: int | None = None
 
     @property
     def rows(self) -> int:

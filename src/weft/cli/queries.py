@@ -11,16 +11,17 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, table
+from weft.cli.replacing import Asked, DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.configuration import configuration
 from weft.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from weft.api.home import Weft
     from weft.api.standing import Shown
     from weft.catalog.records import QueryRecord
     from weft.catalog.subscriptions import Subscription
-    from weft.planning.warnings import Note
 
 CHANNELS = "file:PATH (.jsonl, .csv), delta:PATH, email:ADDRESS, webhook:URL, exec:COMMAND"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
@@ -111,6 +112,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=example(
             "weft install unanswered -f unanswered.sql --every 1h --to file:unanswered.jsonl",
             'weft install back "SELECT b.id FROM sent s, back b WHERE s.id = b.id AND s.ts < b.ts" --keep synopsis',
+            "weft install unanswered -f stricter.sql --replace --dry-run",
             "weft install databases \"SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'\" --from now",
         )
     )(install)
@@ -137,29 +139,30 @@ def install(
     allow_unbounded: UnboundedOption = False,
     discard_history: DiscardOption = False,
     duplicates: DuplicatesOption = False,
+    replace: ReplaceOption = False,
+    dry_run: DryRunOption = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
+    if dry_run:
+        asked = Asked(name, text, None if start is None else start.value, tuple(to or ()), keep.value, language.value)
+        foretell(asked, replace, home, json)
+        return
     with opened(home) as weft:
         given = partial(weft.install, name, text, every=every, to=formed(to or (), form), digest=digest, zone=zone)
         query = given(
-            user=user or configuration(weft.home).install_user or terminal.user(),
+            user=user if user or replace else configuration(weft.home).install_user or terminal.user(),
             start=None if start is None else start.value,
             keep=keep.value,
             language=language.value,
             allow_unbounded=allow_unbounded,
             discard_history=discard_history,
             duplicates=duplicates,
+            replace=replace,
         )
-        synopsis = keep is KeepName.synopsis or language is not LanguageName.sql
-        notes = () if synopsis else weft.explain(text, start=query.from_mode).notes
-        installed = weft.show(name)
-    if json:
-        say_json(_as_json(query))
-    else:
-        _say_installed(query, installed, notes, synopsis)
+        _say_installed(weft, query, json)
 
 
 def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
@@ -171,7 +174,15 @@ def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
     return [f"{each}#as={form.value}" if each.strip().lower().startswith("webhook:") else each for each in channels]
 
 
-def _say_installed(query: QueryRecord, installed: Shown, notes: Sequence[Note], synopsis: bool) -> None:
+def _say_installed(weft: Weft, query: QueryRecord, json: bool) -> None:
+    from weft.planning.synopsis_plan import is_synopsis
+
+    installed = weft.show(query.name)
+    synopsis = is_synopsis(installed.plan.body)
+    notes = () if synopsis else weft.explain(query.sql, start=query.from_mode).notes
+    if json:
+        say_json(_as_json(query))
+        return
     say(f"{query.name} stands, for {query.user}{_shared(installed.sharing)}.")
     if installed.asks_history:
         say("It is asked of the kept history: a tick with new rows reads its tables from the beginning, without Spark.")
@@ -182,6 +193,8 @@ def _say_installed(query: QueryRecord, installed: Shown, notes: Sequence[Note], 
             say(f"WARNING: {note.text}", style="yellow")
     if query.from_instant is not None:
         say(f"It delivers what enters its answer from {instant(query.from_instant)} on.")
+    if query.replaced_at is not None:
+        say_replaced(query, installed.replaced[-1])
     say("It runs with the next `weft tick`, or under `weft run`; `weft results " + query.name + "` shows its answers.")
 
 
@@ -206,6 +219,7 @@ def _as_json(query: QueryRecord) -> dict[str, Any]:
         "state": query.state,
         "reason": query.reason,
         "installed_at": iso(query.installed_at),
+        "replaced_at": iso(query.replaced_at),
     }
 
 
@@ -235,9 +249,10 @@ def queries(
 
 
 def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
-    """The query's state, and that some of its channels wait for a person."""
+    """The query's state, since when it has its text if not always, and that some of its channels wait for a person."""
     every, parked = channels.get(query.query_id, (0, 0))
-    return f"{query.state}, {parked} of {every} channels parked" if parked else query.state
+    replaced = "" if query.replaced_at is None else f", replaced {moment(query.replaced_at)}"
+    return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")
 
 
 def _every(query: QueryRecord) -> str:
@@ -261,6 +276,9 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
     say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    for text in found.replaced:
+        told = f"answers to #{text.rows:,}" if text.rows else "no answer"
+        say(f"before     {moment(text.since)} to {moment(text.until)}, {told}: {plain(text.sql)}")
     if found.reads:
         say(f"reads      the results of {', '.join(found.reads)}")
     if found.read_by:
@@ -298,6 +316,7 @@ def _shown_json(found: Shown) -> dict[str, Any]:
     return {
         **_as_json(found.query),
         "plan_signature": found.plan.signature,
+        "replaced": [replaced_json(each) for each in found.replaced],
         "queries_of_the_plan": found.sharing,
         "reads": list(found.reads),
         "read_by": list(found.read_by),

@@ -73,6 +73,18 @@ def test_a_glance_reads_both_formats(old_home: Path) -> None:
     assert glance.table_schemas(old_home) == before
 
 
+def test_one_that_had_skipped_goes_on_from_there(old_home: Path) -> None:
+    open_catalog(old_home, at=0).close()
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:  # as one of format 11 was left by it
+        connection.execute("UPDATE plans SET body = REPLACE(body, '\"from_now\":false', '\"from_now\":true')")
+        connection.execute("UPDATE home SET format = 11")
+        connection.execute("DROP TABLE replaced")
+        connection.execute("ALTER TABLE queries DROP COLUMN replaced_at")
+        connection.commit()
+    with open_catalog(old_home, at=0) as catalog:
+        assert {(each.from_mode, each.from_instant) for each in catalog.queries.all()} == {("now", 300)}
+
+
 def test_plans_are_bound_and_constants_keep_their_places(old_home: Path) -> None:
     with open_catalog(old_home, at=0) as catalog:
         tables = [table.schema for table in catalog.tables.all()]

@@ -1,0 +1,190 @@
+"""A standing query's text is replaced on real tables: what it delivers is what the old text had delivered by then, and
+what the new one gives at any instant besides, each row once.
+
+Random pairs of the grammar's queries are held against their texts evaluated at every instant (``oracle.reference``).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from oracle.engines import GRID, Sqlite
+from oracle.expressions import LAST
+from oracle.grammar import query
+from oracle.histories import Row
+from oracle.laws import same
+from oracle.reference import reference
+from oracle.spelling import Text
+from replayed import DAY, HOUR, START, answers, delta_rows, first_instants, load, replay_home
+from spark.test_random import WAYS, arrive, delivered, since, world
+from weft.cli.app import app
+from weft.errors import LimitExceeded
+from weft.execution import driver_reader
+from weft.planning.plan import columns_of, standing_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from weft.algebra.schema import TableSchema
+    from weft.api import Weft
+
+PAIRS = 4
+MOST_BRANCHES = 5
+"""Spark takes long to plan many, and what replacing does is the same for them."""
+
+
+def pairs(chance: random.Random, engine: Sqlite, schemas: dict[str, TableSchema]) -> list[tuple[Text, Text]]:
+    """Queries with the same columns, of which most have answers that the other has not."""
+    drawn = defaultdict[Any, list[Text]](list)
+    found: list[tuple[Text, Text]] = []
+    while len(found) < PAIRS:
+        text = query(chance)
+        plan = standing_plan(text.spark, schemas)
+        if len(plan.first) + len(plan.branches) > MOST_BRANCHES or not reference(engine, text.plain).first():
+            continue
+        alike = drawn[columns_of(plan.query)]
+        alike.append(text)
+        if len(alike) == 2:
+            found.append((alike[0], alike[1]))
+            alike.clear()
+    return found
+
+
+@pytest.mark.parametrize(("number", "way"), [(1, "driver"), (2, "spark")])
+def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
+    number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
+    chance = random.Random(number)
+    history = world(number).history
+    engine = Sqlite()
+    engine.load(history.rows)
+    weft = replay_home(tmp_path / "home")
+    first = LAST // 2
+    arrive(weft, spark, history, 0, first)
+    given = pairs(chance, engine, dict(weft.schemas()))
+    stored = [row[5] for rows in history.rows.values() for row in rows if row[5] < first]
+    begun = min(stored, default=first)
+    for count, (old, _) in enumerate(given):
+        weft.install(f"q{count}", old.spark)
+    weft.tick(now=GRID + first)
+    arrive(weft, spark, history, first, LAST + 1)
+    expected: list[dict[Row, int]] = []
+    told = weft.replacement("q0", given[0][1].spark)
+    for count, (old, new) in enumerate(given):
+        before = since(reference(engine, old.plain), begun, first)
+        same(f"{old} before", delivered(weft, f"q{count}"), before)
+        weft.install(f"q{count}", new.spark, replace=True)
+        expected.append(before)
+    weft.tick(now=GRID + LAST + 1)
+    for count, (old, new) in enumerate(given):
+        whole = since(reference(engine, new.plain), begun, LAST + 1) | expected[count]
+        same(f"{old}\nreplaced by {new}", delivered(weft, f"q{count}"), whole)
+    now = since(reference(engine, given[0][1].plain), begun, first)  # the home's clock was there
+    known = len(now.keys() & expected[0].keys())
+    assert (told.new, told.known, told.only_old) == (len(now) - known, known, len(expected[0]) - known)
+
+
+@pytest.fixture
+def weft(tmp_path: Path, spark: SparkSession) -> Weft:
+    made = replay_home(tmp_path / "home")
+    load(made, spark, "msgs", [message(name, day, group) for name, day, group in FIRST])
+    return made
+
+
+FIRST = (("a", 1, "sci.space"), ("b", 2, "rec.x"), ("c", 3, "sci.space"))
+
+
+def message(name: str, day: float, group: str) -> tuple[Any, ...]:
+    return (name, group, None, START + int(day * DAY))
+
+
+def text(group: str) -> str:
+    return f"SELECT msgid FROM msgs WHERE newsgroup = '{group}'"
+
+
+def names(weft: Weft, query: str) -> list[str]:
+    return [values[0] for _, _, values in answers(weft, query)]
+
+
+def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: SparkSession) -> None:
+    weft.install("q", text("sci.space"), to=["file:q.csv", "delta:q"])
+    weft.install("from-now", text("sci.space"), start="now", to=["cursor"])
+    weft.tick(now=START + 4 * DAY)
+    both = "SELECT msgid FROM msgs WHERE newsgroup = 'rec.x' OR msgid = 'c'"
+    ran = CliRunner().invoke(app, ["install", "q", both, "--replace", "--dry-run", "--home", str(weft.home)])
+    assert ran.output.splitlines()[-4:] == [
+        "1 answer would be delivered at once, from the start, that q has not had.",
+        "Of its 2 answers so far the new text gives 1, too.",
+        "1 answer only the old text gave: what was delivered is not taken back.",
+        "Nothing was changed.",
+    ]
+    given = ["install", "q", both, "--replace", "--dry-run", "--json", "--home", str(weft.home)]
+    found = json.loads(CliRunner().invoke(app, given).stdout)
+    assert {name: found[name] for name in ("answers", "new", "known", "only_old")} == {
+        "answers": 2, "new": 1, "known": 1, "only_old": 1,
+    }  # fmt: skip
+    assert weft.replacement("q", both, start="now").new == 0
+    assert weft.show("q").replaced == ()
+    weft.install("q", both, replace=True)
+    weft.install("from-now", text("rec.x"), replace=True)
+    load(weft, spark, "msgs", [message("d", 5, "rec.x"), message("e", 5, "sci.space")])
+    weft.tick(now=START + 6 * DAY)
+    assert answers(weft, "q") == [
+        (1, START + 1 * DAY, ("a",)),
+        (2, START + 3 * DAY, ("c",)),
+        (3, START + 2 * DAY, ("b",)),
+        (4, START + 5 * DAY, ("d",)),
+    ]
+    assert names(weft, "from-now") == ["d"]
+    lines = (weft.home / "files" / "q.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["_ordinal", "1", "2", "3", "4"]
+    assert delta_rows(weft.home / "delta" / "q", ["_ordinal", "msgid"]) == [(1, "a"), (2, "c"), (3, "b"), (4, "d")]
+    weft.install("q", text("sci.space"), replace=True, start="now")
+    load(weft, spark, "msgs", [message("f", 7, "sci.space")])
+    weft.tick(now=START + 8 * DAY)
+    assert names(weft, "q") == ["a", "c", "b", "d", "f"]  # e came before, and is no news
+
+
+def test_what_reads_its_results_gets_what_begins_before_its_window(weft: Weft, spark: SparkSession) -> None:
+    weft.install("q", text("sci.space"))
+    weft.tick(now=START + HOUR)
+    weft.install("all", "SELECT msgid FROM results.q WHERE NOW() >= _first_at + INTERVAL 1 DAYS")
+    weft.install("later", "SELECT msgid FROM results.q", start="now")
+    weft.install("skipping", "SELECT msgid FROM results.q")
+    weft.install("top", "SELECT a.msgid FROM results.all a")
+    weft.pause("skipping")
+    weft.tick(now=START + int(3.5 * DAY))
+    weft.resume("skipping", skip=True)
+    load(weft, spark, "msgs", [message("d", 4, "rec.x")])
+    weft.tick(now=START + 5 * DAY)
+    assert [names(weft, name) for name in ("all", "top", "later", "skipping")] == [
+        ["a", "c"],
+        ["a", "c"],
+        ["a", "c"],
+        [],
+    ]
+    weft.install("q", "SELECT msgid FROM msgs", replace=True)
+    weft.tick(["q"], now=START + 5 * DAY)  # what reads it is not in this tick
+    weft.tick(now=START + 6 * DAY)
+    expected = {("a",): 2, ("c",): 4, ("b",): 3, ("d",): 5}
+    for name in ("all", "top"):
+        assert first_instants(weft, name) == {row: START + day * DAY for row, day in expected.items()}, name
+    assert names(weft, "later") == ["a", "c", "b", "d"]
+    assert names(weft, "skipping") == ["d"]
+
+
+def test_too_many_answers_are_told_before(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    weft.install("q", text("rec.x"))
+    weft.tick(now=START + 4 * DAY)
+    monkeypatch.setenv("WEFT_QUERY_ROWS", "1")
+    with pytest.raises(LimitExceeded, match="the query found 2 rows"):
+        weft.replacement("q", "SELECT msgid FROM msgs")
+    assert weft.replacement("q", text("rec.x") + " AND msgid <> 'c'").known == 1

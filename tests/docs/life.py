@@ -95,7 +95,7 @@ def _deriving(found: Plan) -> Iterator[str]:
         yield _block("sql", _shown(event))
     yield ABOUT_ACCESS
     yield _table([["range variable", "is read as", "which is"], *_paths(found)])
-    yield "The views that hold those rows during a tick, as `weft explain` prints them:"
+    yield "The views that hold those rows during a tick, as `weft explain --full` prints them:"
     for view in explain(found).views:
         yield _block("sql", f"-- {view.name}\n{view.sql}")
 
@@ -214,7 +214,7 @@ is solved for: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs` 
 ABOUT_NORMALIZING: Final = """
 `derivation.normalize` leaves this query as it is (it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`), and so does
 `derivation.canonical` (it would put the conditions into one order, and make one constant of a list). As SQL again,
-which is how `weft explain` begins:
+which is how `weft explain --full` begins:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters

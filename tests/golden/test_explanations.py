@@ -1,8 +1,10 @@
-"""What ``weft explain`` says of the golden queries in words: why each answer appears, what a tick reads, and what a
-person should know; ``make bless`` rewrites.  The SQL of the branches is held beside it (``test_golden.py``)."""
+"""What ``weft explain`` says of the golden queries in words: first in ten lines, then why each answer appears, what a
+tick reads, and what a person should know; ``make bless`` rewrites.  The SQL of the branches is held beside it
+(``test_golden.py``)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,10 @@ import pytest
 from golden.texts import FILES, HERE, queries
 from netnews import TABLES
 from weft.planning.explain import BranchText, Explanation, explain
+from weft.planning.how_many import Extent, how_many
 from weft.planning.plan import plan
+
+ROWS = {name: Extent(1_000 * number, 0, number * 864_000_000_000) for number, name in enumerate(TABLES, 1)}
 
 
 def shown(title: str, text: str) -> str:
@@ -18,6 +23,7 @@ def shown(title: str, text: str) -> str:
     found = explain(plan(text, TABLES))
     parts = [
         f"==== {title}\n\n{text}\n",
+        *(f"| {line}" for line in brief(found)),
         *(f"{name} {type_} = {value}" for name, type_, value in found.parameters),
         *(f"column {name} {type_}" for name, type_ in found.columns),
         f"{'closed' if found.closed else 'not closed'}: {found.closed_reason}",
@@ -28,6 +34,11 @@ def shown(title: str, text: str) -> str:
         *(f"{note.level}: {note.text}" for note in found.notes),
     ]
     return "\n".join(parts) + "\n"
+
+
+def brief(found: Explanation) -> tuple[str, ...]:
+    """What is shown first, over tables of some rows."""
+    return replace(found, how_many=how_many(found.summary, ROWS)).brief
 
 
 def lasting(found: Explanation) -> str:
@@ -46,3 +57,10 @@ def test_what_explain_says(path: Path, bless: bool) -> None:
         expected.parent.mkdir(exist_ok=True)
         expected.write_text(found)
     assert found == expected.read_text(), "run `make bless`, and read the difference"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "refused"], ids=lambda path: path.stem)
+def test_what_is_shown_first_is_short(path: Path) -> None:
+    for _, text in queries(path):
+        lines = brief(explain(plan(text, TABLES)))
+        assert len(lines) <= 13 and max(map(len, lines)) <= 160, text

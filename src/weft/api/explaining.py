@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
-from weft.catalog.glance import table_schemas
+from weft.catalog.glance import table_schemas, table_sizes
 from weft.catalog.naming import queries_mentioned
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
+from weft.planning.how_many import Extent, how_many
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
@@ -26,10 +27,17 @@ _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body",
 
 @dataclass(frozen=True)
 class Known:
-    """The tables that a query is explained over; ``assumed`` says why they are not a home's own (None: they are)."""
+    """The tables that a query is explained over; ``assumed`` says why they are not a home's own (None: they are).
+
+    ``extents`` says how much is in those of which that is known.
+    """
 
     schemas: Mapping[str, TableSchema]
     assumed: str | None
+    extents: Mapping[str, Extent] = field(default_factory=dict)
+
+
+NOT_INSTALLED: Final = "Next due: with the next tick after `weft install`."
 
 
 def mail_schema() -> TableSchema:
@@ -56,7 +64,8 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
             found = {table.name: table.schema for table in catalog.tables.known()}
             found |= {query.results.name: query.results for query in catalog.queries.among(names)}
     if found:
-        return Known(found, None)
+        sizes = table_sizes(home, names)
+        return Known(found, None, {name: Extent(*sizes[name]) for name in found if name in sizes})
     missing = "has no tables yet" if found is not None else "is not a home yet"
     assumed = f"{home} {missing}: explained over the table msgs that `weft ingest mail` makes"
     return Known({"msgs": mail_schema()}, assumed)
@@ -72,7 +81,8 @@ def synopsis_of(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
     """Explains a query that is kept as a synopsis; raises SqlError, FormulaError, SynopsisError, Refused."""
-    return explain_synopsis(synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep))
+    found = explain_synopsis(synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep))
+    return replace(found, next_due=NOT_INSTALLED)
 
 
 def synopsis_plan(
@@ -101,7 +111,9 @@ def synopsis_plan(
 def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
     found = explain(standing_plan(sql, known.schemas, from_now=from_now))
-    return replace(found, notes=(*found.notes, *_offers(sql, known, from_now=from_now)))
+    told = (*found.notes, *_offers(sql, known, from_now=from_now))
+    counted = how_many(found.summary, known.extents, from_now=from_now)
+    return replace(found, notes=told, how_many=counted, next_due=NOT_INSTALLED)
 
 
 def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
@@ -114,4 +126,5 @@ def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
         return []
     relations = "one relation" if len(stored) == 1 else f"{len(stored)} relations"
     told = f"with --keep synopsis its ticks would need neither Spark nor the history, but {relations} that they store"
-    return [Note("note", f"{told}: see explain --keep synopsis")]
+    line = "with --keep synopsis its ticks need no Spark and no history: see explain --keep synopsis"
+    return [Note("note", f"{told}: see explain --keep synopsis", line)]

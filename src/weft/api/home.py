@@ -22,6 +22,7 @@ from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.tabling import Tabling
 from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
+from weft.catalog.naming import folded
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, Refused, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
@@ -30,6 +31,7 @@ from weft.location import Location
 from weft.planning.explain import Explanation
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language
+from weft.planning.synopsis_words import SynopsisExplanation
 from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from weft.execution.maintenance import Step
     from weft.execution.replacing import Replacement
     from weft.extraction.sources.tracked import Polled
+    from weft.planning.upkeep_words import Explained
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
     from weft.storage.ledger import ResultRow
@@ -168,8 +171,22 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         return backtest(self.opened.session(), self.catalog.data, known, compiled, window, limit)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """What the query would do when installed; starts no Spark.  Raises SqlError."""
-        return explained(sql, Known(self.schemas(sql), None), from_now=start == "now")
+        """What the query would do when installed, ``brief`` in about ten lines; starts no Spark.  Raises SqlError."""
+        from weft.api.explaining_installed import extents
+
+        schemas = self.schemas(sql)
+        return explained(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
+
+    def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | Explained:
+        """The same of a standing query, as it runs, with its answers so far and when it is due next; or of a view.
+
+        Raises NotFound, PlanMismatch where it fits its tables no more, StorageError.
+        """
+        from weft.api.explaining_installed import explained_query
+
+        if self.catalog.queries.among([name]) or folded(name) not in {folded(each.name) for each in self.views()}:
+            return explained_query(self.opened, name)
+        return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
         """What the query's next tick would read, and how, as things are now; starts no Spark and writes nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros
@@ -80,13 +80,30 @@ class Viewing:
         )
 
     def explain_view(self, name: str) -> Explained:
-        """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch."""
+        """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch, StorageError."""
         from weft.execution.temporal.maintaining import upkeep_of
         from weft.planning.upkeep_words import explained_view
 
         catalog = self.opened.catalog
-        parts = {each.name: each.sql for each in catalog.views.all() if each.auxiliary}
-        return explained_view(upkeep_of(catalog.views.named(name), catalog.tables.all()), parts)
+        view, tables = catalog.views.named(name), catalog.tables.all()
+        auxiliaries = [each for each in catalog.views.all() if each.auxiliary]
+        names = {table.table_id: table.name for table in tables}
+        called = {each.name: names[next(iter(each.reads))] for each in auxiliaries}
+        found = explained_view(upkeep_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
+        return replace(found, name=view.name, kept=self._kept(view))
+
+    def _kept(self, view: ViewRecord) -> tuple[str, ...]:
+        """How much is kept of a view, and when it is maintained, in words."""
+        from weft.execution.temporal.showing import counted
+
+        catalog = self.opened.catalog
+        tables = {table.table_id: table for table in catalog.tables.all()}
+        periods, still, _ = counted(catalog, tables[view.table_id])
+        when = "it is read or refreshed" if view.mode == "batched" else "a poll has changed what it reads"
+        last = "it was not yet" if view.tau is None else f"last at {format_instant(view.tau)}"
+        told = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
+        trouble = [f"WARNING: its last maintenance failed: {view.trouble}"] if view.trouble else []
+        return (*trouble, told, f"Next due: it is maintained when {when}; {last}.")
 
     def refresh_views(
         self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None

@@ -18,11 +18,29 @@ _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER 
 _MOST_NAMES = 900
 """SQLite takes so many parameters in one statement at least."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
+_ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
 _VIEWS_SINCE = 6
 _NAMED = " WHERE table_id NOT IN (SELECT table_id FROM views WHERE mode = 'auxiliary')"
 READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
+
+
+def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None]]:
+    """Rows, first and last ts of each of the home's tables by name, and the number of answers of ``queries``.
+
+    What cannot be told this way is left out.
+    """
+    file = layout.catalog_file(home)
+    names = sorted(set(map(folded, queries)))[:_MOST_NAMES]
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
+            tables = connection.execute("SELECT name, rows, first_ts, last_ts FROM tables").fetchall()
+            answers = connection.execute(_ANSWERS.format(", ".join("?" * len(names))), names).fetchall()
+    except (sqlite3.Error, ValueError):
+        return {}
+    found = {name: (rows, first, last) for name, rows, first, last in tables}
+    return found | {results_schema(0, name, ()).name: (rows, None, last) for name, rows, last in answers}
 
 
 def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSchema] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,19 +11,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import terminal
-from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, home_folder, opened, query_text
+from weft.cli.frame import FileOption, HomeOption, JsonOption, example, home_folder, opened, query_text
 from weft.cli.printing import instant, iso, say, say_json, table
 from weft.cli.printing import lines as safe_lines
 from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
 from weft.cli.synopses import tell_synopsis
+from weft.cli.views import tell_view
 from weft.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from weft.api.explaining import Known
     from weft.planning.explain import BranchText, Explanation
 
 
+QueryArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SQL|NAME", help="A query, or the name of an installed one or of a view (else --file, else stdin)."
+    ),
+]
+FullOption = Annotated[bool, typer.Option("--full", help="Show all of it: the SQL that runs, and what is read.")]
+_NAME = re.compile(r"[\w.\-]+")
 _WAYS = {
     "nothing": "Nothing is read, and Spark is not asked",
     "rows": "Spark runs one job, over rows in the driver's memory.",
@@ -34,14 +46,16 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         epilog=example(
             'weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"',
+            "weft explain unanswered --full",
             "weft explain --tick unanswered",
         )
     )(explain)
 
 
 def explain(
-    sql: SqlArgument = None,
+    sql: QueryArgument = None,
     file: FileOption = None,
+    full: FullOption = False,
     start: Annotated[StartName, typer.Option("--from", help="Explain it as installed from the start or from now.")] = (
         StartName.start
     ),
@@ -57,24 +71,39 @@ def explain(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what a query would do when installed: what makes answers appear, and the SQL that runs. Starts no Spark."""
-    from weft.api.explaining import asked, explained, known_tables
-    from weft.schedule.clock import now_us
+    """Show what makes a query's answers appear, and how many they may be; starts no Spark."""
+    from weft.api.explaining import asked, explained, synopsis_of
 
     synopsis = keep is KeepName.synopsis or language is not LanguageName.sql or duplicates
-    _require_one_way(tick is not None, sql is not None or file is not None, synopsis, once or start is StartName.now)
+    other = once or start is StartName.now
+    _require_one_way(tick is not None, sql is not None or file is not None, synopsis, other)
+    _require_not_full(full and (tick is not None or once))
     if tick is not None:
         _explain_tick(tick, home, json)
         return
     text = query_text(sql, file)
-    known = known_tables(home_folder(home), now_us(), text)
-    try:
+    if language is LanguageName.sql and (name := _NAME.fullmatch(text.strip())):
+        _explain_installed(name[0], home, other=synopsis or other, full=full, json=json)
+        return
+    with _known(home, text, json) as known:
         if once:
             _tell_asked(*asked(text, known), json)
         elif synopsis:
-            tell_synopsis(text, known, language.value, json=json, duplicates=duplicates, keep=keep is KeepName.synopsis)
+            found = synopsis_of(text, known, language.value, duplicates=duplicates, keep=keep is KeepName.synopsis)
+            tell_synopsis(found, known.assumed, full=full, json=json)
         else:
-            _tell(explained(text, known, from_now=start is StartName.now), known.assumed, json)
+            tell(explained(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json)
+
+
+@contextmanager
+def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
+    """The tables that a text may be over; what was assumed of them is told where it is refused."""
+    from weft.api.explaining import known_tables
+    from weft.schedule.clock import now_us
+
+    known = known_tables(home_folder(home), now_us(), text)
+    try:
+        yield known
     except Exception:
         if known.assumed and not json:
             typer.echo(f"({known.assumed})", terminal.err())
@@ -92,13 +121,39 @@ def _require_one_way(tick: bool, given: bool, synopsis: bool, other: bool) -> No
         )
 
 
-def _tell(found: Explanation, assumed: str | None, json: bool) -> None:
+def _require_not_full(full: bool) -> None:
+    """Raises Refused where more is asked for than there is."""
+    if full:
+        raise Refused("--full goes with neither --tick nor --once, which show all there is", hint="Leave it out.")
+
+
+def _explain_installed(name: str, home: Path | None, *, other: bool, full: bool, json: bool) -> None:
+    if other:
+        raise Refused(
+            f"{name} is explained as it was installed",
+            hint="Leave --from now, --once, --keep and --duplicates out, or give the query's text.",
+        )
+    from weft.planning.explain import Explanation
+    from weft.planning.synopsis_words import SynopsisExplanation
+
+    with opened(home) as weft:
+        found = weft.explain_installed(name)
+    if isinstance(found, Explanation):
+        tell(found, None, full=full, json=json)
+    elif isinstance(found, SynopsisExplanation):
+        tell_synopsis(found, None, full=full, json=json)
+    else:
+        tell_view(found, full=full, json=json)
+
+
+def tell(found: Explanation, assumed: str | None, *, full: bool, json: bool) -> None:
+    """Prints the explanation of a query that Spark runs; ``assumed`` says over which tables, where there are none."""
     if json:
         say_json({**as_json(found), "assumed": assumed})
         return
     if assumed:
         typer.echo(f"({assumed})\n", terminal.out())
-    typer.echo(safe_lines("\n".join(as_text(found))), terminal.out())
+    typer.echo(safe_lines("\n".join(as_text(found) if full else found.brief)), terminal.out())
 
 
 def _tell_asked(query: str, selects: Sequence[str], json: bool) -> None:
@@ -156,6 +211,8 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "rows_without_new_data": found.time_driven,
         "rows_may_leave": not found.lasting,
         "notes": [{"level": note.level, "text": note.text} for note in found.notes],
+        "name": found.name,
+        "brief": list(found.brief),
     }
 
 
@@ -163,7 +220,8 @@ def as_text(found: Explanation) -> list[str]:
     """An explanation in lines for a person: what matters first, the SQL after it."""
     lines = ["The query, normalized", *_indented(found.query), "", "An answer appears when"]
     lines += [f"  {number}. {each.why}" for number, each in enumerate(found.later, 1)] or ["  (never)"]
-    time = "yes: time alone can make answers appear" if found.time_driven else "no: only when something arrives"
+    arrives = "arrives or ends" if found.summary.ending else "arrives"
+    time = "yes: time alone can make answers appear" if found.time_driven else f"no: only when something {arrives}"
     lines += [f"Rows with no new data: {time}.", ""]
     lines += [line for note in found.notes for line in _note(note.level, note.text)]
     lines += ["", f"Plan {found.signature}: shared by all queries that differ in these constants only"]

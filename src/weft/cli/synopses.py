@@ -13,24 +13,17 @@ from weft.cli.printing import lines, say_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.api.explaining import Known
-    from weft.planning.synopsis_plan import Language
     from weft.planning.synopsis_words import SynopsisExplanation
 
 
-def tell_synopsis(
-    text: str, known: Known, language: Language, *, json: bool, duplicates: bool, keep: bool = False
-) -> None:
-    """Prints what would be stored of a query; raises SqlError, FormulaError, SynopsisError."""
-    from weft.api.explaining import synopsis_of
-
-    found = synopsis_of(text, known, language, duplicates=duplicates, keep=keep)
+def tell_synopsis(found: SynopsisExplanation, assumed: str | None, *, full: bool, json: bool) -> None:
+    """Prints what is or would be stored of a query; ``assumed`` says over which tables, where there are none."""
     if json:
-        say_json(_as_json(found, known.assumed))
+        say_json(_as_json(found, assumed))
         return
-    if known.assumed:
-        typer.echo(f"({known.assumed})\n", terminal.out())
-    typer.echo(lines("\n".join(as_text(found))), terminal.out())
+    if assumed:
+        typer.echo(f"({assumed})\n", terminal.out())
+    typer.echo(lines("\n".join(as_text(found) if full else found.brief)), terminal.out())
 
 
 def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
@@ -50,6 +43,8 @@ def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, objec
         "verdict": found.verdict,
         "faults": [asdict(each) for each in found.faults],
         "assumed": assumed,
+        "name": found.name,
+        "brief": list(found.brief),
     }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.catalog.views import ViewRecord
     from weft.execution.temporal.maintaining import Maintained
     from weft.execution.temporal.showing import ShownAuxiliary
+    from weft.planning.upkeep_words import Explained
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
 NONE_YET = 'There is no view yet. `weft view add NAME "SELECT …"` keeps one.'
@@ -107,10 +108,20 @@ def tell_maintained(done: Iterable[Maintained]) -> None:
             say(f"{each.name}: nothing has changed, at {instant(each.t)}")
 
 
-def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
-    """Show how a view is maintained: for what goes from and comes into what it reads, and for the passing of time."""
+def explain(
+    name: NameArgument,
+    full: Annotated[bool, typer.Option("--full", help="Show all of it: what is computed, and why.")] = False,
+    home: HomeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what changes a view, and whether time alone does; in full, how it is maintained."""
     with opened(home) as weft:
         found = weft.explain_view(name)
+    tell_view(found, full=full, json=json)
+
+
+def tell_view(found: Explained, *, full: bool, json: bool) -> None:
+    """Prints the explanation of a view."""
     if json:
         say_json(
             {
@@ -118,8 +129,12 @@ def explain(name: NameArgument, home: HomeOption = None, json: JsonOption = Fals
                 "reads": [{"as": alias, "table": table_name} for alias, table_name in found.sources],
                 "auxiliaries": [{"name": part, "sql": text} for part, text in found.parts],
                 "events": [{"event": each.event, "lines": each.lines} for each in found.events],
+                "brief": list(found.brief),
             }
         )
+        return
+    if not full:
+        say(lines("\n".join(found.brief)))
         return
     for line in found.view:
         say(line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.event import Event
@@ -15,7 +16,17 @@ from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL, DataType
 from weft.derivation.monotone import lasts
 from weft.planning.form import signature
-from weft.planning.plan import BEGINNING, Branch, Plan, at_instant, columns_of, columns_read, for_one
+from weft.planning.plan import (
+    BEGINNING,
+    Branch,
+    Plan,
+    at_instant,
+    columns_of,
+    columns_read,
+    for_one,
+    with_constants,
+)
+from weft.planning.summary import Summary, first, summary
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
 from weft.sql import render
@@ -41,7 +52,11 @@ class ViewText:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that ``explain`` shows.  ``first`` is Q^M, ``later`` Q^I; ``parameters`` are (name, type, value as SQL)."""
+    """All that ``explain`` shows.  ``first`` is Q^M, ``later`` Q^I; ``parameters`` are (name, type, value as SQL).
+
+    ``name`` is that of an installed query; what a home knows of it is in ``how_many`` (answers) and ``next_due``, in
+    words.
+    """
 
     query: str
     columns: tuple[tuple[str, DataType], ...]
@@ -56,6 +71,24 @@ class Explanation:
     time_driven: bool
     lasting: bool
     notes: tuple[Note, ...]
+    summary: Summary
+    how_many: str | None = None
+    next_due: str | None = None
+    name: str | None = None
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """What a person needs before leaving it standing, in about ten lines."""
+        told = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
+        if self.first and not self.closed:
+            told.append("NOTE: the first delivery runs each tick's branches over the whole history (no closed form)")
+        pointer = f"weft explain {self.name or '…'} --full shows the SQL that runs, and what it reads."
+        home = [each for each in (self.how_many, self.next_due) if each]
+        return (*self.summary.lines, *first(told, _NOTES, "NOTE: {} more with --full"), *home, pointer)
+
+
+_NOTES: Final = 3
+"""Lines of warnings and notes in what is brief."""
 
 
 def explain(plan: Plan) -> Explanation:
@@ -63,15 +96,15 @@ def explain(plan: Plan) -> Explanation:
     runs = plan.with_numbered_columns
     later = branches(plan, runs.branches, whole=False)
     # A query from now on begins with the window [now, t): it has no first delivery of its own.
-    first = () if plan.from_now else branches(plan, runs.first, whole=True)
+    delivered = () if plan.from_now else runs.first
     lasting = lasts(plan.lifted)
     return Explanation(
         query=plan.text,
         columns=columns_of(plan.query),
         signature=signature(plan),
         parameters=tuple((f"p{n}", value.type, render.scalar(value)) for n, value in enumerate(plan.values, 1)),
-        first=tuple(_text(branch) for branch in first),
-        later=tuple(_text(branch) for branch in later),
+        first=_texts(plan, delivered, branches(plan, delivered, whole=True)),
+        later=_texts(plan, runs.branches, later),
         views=_views(later),
         closed=plan.verdict.closed,
         closed_reason=plan.verdict.reason,
@@ -79,6 +112,7 @@ def explain(plan: Plan) -> Explanation:
         time_driven=plan.time_driven,
         lasting=lasting,
         notes=notes(plan, later, lasting=lasting),
+        summary=summary(plan),
     )
 
 
@@ -96,9 +130,14 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
-def _text(branch: Branch) -> BranchText:
-    driver = branch.event.driver
-    return BranchText(driver.kind, driver.scan.table.name if driver.scan else None, why(branch.event), branch.sql)
+def _texts(plan: Plan, events: Sequence[Event], found: Sequence[Branch]) -> tuple[BranchText, ...]:
+    """The branches, in the names that they had before anything was renamed for Spark's sake."""
+    texts = []
+    for event, branch in zip(events, found, strict=True):
+        driver = event.driver
+        told = why(with_constants(event, plan.values))
+        texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, told, branch.sql))
+    return tuple(texts)
 
 
 def _views(found: Sequence[Branch]) -> tuple[ViewText, ...]:

@@ -221,6 +221,11 @@ def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
     return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
+def with_constants(event: Event, values: Sequence[Literal]) -> Event:
+    """A branch of a plan with the constants of one query."""
+    return _bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
+
+
 def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
     driver = replace(event.driver, instant=bind_params(event.driver.instant, known))
     return Event(driver, bind_params(event.relation, known))

@@ -14,6 +14,7 @@ from weft.derivation.synopsis.verdict import Part, verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
 from weft.instants import format_interval
+from weft.planning.summary import cut, first
 from weft.planning.synopsis_events import Events
 from weft.planning.synopsis_plan import FormulaOver, SynopsisPlan
 from weft.planning.two_sorted_plan import NO_BOUND, NOT_CONSTRUCTED, verdict_on_history
@@ -67,6 +68,32 @@ class SynopsisExplanation:
     faults: tuple[Unbounded, ...]
     history: str | None = None
     """Why it is asked of the kept history, where it is; then nothing is stored of it."""
+    how_many: str | None = None
+    next_due: str | None = None
+    name: str | None = None
+    """Of an installed query its name, and what a home knows of its answers and its next tick, in words."""
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """What a person needs before leaving it standing, in about ten lines."""
+        formulas = first(self.formulas, 3, "one of {} other formulas holds")
+        stored = len(self.relations)
+        if self.history:
+            keeps = f"Each tick with new rows reads its tables from the beginning, since {self.history}."
+        else:
+            keeps = f"Stored between ticks: {stored or 'no'} relation{'s' * (stored != 1)}; verdict: {self.verdict}."
+        faults = [f"WARNING: no bound is known of {each.formula}" for each in self.faults]
+        home = [each for each in (self.how_many, self.next_due) if each]
+        return (
+            "An answer appears at a state at which there holds",
+            *(cut(f"  {each}{', or' if n < len(formulas) else ''}") for n, each in enumerate(formulas, 1)),
+            f"where {self.states}.",
+            "Time alone makes no answer appear: rows have to arrive.",
+            cut(keeps),
+            *(cut(each) for each in first(faults, 3, "WARNING: {} more with --full")),
+            *home,
+            f"weft explain {self.name or '…'} --full shows what is stored, and how it is kept.",
+        )
 
 
 def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:

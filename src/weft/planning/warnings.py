@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.algebra.relation import NotExists, Scan, condition, conjuncts
+from weft.algebra.relation import NotExists, condition, conjuncts
 from weft.algebra.traverse import range_variables, scans
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
 from weft.planning.plan import Branch, Plan
+from weft.planning.words import named
+from weft.sql.scope import as_written
 
 
 @dataclass(frozen=True)
 class Note:
-    """``warning``: probably not what is wanted, or dear; ``note``: good to know."""
+    """``warning``: probably not what is wanted, or dear; ``note``: good to know.  ``line`` says it in a line.
+
+    A note without a line is left out where there is room for little.
+    """
 
     level: Literal["warning", "note"]
     text: str
+    line: str | None = None
 
 
 def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
@@ -30,6 +36,7 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
                 "note",
                 "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): what was delivered "
                 "is not taken back, and a row that comes back is not delivered twice",
+                "a row may leave the answer again: what was delivered is not taken back",
             )
         )
     return tuple(sorted(found, key=lambda note: note.level != "warning"))
@@ -38,7 +45,8 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
 def _impossible(later: Sequence[Branch]) -> list[Note]:
     if later:
         return []
-    return [Note("warning", "no row can ever become an answer: the conditions exclude each other")]
+    told = "no row can ever become an answer: the conditions exclude each other"
+    return [Note("warning", told, told)]
 
 
 def _imprecise(plan: Plan) -> list[Note]:
@@ -59,14 +67,17 @@ def _imprecise(plan: Plan) -> list[Note]:
         ]
         if not blockers:
             continue
-        table, alias = driver.scan.table.name, driver.scan.alias
+        table, alias = driver.scan.table.name, as_written(driver.scan.alias)
+        blocking = f"a later row of {' or '.join(dict.fromkeys(blockers))}"
+        before = f"before {blocking} could block it"
+        asked = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
         text = (
-            f"NOT EXISTS is asked of a row of {table} (as {alias}) at the moment it arrives, before a later row of "
-            f"{' or '.join(dict.fromkeys(blockers))} could block it, and an answer once given stays given: if what "
-            f"blocks comes later, as replies do, nearly every row is delivered. Ask for an age, such as "
-            f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
+            f"NOT EXISTS is asked of a row of {named(driver.scan)} at the moment it arrives, {before}, and an answer "
+            "once given stays given: if what blocks comes later, as replies do, nearly every row is delivered. Ask for "
+            f"an age, such as {asked}"
         )
-        found.append(Note("warning" if table in blockers else "note", text))
+        line = f"{named(driver.scan)} is judged as it arrives, before {blocking}: ask for an age ({asked})"
+        found.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(found))
 
 
@@ -74,32 +85,47 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
     """Tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     before: dict[str, None] = {}
-    named = set(range_variables(plan.query))
+    known = set(range_variables(plan.query)).union(*(range_variables(event.relation) for event in plan.branches))
     for branch in later:
         if branch.event.driver.kind == "beginning":
             continue  # it runs once
-        own = {scan.alias: scan.table.name for scan in _scans(branch)}
+        own = {scan.alias: scan.table.name for scan in scans(branch.event.block)}
         for alias in keyless(branch.paths):
-            if alias in own and plan.from_now and alias not in named and alias.removesuffix(BEFORE) in named:
+            if alias in own and plan.from_now and _of_before(alias, known):
                 before[own[alias]] = None
             elif alias in own:
-                reached.setdefault(own[alias], set()).add(alias)
-    asked = [
-        Note(
-            "warning",
-            f"from now on, a new row gives an answer only if the same one was not there just before: to know that, "
-            f"each tick that has work reads {' and '.join(before)} whole. From the start, no tick has to",
-        )
-    ]
-    return (asked if before else []) + [
-        Note(
-            "warning",
-            f"no equality leads from what is new to {table} (as {', '.join(sorted(aliases))}): each tick that has work "
-            f"reads {table} whole. An equality between columns, as in a.inreplyto = b.msgid, would let it look rows up",
-        )
-        for table, aliases in reached.items()
-    ]
+                reached.setdefault(own[alias], set()).add(_written(alias, known))
+    return [*_from_now(list(before)), *(_whole(table, sorted(aliases)) for table, aliases in reached.items())]
 
 
-def _scans(branch: Branch) -> list[Scan]:
-    return list(scans(branch.event.block))
+def _of_before(alias: str, known: Collection[str]) -> bool:
+    """Whether a range variable is of the query just before an instant."""
+    return alias.removesuffix(BEFORE) != alias and alias.removesuffix(BEFORE) in known
+
+
+def _written(alias: str, known: Collection[str]) -> str:
+    """A range variable as the query's text names it: one that a column is named like runs under a longer name."""
+    while alias not in known and alias.endswith("_"):
+        alias = alias[:-1]
+    return as_written(alias)
+
+
+def _from_now(tables: Sequence[str]) -> list[Note]:
+    if not tables:
+        return []
+    whole = f"reads {' and '.join(tables)} whole"
+    text = (
+        "from now on, a new row gives an answer only if the same one was not there just before: to know that, each "
+        f"tick that has work {whole}. From the start, no tick has to"
+    )
+    return [Note("warning", text, f"each tick that has work {whole}, since it is from now on")]
+
+
+def _whole(table: str, aliases: Sequence[str]) -> Note:
+    whole = f"each tick that has work reads {table} whole"
+    named = table if [table] == aliases else f"{table} (as {', '.join(aliases)})"
+    text = (
+        f"no equality leads from what is new to {named}: {whole}. An equality between columns, as in "
+        "a.inreplyto = b.msgid, would let it look rows up"
+    )
+    return Note("warning", text, f"{whole}: no equality leads from what is new to {', '.join(aliases)}")

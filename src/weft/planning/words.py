@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 from weft.algebra.event import Event
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import Call, ColumnRef, Scalar, columns, shifted
+from weft.algebra.traverse import rename
 from weft.sql import render
+from weft.sql.scope import as_written
 
 _UNITS: Final = (
     (604_800_000_000, "week"),
@@ -17,10 +21,17 @@ _UNITS: Final = (
     (1_000, "millisecond"),
     (1, "microsecond"),
 )
-_WAS: Final = "_was"
-"""What the derivation appends to the range variable of a blocker that drives (``replay.not_exists.witness``)."""
+_SPELLED: Final = re.compile(
+    r"CAST\('(-?[\d.]+)' AS (?:DECIMAL\(\d+, ?\d+\)|DOUBLE)\)"
+    r"|TIMESTAMP '([-\d]+ [\d:]+(?:\.\d+)?)\+00:00'"
+    r"|'(?:[^'\\]|\\.)*'"
+    r"|`(\w+)`",
+    re.DOTALL,
+)
+"""In rendered SQL: a number, an instant, a text (left as it is), a name."""
 
-_JUST: Final = "just after "
+JUST_AFTER: Final = "just after "
+"""Before an instant in words: the first microsecond that is later."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -37,38 +48,41 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """The reason why rows of this branch become answers, as a clause."""
+    """The reason why rows of this branch become answers, as a clause, in the names of the query's text."""
     driver = event.driver
-    depth = driver.inside.count("NOT EXISTS")
     nested = _nested(driver.inside)
     match driver.kind:
         case "arrival":
             assert driver.scan is not None
-            table, alias = driver.scan.table.name, _plain(driver.scan.alias, depth)
-            named = table if alias.lower() == table.lower() else f"{table} (as {alias})"
-            return f"a new row of {named} arrives{nested}"
+            return f"a new row of {named(driver.scan)} arrives{nested}"
         case "departure":
             assert driver.scan is not None
-            table, alias = driver.scan.table.name, _plain(driver.scan.alias, depth)
-            ended = f"a row of {table} (as {alias}) ends"
-            return f"{ended}: the last blocker under NOT EXISTS is gone" if depth % 2 else f"{ended}{nested}"
+            ended = f"a row of {named(driver.scan)} ends"
+            blocked = driver.inside.count("NOT EXISTS") % 2
+            return f"{ended}: the last blocker under NOT EXISTS is gone" if blocked else f"{ended}{nested}"
         case "now_from":
-            return f"{reached(driver.instant, depth)}{nested}"
+            return f"{reached(driver.instant)}{nested}"
         case "now_before":
-            return f"the last blocker under NOT EXISTS ends: {reached(driver.instant, depth)}"
+            return f"the last blocker under NOT EXISTS ends: {reached(driver.instant)}"
         case "beginning":
             return f"time begins: what is constant holds from the first instant on{nested}"
         case "greatest":
             return f"from the first instant on at which all of it holds: {_latest(driver.instant)}"
 
 
+def named(scan: Scan) -> str:
+    """A table of a query with the alias that the query's text gives it, where that is another name."""
+    table, alias = scan.table.name, as_written(scan.alias)
+    return table if alias.lower() == table.lower() else f"{table} (as {alias})"
+
+
 def _latest(instant: Scalar) -> str:
     if isinstance(instant, Call) and instant.name == "greatest":
-        return f"the latest of {', '.join(instant_words(part, 0) for part in instant.args)}"
-    return instant_words(instant, 0)
+        return f"the latest of {', '.join(dict.fromkeys(map(instant_words, instant.args)))}"
+    return instant_words(instant)
 
 
-def reached(instant: Scalar, depth: int = 0) -> str:
+def reached(instant: Scalar) -> str:
     """That NOW reaches an instant.
 
     >>> from weft.algebra.scalar import Literal
@@ -77,23 +91,32 @@ def reached(instant: Scalar, depth: int = 0) -> str:
     >>> reached(Call("+", (ts, Literal(28 * 86_400_000_000, INTERVAL)), TIMESTAMP))
     '4 weeks after m.ts have passed (NOW reaches m.ts + 28 days)'
     """
+    told, exact = turned(instant)
+    return f"{told} ({exact})" if told else exact
+
+
+def turned(instant: Scalar) -> tuple[str | None, str]:
+    """That NOW reaches an instant: in a length of time, where it is that long before or after a column; and exactly."""
     parts = shifted(instant)
-    exact = instant_words(instant, depth)
+    exact = instant_words(instant)
     if isinstance(parts.base, ColumnRef) and not parts.intervals:
-        name = instant_words(parts.base, depth)
+        name = instant_words(parts.base)
         if parts.micros == 1:
-            return f"NOW passes {name}"
+            return None, f"NOW passes {name}"
         if parts.micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
             whole = parts.micros - 1
+            passes = f"NOW passes {name} {_signed(whole)}"
             if whole > 0:
-                return f"more than {_many(whole, 'have')} passed since {name} (NOW passes {name} {_signed(whole)})"
-            return f"less than {_many(-whole, 'are')} left until {name} (NOW passes {name} {_signed(whole)})"
+                return f"more than {_many(whole, 'have')} passed since {name}", passes
+            return f"less than {_many(-whole, 'are')} left until {name}", passes
         if parts.micros > 0:
             counted, have = _many(parts.micros, "have").rsplit(" ", 1)
-            return f"{counted} after {name} {have} passed (NOW reaches {exact})"
+            return f"{counted} after {name} {have} passed", f"NOW reaches {exact}"
         if parts.micros < 0:
-            return f"it is {length(-parts.micros)} before {name} (NOW reaches {exact})"
-    return f"NOW passes {exact.removeprefix(_JUST)}" if exact.startswith(_JUST) else f"NOW reaches {exact}"
+            return f"it is {length(-parts.micros)} before {name}", f"NOW reaches {exact}"
+    return None, f"NOW passes {exact.removeprefix(JUST_AFTER)}" if exact.startswith(
+        JUST_AFTER
+    ) else f"NOW reaches {exact}"
 
 
 def _many(micros: int, verb: Literal["have", "are"]) -> str:
@@ -107,31 +130,45 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
     return f"{counted} {one[verb] if counted.startswith('1 ') else verb}"
 
 
-def instant_words(instant: Scalar, depth: int) -> str:
+def instant_words(instant: Scalar) -> str:
     """An instant as a person writes it: ``m.ts + 28 days``."""
     parts = shifted(instant)
-    text, micros = render.scalar(parts.base), parts.micros
+    text, micros = scalar_words(parts.base), parts.micros
     just = ""
     if micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
-        just, micros = _JUST, micros - 1
-    for ref in columns(parts.base):
-        text = text.replace(f"{ref.scan}.", f"{_plain(ref.scan, depth)}.")
+        just, micros = JUST_AFTER, micros - 1
     if micros:
         text += f" {_signed(micros)}"
     for interval, count in parts.intervals:
-        text += f" {'+' if count > 0 else '-'} {render.scalar(interval)}" * abs(count)
+        text += f" {'+' if count > 0 else '-'} {scalar_words(interval)}" * abs(count)
     return just + text
+
+
+def scalar_words(scalar: Scalar) -> str:
+    """An expression as SQL, in the names of the query's text, nothing quoted or converted that need not be to be read.
+
+    >>> from decimal import Decimal
+    >>> from weft.algebra.scalar import Literal, call
+    >>> from weft.algebra.schema import STRING, DataType
+    >>> u = ColumnRef("u_2", "name", STRING)
+    >>> scalar_words(call("=", u, Literal("`a`", STRING)))
+    "u.name = '`a`'"
+    >>> scalar_words(call("<", u, Literal(Decimal("1.50"), DataType("DECIMAL", 38, 18))))
+    'u.name < 1.50'
+    """
+    text = render.scalar(rename(scalar, {ref.scan: as_written(ref.scan) for ref in columns(scalar)}))
+    return _SPELLED.sub(_plainly, text)
+
+
+def _plainly(found: re.Match[str]) -> str:
+    number, instant, name = found.groups()
+    if instant is not None:
+        return f"{instant.removesuffix('.000000')} UTC"
+    return number or name or found[0]
 
 
 def _signed(micros: int) -> str:
     return f"{'+' if micros > 0 else '-'} {length(abs(micros), weeks=False)}"
-
-
-def _plain(alias: str, depth: int) -> str:
-    """The range variable as the user named it."""
-    for _ in range(depth):
-        alias = alias.removesuffix(_WAS)
-    return alias
 
 
 def _nested(inside: tuple[str, ...]) -> str:

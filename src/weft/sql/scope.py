@@ -41,6 +41,17 @@ def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
     return f"The {what} are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
 
 
+def as_written(alias: str) -> str:
+    """A range variable as the query's text names it: without what binding and the rules put behind it.
+
+    >>> as_written("m"), as_written("m_2"), as_written("r_2_was_was"), as_written("msgs_before"), as_written("r_was_")
+    ('m', 'm', 'r', 'msgs', 'r_was')
+    """
+    while (found := _MADE_UP.search(alias)) is not None and found.start():
+        alias = alias[: found.start()]
+    return alias[:-1] if alias.endswith("_") and _MADE_UP.search(alias[:-1]) else alias
+
+
 @dataclass
 class Names:
     """Hands out range variables that are unique in a whole query."""

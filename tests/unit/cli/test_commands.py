@@ -112,6 +112,28 @@ def test_explain_works_before_there_is_a_home(weft: Weft, home: Path) -> None:
     assert not home.exists()
 
 
+def test_explain_is_short_and_of_what_is_installed_too(weft: Weft, made: Path) -> None:
+    brief = weft("explain", UNANSWERED).out.splitlines()
+    assert brief[:2] == [
+        "An answer appears when more than 4 weeks have passed since m.ts",
+        "if at that instant there is no row of msgs (as m1) with m1.inreplyto = m.msgid",
+    ]
+    assert len(brief) <= 10 and brief[-2].startswith("Next due: with the next tick after") and "--full" in brief[-1]
+    assert weft("install", "q4", UNANSWERED).code == 0
+    installed = weft("explain", "Q4").out.splitlines()
+    assert installed[:2] == brief[:2] and installed[-3:-1] == [
+        "Answers so far: none.",
+        "Next due: with the next tick, which is its first.",
+    ]
+    whole = weft("explain", UNANSWERED, "--full").out
+    assert weft("explain", "q4", "--full").out == whole and "msgs__by_inreplyto" in whole
+    assert weft("pause", "q4").code == 0 and "not while it is paused" in weft("explain", "q4").out
+    found = weft("explain", "q4", "--json").json
+    assert (found["name"], found["brief"][0], len(found["q_i"])) == ("q4", brief[0], 1)
+    for wrong in (("q5",), ("q4", "--once"), ("q4", "--from", "now"), ("--tick", "q4", "--full")):
+        assert weft("explain", *wrong).code == 2
+
+
 def test_explain_once_shows_what_is_asked_at_one_instant(weft: Weft, home: Path) -> None:
     text = "SELECT msgid FROM msgs FOR SYSTEM_TIME AS OF TIMESTAMP '1993-04-05'"
     refused = weft("explain", text)
@@ -331,7 +353,7 @@ def test_explain_is_quick_and_loads_nothing_heavy(made: Path) -> None:
     script = (
         "import sys\n"
         "from weft.cli.app import run\n"
-        f"code = run(['explain', {UNANSWERED!r}])\n"
+        f"code = run(['explain', '--full', {UNANSWERED!r}])\n"
         "heavy = {'pyspark', 'sqlalchemy', 'duckdb', 'pyarrow', 'deltalake', 'numpy'} & set(sys.modules)\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)\n"
     )

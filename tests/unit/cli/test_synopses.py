@@ -24,7 +24,10 @@ def weft(weft: Callable[..., Any], home: Path) -> Callable[..., Any]:
 def test_a_query_that_may_be_kept_so_is_told_and_explained(weft: Callable[..., Any]) -> None:
     assert "explain --keep synopsis" in weft("explain", BEFORE).out
     assert "--keep synopsis" not in weft("explain", "SELECT c FROM s WHERE a = 1").out
-    told = weft("explain", BEFORE, "--keep", "synopsis")
+    brief = weft("explain", BEFORE, "--keep", "synopsis")
+    assert "verdict: bounded" in brief.out and "where a state is an instant at which rows arrived in" in brief.out
+    assert len(brief.out.splitlines()) <= 10 and "--full shows what is stored" in brief.out
+    told = weft("explain", BEFORE, "--keep", "synopsis", "--full")
     assert told.code == 0
     assert "ONCE r(" in told.out
     assert "Verdict: bounded" in told.out
@@ -38,6 +41,8 @@ def test_it_is_installed_ticked_and_shown_without_spark(weft: Callable[..., Any]
     assert weft("install", "f", "s(x,y) AND ONCE[1s,5s] r(x)", "--language", "monpoly", "--discard-history").code == 0
     assert weft("tick", "--now", "1970-01-01T00:01:00Z").code == 0
     assert weft("results", "q", "--json").json["c"] == "x"
+    told = weft("explain", "q")
+    assert told.code == 0 and "Answers so far: 1" in told.out and "Next due: once something comes into" in told.out
     found = weft("results", "f", "--json").json
     assert (found["tp"], found["x"], found["y"]) == (1, 1, "x")
     assert all(each["rows"] == 1 for each in weft("show", "q", "--json").json["stored"])

@@ -66,7 +66,8 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
     assert "1 period, 1 of them open; 1 change in" in shown and "shared with same" in shown
     (part,) = staff("view", "show", "same", "--json").json["auxiliaries"]
     assert (part["of"], part["shared_with"], part["periods"]) == ("staff", ["devs"], 1)
-    explained = staff("view", "explain", "devs")
+    assert "It reads staff.\nIt can change when a row of staff begins or ends." in staff("view", "explain", "devs").out
+    explained = staff("view", "explain", "devs", "--full")
     assert (
         f"{part['name']} is the auxiliary view {part['sql']}" in explained.out and "deleted from staff" in explained.out
     )
@@ -120,7 +121,10 @@ def test_a_view_that_fails_says_so_and_stops_no_other(staff: Callable[..., Told]
 
 def test_how_a_view_is_maintained_is_told(staff: Callable[..., Told]) -> None:
     staff("view", "add", "left", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW() - INTERVAL 1 DAY")
-    told = staff("view", "explain", "left")
+    brief = staff("view", "explain", "left").out
+    assert brief == staff("explain", "LEFT").out and len(brief.splitlines()) <= 10
+    assert "Time alone can change it, too: PERIOD_END(staff) < (NOW() - INTERVAL '1' DAY)" in brief
+    told = staff("view", "explain", "left", "--full")
     assert told.code == 0 and "deleted from staff" in told.out and "by (c.13)" in told.out
     explained = staff("view", "explain", "left", "--json").json
     assert explained["reads"] == [{"as": "staff", "table": "staff"}]

@@ -91,11 +91,11 @@ def test_drivers_in_words() -> None:
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("NOW() > date - INTERVAL 1 DAY", "less than 1 day is left until msgs.`date` (NOW passes msgs.`date` - 1 day)"),
-        ("NOW() >= date - INTERVAL 1 DAY", "it is 1 day before msgs.`date` (NOW reaches msgs.`date` - 1 day)"),
-        ("NOW() > GREATEST(ts, date)", "NOW passes GREATEST(msgs.ts, msgs.`date`)"),
-        ("NOW() >= GREATEST(ts, date)", "NOW reaches GREATEST(msgs.ts, msgs.`date`)"),
-        ("NOW() > date", "NOW passes msgs.`date`"),
+        ("NOW() > date - INTERVAL 1 DAY", "less than 1 day is left until msgs.date (NOW passes msgs.date - 1 day)"),
+        ("NOW() >= date - INTERVAL 1 DAY", "it is 1 day before msgs.date (NOW reaches msgs.date - 1 day)"),
+        ("NOW() > GREATEST(ts, date)", "NOW passes GREATEST(msgs.ts, msgs.date)"),
+        ("NOW() >= GREATEST(ts, date)", "NOW reaches GREATEST(msgs.ts, msgs.date)"),
+        ("NOW() > date", "NOW passes msgs.date"),
     ],
 )
 def test_thresholds_in_words(condition: str, words: str) -> None:
@@ -148,7 +148,7 @@ def test_drivers_in_nested_subqueries_are_named_as_the_user_named_them(text: str
 def test_an_interval_from_a_column_is_taken_off() -> None:
     text = "SELECT title FROM announcements WHERE NOW() >= expires - days * INTERVAL 1 DAY"
     assert explain(plan(text, EVERYTHING)).later[-1].why == (
-        "NOW reaches announcements.expires - TRY_MULTIPLY(INTERVAL '1' DAY, announcements.`days`)"
+        "NOW reaches announcements.expires - TRY_MULTIPLY(INTERVAL '1' DAY, announcements.days)"
     )
 
 

@@ -1,0 +1,98 @@
+"""Explaining what is installed: the plan that runs, under the query's own names, and what the home knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from weft.algebra.relation import Output, Query
+from weft.algebra.schema import TableSchema
+from weft.algebra.traverse import rename
+from weft.catalog.records import QueryRecord, TickQuery
+from weft.execution import due
+from weft.execution.groups import Member, Shape, shape_of, tau_of
+from weft.execution.home import Home
+from weft.execution.relations import Relation, relations
+from weft.instants import format_instant, format_interval
+from weft.planning.explain import Explanation, explain
+from weft.planning.how_many import Extent
+from weft.planning.plan import Plan
+from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
+
+_DAY: Final = 86_400_000_000
+_TICKS: Final = 100
+"""Of so many ticks, the latest, answers a day are told."""
+
+
+def extents(home: Home, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
+    """How much is in the tables, and in the results, that a query is over."""
+    found = {table.name: Extent(table.rows, table.first_ts, table.last_ts) for table in home.catalog.tables.all()}
+    results = [schema for schema in schemas.values() if schema.source == "results"]
+    for query in home.catalog.queries.by_ids([schema.id for schema in results]):
+        found[query.results.name] = Extent(query.rows, None, query.last_first_at)
+    return {name: found[name] for name in schemas if name in found}
+
+
+def explained_query(home: Home, name: str) -> Explanation | SynopsisExplanation:
+    """The explanation of a standing query; raises NotFound, PlanMismatch where it fits its tables no more."""
+    query = home.catalog.queries.named(name)
+    tables = relations(home.catalog, query.reads)
+    record = home.catalog.queries.plan(query.plan_id)
+    shape = shape_of(record, {key: table.schema for key, table in tables.items()})
+    found = explain(own_plan(query, shape)) if isinstance(shape, Plan) else explain_synopsis(shape)
+    return replace(
+        found, name=query.name, how_many=_answers(home, query), next_due=_next_due(home, query, shape, tables)
+    )
+
+
+def own_plan(query: QueryRecord, shape: Plan) -> Plan:
+    """The plan of a query under the names that its text gives range variables and columns, with its constants."""
+    names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
+    renamed = rename(shape.lifted, names)
+    outputs = zip(query.columns, renamed.outputs, strict=True)
+    lifted = Query(renamed.input, tuple(Output(label, output.value) for (label, _), output in outputs))
+    return Plan(lifted, Member(query, None, 0).values, shape.from_now)
+
+
+def _answers(home: Home, query: QueryRecord) -> str:
+    if not query.rows or query.last_first_at is None:
+        return "Answers so far: none."
+    told = f"Answers so far: {query.rows:,}, the last of {format_instant(query.last_first_at)}"
+    daily = rate(home.catalog.ticks.of_query(query.query_id, _TICKS))
+    return f"{told}; {daily}." if daily else f"{told}."
+
+
+def rate(ticks: Sequence[TickQuery]) -> str | None:
+    """Answers a day over the windows of these ticks, those without a beginning left out; None for less than a day."""
+    whole = [tick for tick in ticks if tick.tau is not None and tick.rows is not None]
+    length = sum(tick.t - tick.tau for tick in whole if tick.tau is not None)
+    if length < _DAY:
+        return None
+    rows = sum(tick.rows or 0 for tick in whole)
+    days = length / _DAY
+    return f"{rows:,} in the last {days:,.0f} day{'s' * (round(days) != 1)}"
+
+
+def _next_due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
+    if query.state != "active":
+        return f"Next due: not while it is {query.state}; `weft resume {query.name}` lets it go on."
+    every = "" if query.every_us is None else f" (it runs every {format_interval(query.every_us)})"
+    return f"Next due: {_due(home, query, shape, tables)}{every}."
+
+
+def _due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
+    tau = tau_of(query, query.tau)
+    if query.tau is None:
+        return "with the next tick, which is its first"
+    arriving = " or ".join(schema.name for schema in shape.tables)
+    if due.arrived(Member(query, tau, query.tau), shape, tables):
+        return f"with the next tick, since something has come into {arriving}"
+    later = f"once something comes into {arriving}"
+    if not shape.time_driven:
+        return later
+    if query.next_due is None:
+        return "with the next tick, which asks whether time has made answers appear"
+    if query.next_due >= due.NEVER:
+        return f"{later}; of what is there, time alone makes no more answers"
+    return f"at {format_instant(query.next_due)}, when time alone makes an answer appear, or {later}"

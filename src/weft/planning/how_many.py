@@ -1,0 +1,67 @@
+"""How many answers a query that is not installed may have, as far as the sizes of its tables tell, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.planning.summary import Summary
+
+_DAY: Final = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many rows a table has, and the first and last of their instants (microseconds UTC; None: it is empty).
+
+    Of a tracked table they are changes: a row for each begin and each end of a period.
+    """
+
+    rows: int
+    first: int | None = None
+    last: int | None = None
+
+
+def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
+    """What the tables' sizes say; None where nothing is known of a table, or the query has no answer ever.
+
+    ``from_now``: what was an answer so far does not count.
+    """
+    if not found.when or any(name not in extents for name in found.tables):
+        return None
+    sizes = [f"{name} has {_size(extents[name], _unit(found, [name]))}" for name in found.tables]
+    if found.bounded_by is None:
+        return f"How many: `weft try` counts those of now ({', '.join(sizes)})."
+    most = sum(extents[name].rows for name in found.bounded_by)
+    names = list(dict.fromkeys(found.bounded_by))
+    if not most:
+        return f"How many: none so far, there is nothing in {' or '.join(names)}."
+    rates = [told for name in names if (told := rate(extents[name])) is not None]
+    daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
+    each = f"one for each {_unit(found, names)} of {' and '.join(names)}{daily}"
+    if from_now:
+        return f"How many: at most {each}, of which there {'is' if most == 1 else 'are'} {most:,} now."
+    return f"How many so far: at most {most:,}, {each}; `weft try` counts those of now."
+
+
+def _unit(found: Summary, names: Sequence[str]) -> str:
+    return "recorded change" if any(name in found.tracked for name in names) else "row"
+
+
+def _size(extent: Extent, unit: str) -> str:
+    return f"{extent.rows:,} {unit}{'s' * (extent.rows != 1)}"
+
+
+def rate(extent: Extent) -> str | None:
+    """How many rows there are a day; None where they are of less than a day.
+
+    >>> rate(Extent(611, 0, 41 * 86_400_000_000)), rate(Extent(3, 0, 30 * 86_400_000_000)), rate(Extent(611, 5, 5))
+    ('15 a day over 41 days', '3 in 30 days', None)
+    """
+    if extent.first is None or extent.last is None or extent.last - extent.first < _DAY:
+        return None
+    days = (extent.last - extent.first) / _DAY
+    over = f"{days:,.0f} day{'s' * (round(days) != 1)}"
+    daily = extent.rows / days
+    return f"{daily:,.0f} a day over {over}" if daily >= 1 else f"{extent.rows:,} in {over}"

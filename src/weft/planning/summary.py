@@ -1,0 +1,189 @@
+"""What a person needs to know of a query before leaving it standing: at most a dozen lines, in the names of its text.
+
+All of it is read off the branches: their drivers are what makes answers appear, and at the instant of a driver the
+conditions of the query hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra.event import Event
+from weft.algebra.relation import (
+    TRUE,
+    And,
+    NowFrom,
+    Plain,
+    Predicate,
+    Query,
+    Scan,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.derivation.merge import blocks, merged_predicate
+from weft.planning.condition_words import condition_words
+from weft.planning.plan import Plan, with_constants
+from weft.planning.words import instant_words, named, turned
+
+WIDTH: Final = 110
+"""Characters of a line, beyond which what comes from the query's text is cut."""
+_CLAUSES: Final = 3
+"""What makes answers appear in so many lines, and what must hold then in as many."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """``when``: what makes answers appear, a clause each, joined by or; ``holding``: what is true at such an instant.
+
+    ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not.
+    ``ending``: rows that end can make answers appear, besides those that arrive; ``arriving``: these can.
+    ``bounded_by``: the tables each row of which gives at most one answer, so that there are no more answers than rows
+    of them (None: there is no such bound).  ``tables`` are all that are read, of which ``tracked`` are recorded ones.
+    """
+
+    when: tuple[str, ...]
+    holding: tuple[str, ...]
+    time: tuple[str, ...]
+    arriving: bool
+    ending: bool
+    bounded_by: tuple[str, ...] | None
+    tables: tuple[str, ...]
+    tracked: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What makes answers appear, and whether time alone does."""
+        return (*_when(self.when), *_holding(self.holding), *([self._time] if self.when else []))
+
+    @property
+    def _time(self) -> str:
+        if self.time and not self.arriving and not self.ending:
+            return "Time alone makes answers appear: nothing has to arrive at that instant."
+        if self.time:
+            return cut(f"Time alone makes answers appear, too: {' or '.join(self.time)}")
+        if self.arriving or self.ending:
+            needed = " or ".join((["arrive"] if self.arriving else []) + (["end"] if self.ending else []))
+            return f"Time alone makes no answer appear: rows have to {needed}."
+        return "Time alone makes no answer appear later."
+
+
+def summary(plan: Plan) -> Summary:
+    """The summary of a plan with a query's constants."""
+    events = [with_constants(event, plan.values) for event in plan.branches]
+    kinds = {event.driver.kind for event in events}
+    time = tuple(dict.fromkeys(_turning(event) for event in events if _by_time(event)))
+    found = blocks(plan.query)
+    return Summary(
+        when=_clauses(events),
+        holding=(*_demanded(found, events), *(("it was no answer just before",) if plan.from_now and events else ())),
+        time=time,
+        arriving="arrival" in kinds,
+        ending="departure" in kinds,
+        bounded_by=_bound(found),
+        tables=tuple(table.name for table in plan.tables),
+        tracked=tuple(table.name for table in plan.tables if not table.append_only),
+    )
+
+
+def cut(line: str) -> str:
+    """A line of at most ``WIDTH`` characters."""
+    indent = line[: len(line) - len(line.lstrip())]
+    line = indent + " ".join(line.split())
+    return line if len(line) <= WIDTH else line[: WIDTH - 2].rstrip() + " …"
+
+
+def first(lines: Sequence[str], most: int, others: str) -> list[str]:
+    """At most so many lines, in the place of the last ones ``others`` with their number.
+
+    >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
+    (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])
+    """
+    return list(lines) if len(lines) <= most else [*lines[: most - 1], others.format(len(lines) - most + 1)]
+
+
+def _by_time(event: Event) -> bool:
+    return event.driver.kind in ("now_from", "now_before")
+
+
+def _turning(event: Event) -> str:
+    told, exact = turned(event.driver.instant)
+    return told or exact
+
+
+def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
+    """What drives, in words; tables whose rows make answers as they arrive in one clause."""
+    arriving = dict.fromkeys(named(event.driver.scan) for event in events if _just_arrives(event) and event.driver.scan)
+    found = [f"a row of {' or '.join(arriving)} arrives"] if arriving else []
+    for event in events:
+        if not _just_arrives(event):
+            found.append(_clause(event))
+    return tuple(dict.fromkeys(found))
+
+
+def _just_arrives(event: Event) -> bool:
+    return event.driver.kind == "arrival" and "NOT EXISTS" not in event.driver.inside
+
+
+def _clause(event: Event) -> str:
+    driver = event.driver
+    if driver.kind == "beginning":
+        return "time begins, with the first tick: constant rows are there from then on"
+    freed = ", and no row stands against it any more" if "NOT EXISTS" in driver.inside else ""
+    if driver.scan is None:
+        return f"{_turning(event)}{freed}"
+    return f"a row of {named(driver.scan)} {'ends' if driver.kind == 'departure' else 'arrives'}{freed}"
+
+
+def _demanded(found: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
+    """What holds at the instant of an answer beside what drives: plain conditions in one clause, then each other."""
+    if not events:
+        return ()
+    if len(found) != 1:
+        demanding = any(condition(part.input) != TRUE for part in found)
+        return ("the conditions of one of its SELECTs hold",) if demanding else ()
+    items = conjuncts(merged_predicate(condition(found[0].input)))
+    if len(events) == 1 and events[0].driver.kind == "now_from" and not events[0].driver.inside:
+        items = tuple(each for each in items if not _is_driver(each, events[0]))
+    plain = tuple(each for each in items if isinstance(each, Plain))
+    others = [each for each in items if not isinstance(each, Plain) and each != TRUE]
+    told: list[Predicate] = [And(plain)] if plain else []
+    return tuple(condition_words(each) for each in (*told, *others))
+
+
+def _is_driver(item: Predicate, event: Event) -> bool:
+    return isinstance(item, NowFrom) and instant_words(item.threshold) == instant_words(event.driver.instant)
+
+
+def _bound(found: Sequence[Query]) -> tuple[str, ...] | None:
+    """Each part of the query is over one table, rows of which it gives at most once each."""
+    tables = []
+    for part in found:
+        read = sources(part.input)
+        if len(read) != 1 or not isinstance(read[0], Scan):
+            return None
+        tables.append(read[0].table.name)
+    return tuple(tables)
+
+
+def _when(clauses: Sequence[str]) -> list[str]:
+    if not clauses:
+        return ["No answer can ever appear."]
+    if len(clauses) == 1:
+        return [cut(f"An answer appears when {clauses[0]}")]
+    shown = _joined(first(clauses, _CLAUSES, "one of {} other things happens"), ", or")
+    return ["An answer appears when", *(cut(f"  {each}") for each in shown)]
+
+
+def _holding(clauses: Sequence[str]) -> list[str]:
+    if not clauses:
+        return []
+    head, *rest = _joined(first(clauses, _CLAUSES, "{} other conditions hold"), ", and")
+    return [cut(f"if at that instant {head}"), *(cut(f"  {each}") for each in rest)]
+
+
+def _joined(clauses: Iterable[str], word: str) -> list[str]:
+    *before, last = clauses
+    return [*(f"{each}{word}" for each in before), last]

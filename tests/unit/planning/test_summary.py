@@ -1,0 +1,132 @@
+"""What ``explain`` shows first: true of the branches, in the names of the text, and short."""
+
+from __future__ import annotations
+
+import pytest
+
+from netnews import TABLES
+from weft.planning.explain import explain
+from weft.planning.how_many import Extent, how_many
+from weft.planning.plan import plan
+from weft.planning.summary import WIDTH, Summary, summary
+
+DAY = 86_400_000_000
+BLOCKED = "NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
+
+
+def told(text: str, *, from_now: bool = False) -> Summary:
+    return summary(plan(text, TABLES, from_now=from_now))
+
+
+def test_rows_that_arrive_are_one_clause_and_conditions_are_told_as_they_were_written() -> None:
+    found = told(
+        "SELECT m.msgid FROM msgs m JOIN users u ON u.name = m.sender WHERE u.age > 1.5 AND EXISTS "
+        "(SELECT 1 FROM reminders m WHERE m.text = 'TIMESTAMP `x`')"
+    )
+    assert found.when == ("a row of msgs (as m) or users (as u) or reminders (as m) arrives",)
+    assert found.holding == (
+        "u.name = m.sender and u.age > 1.5",
+        "there is a row of reminders (as m) with m.text = 'TIMESTAMP `x`'",
+    )
+    assert found.time == () and found.arriving and not found.ending and found.bounded_by is None
+    assert found.lines[-1] == "Time alone makes no answer appear: rows have to arrive."
+
+
+def test_what_drives_is_not_repeated_as_a_condition() -> None:
+    found = told(f"SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS AND {BLOCKED}")
+    assert found.lines == (
+        "An answer appears when more than 2 days have passed since m.ts",
+        "if at that instant there is no row of msgs (as r) with r.inreplyto = m.msgid",
+        "Time alone makes answers appear: nothing has to arrive at that instant.",
+    )
+    assert found.bounded_by == ("msgs",)
+
+
+def test_time_beside_what_arrives_is_told_with_its_condition() -> None:
+    found = told("SELECT id FROM reminders WHERE whenToRemind <= NOW() AND NOW() < whenToRemind + INTERVAL 1 DAY")
+    assert found.lines == (
+        "An answer appears when",
+        "  a row of reminders arrives, or",
+        "  NOW reaches reminders.whenToRemind",
+        "if at that instant NOW() >= reminders.whenToRemind, and",
+        "  NOW() < reminders.whenToRemind + 1 day",
+        "Time alone makes answers appear, too: NOW reaches reminders.whenToRemind",
+    )
+
+
+def test_what_ends_and_what_is_nested_is_told_apart() -> None:
+    found = told(
+        "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM staff s WHERE s.name = u.name AND NOT EXISTS "
+        "(SELECT 1 FROM msgs r WHERE r.sender = s.name))"
+    )
+    assert found.when == (
+        "a row of users (as u) arrives",
+        "a row of staff (as s) ends, and no row stands against it any more",
+        "a row of msgs (as r) arrives, and no row stands against it any more",
+    )
+    assert found.holding == (
+        "there is no row of staff (as s) with s.name = u.name for which there is no row of msgs (as r) with "
+        "r.sender = s.name",
+    )
+    assert found.lines[-1] == "Time alone makes no answer appear: rows have to arrive or end."
+
+
+def test_of_a_union_no_conditions_are_claimed() -> None:
+    found = told("SELECT name FROM users WHERE active UNION SELECT sender FROM msgs WHERE subject = 'x'")
+    assert found.holding == ("the conditions of one of its SELECTs hold",)
+    assert found.bounded_by == ("users", "msgs")
+    assert told("SELECT name FROM users UNION SELECT sender FROM msgs").holding == ()
+
+
+def test_constant_rows_and_queries_that_never_answer() -> None:
+    assert told("SELECT * FROM (VALUES (1)) AS v(k)").lines == (
+        "An answer appears when time begins, with the first tick: constant rows are there from then on",
+        "Time alone makes no answer appear later.",
+    )
+    never = explain(plan("SELECT msgid FROM msgs WHERE NOW() < ts", TABLES))
+    assert never.brief[0] == "No answer can ever appear." and "exclude each other" in never.brief[1]
+    assert how_many(never.summary, {"msgs": Extent(5)}) is None
+
+
+def test_from_now_on_what_was_an_answer_is_none() -> None:
+    found = told("SELECT sender FROM msgs WHERE newsgroup = 'a'", from_now=True)
+    assert found.holding == ("msgs.newsgroup = 'a'", "it was no answer just before")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "SELECT msgid FROM msgs",
+            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts those "
+            "of now.",
+        ),
+        ("SELECT name FROM users", "How many: none so far, there is nothing in users."),
+        (
+            "SELECT m.msgid FROM msgs m, users u",
+            "How many: `weft try` counts those of now (msgs has 800 rows, users has 0 rows).",
+        ),
+        (
+            "SELECT name FROM staff",
+            "How many so far: at most 1, one for each recorded change of staff; `weft try` counts those of now.",
+        ),
+        ("SELECT id FROM reminders", None),
+    ],
+)
+def test_how_many_there_may_be(text: str, said: str | None) -> None:
+    sizes = {"msgs": Extent(800, 0, 40 * DAY), "users": Extent(0), "staff": Extent(1, 7, 7)}
+    assert how_many(told(text), sizes) == said
+
+
+def test_from_now_on_the_past_is_not_counted() -> None:
+    found = told("SELECT sender FROM msgs", from_now=True)
+    assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
+        "How many: at most one for each row of msgs, of which there are 2 now."
+    )
+
+
+def test_long_texts_are_cut_and_many_clauses_counted() -> None:
+    many = " OR ".join(f"NOW() > ts + INTERVAL {n} DAYS AND LENGTH(subject) = {n}" for n in range(1, 9))
+    lines = told(f"SELECT msgid FROM msgs WHERE {many}").lines
+    assert "  one of 6 other things happens" in lines and lines[4].endswith(" …")
+    assert max(map(len, lines)) <= WIDTH

@@ -276,7 +276,7 @@ one branch:
 """
 TAIL: Final = """
 Each row found is kept once, with its least `_first_at`; what the ledger has already is left out; the rest gets the
-next ordinals of its query in the order of (`first_at`, hash) and is appended in one Delta commit.
+next ordinals of its query in the order of `first_at`, then of its columns, and is appended in one Delta commit.
 
 Where nothing is new, the tick also asks the branches that time drives over the window [t, ∞). The least instant
 that comes back is when time alone will next add a row; until then, and until something arrives, ticks pass the

@@ -270,6 +270,11 @@ class QueryRecord:
         return self.next_ordinal - 1
 
     @property
+    def types(self) -> tuple[DataType, ...]:
+        """The types of its columns."""
+        return tuple(type_ for _, type_ in self.columns)
+
+    @property
     def results(self) -> TableSchema:
         """Its answers as the table that other queries read."""
         return results_schema(self.query_id, self.name, self.columns)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.execution.ordering import Columns, in_order
 from weft.storage.ledger import Added, ledger_schema
 
 _KEY = ["query_id", "row_hash"]
@@ -51,23 +52,22 @@ def first_instants(rows: pa.Table) -> dict[int, int]:
     return dict(zip(found.column("query_id").to_pylist(), found.column("first_at_min").to_pylist(), strict=True))
 
 
-def numbered(rows: pa.Table, before: Mapping[int, int], tick_id: int) -> pa.Table:
-    """The rows as the ledger keeps them, numbered by (first instant, hash) within their query.
+def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_id: int) -> pa.Table:
+    """The rows as the ledger keeps them, numbered within their query in the order of ``execution.ordering``.
 
-    ``before`` is the number of answers that a query has already.
+    ``before`` is the number of answers that a query has already, ``columns`` the types of its columns.
     """
-    order = [("query_id", "ascending"), ("first_at", "ascending"), ("row_hash", "ascending")]
-    ordered = rows.sort_by(order).combine_chunks()
+    ordered = in_order(rows, columns)
     places = pa.array(range(ordered.num_rows), pa.int64())
     begins = _begins(ordered, ["query_id"])
     first = pc.cumulative_max(pc.if_else(begins, places, pa.scalar(0, pa.int64())))
     known = pa.array(list(before.values()), pa.int64())
     own = known.take(pc.index_in(ordered.column("query_id"), value_set=pa.array(list(before), pa.int64())))
     ordinal = pc.add(pc.add(pc.subtract(places, first), own), pa.scalar(1, pa.int64()))
-    columns = {name: ordered.column(name) for name in ordered.column_names}
-    columns |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
+    made = {name: ordered.column(name) for name in ordered.column_names}
+    made |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
     schema = ledger_schema()
-    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+    return pa.table({name: made[name] for name in schema.names}).cast(schema)
 
 
 def _begins(ordered: pa.Table, names: list[str]) -> pa.Array:

@@ -17,6 +17,7 @@ from weft.catalog.records import QueryRecord
 from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
+from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
 from weft.location import Location
 from weft.planning.form import stored_form
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 PARTS: Final = 60
 """Into how many parts of equal length the time is divided in which answers are counted."""
-_ORDER: Final = ("first_at", "row_hash")
 
 
 @dataclass(frozen=True)
 class Backtest:
-    """The answers that a query would have delivered, in the order of their first instants (microseconds UTC).
+    """The answers that a query would have delivered, in the order in which it would number them
+    (``execution.ordering``), instants in microseconds UTC.
 
     ``answers`` are the first of them, each with its first instant; ``count`` counts all.  ``since`` is where the window
     begins (None: it is open, and the query stood from the start), ``until`` the first instant after it.  ``counts`` has
@@ -105,19 +106,21 @@ def _told(found: NewAnswers, plan: Plan, window: Window, limit: int | None, most
     if count > most:
         raise too_many(count, most)
     columns = columns_of(plan.query)
+    types = [type_ for _, type_ in columns]
     begin = min(window.since if window.since is not None else found.first.get(0, window.until), window.until)
     length = max(1, -(-(window.until - begin) // PARTS))
     if isinstance(found.rows, pa.Table):
-        ordered = found.rows.sort_by([(name, "ascending") for name in _ORDER])
+        ordered = in_order(found.rows, {0: types})
         shown = ordered if limit is None else ordered.slice(0, limit)
         parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
         counted = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
     else:
-        in_order = found.rows.orderBy(*_ORDER)
-        shown = (in_order if limit is None else in_order.limit(limit)).toArrow()
+        from pyspark.sql import functions as F
+
+        ordered = found.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
+        shown = (ordered if limit is None else ordered.limit(limit)).toArrow()
         part = found.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
         counted = {row["part"]: row["count"] for row in part.collect()}
-    types = [type_ for _, type_ in columns]
     instants = shown.column("first_at").cast(pa.int64()).to_pylist()
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)
     answers = tuple((at, tuple(decode(row, types))) for at, row in rows)

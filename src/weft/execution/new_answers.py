@@ -18,6 +18,7 @@ from weft.execution.answers import COLLECTED, candidates, in_memory, union
 from weft.execution.groups import Group, Member
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER
+from weft.execution.ordering import Columns, kinds_of, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.views import NotSmall
@@ -47,11 +48,12 @@ class NewAnswers:
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """As the ledger has them, numbered by (first instant, hash) within their query."""
+        """As the ledger has them, numbered within their query in the order of ``execution.ordering``."""
         before = {member.query.query_id: member.query.rows for member in members}
+        columns = {member.query.query_id: member.query.types for member in members}
         if isinstance(self.rows, pa.Table):
-            return arrow_answers.numbered(self.rows, before, tick_id)
-        return _numbered(self.spark, self.rows, before, tick_id)
+            return arrow_answers.numbered(self.rows, before, columns, tick_id)
+        return _numbered(self.spark, self.rows, before, columns, tick_id)
 
 
 def new_answers(
@@ -159,13 +161,18 @@ def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
     return stored.where(F.col("query_id").between(min(queries), max(queries)))
 
 
-def _numbered(spark: SparkSession, rows: DataFrame, before: Mapping[int, int], tick_id: int) -> DataFrame:
+def _numbered(
+    spark: SparkSession, rows: DataFrame, before: Mapping[int, int], columns: Columns, tick_id: int
+) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     # Arrow, not a list of rows: those would be sent through a Python process of Spark's.
-    base = spark.createDataFrame(pa.table({"query_id": list(before), "before": list(before.values())}))
-    order = Window.partitionBy("query_id").orderBy("first_at", "row_hash")
+    kinds = kinds_of(columns)
+    kind = {query_id: number for number, queries in enumerate(kinds.values()) for query_id in queries}
+    counted = {"query_id": list(before), "before": list(before.values()), "kind": [kind[each] for each in before]}
+    base = spark.createDataFrame(pa.table(counted))
+    order = Window.partitionBy("query_id").orderBy("first_at", *map(F.expr, spark_order(kinds, "kind")))
     return (
         rows.join(F.broadcast(base), "query_id")
         .withColumn("ordinal", F.row_number().over(order) + F.col("before"))

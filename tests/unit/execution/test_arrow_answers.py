@@ -6,6 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.algebra.schema import DataType
 from weft.execution import arrow_answers
 from weft.storage.ledger import Added, ledger_schema
 
@@ -57,14 +58,15 @@ def test_each_row_once_less_what_is_known(rows: list[Found], there: set[tuple[in
 
 
 @given(ROWS, st.integers(0, 9))
-def test_they_are_numbered_by_instant_and_hash_within_their_query(rows: list[Found], before: int) -> None:
+def test_they_are_numbered_by_instant_and_row_within_their_query(rows: list[Found], before: int) -> None:
     once = arrow_answers.each_once(table(rows))
     counts = {3: before, 1: 100, 2: 0}
-    numbered = arrow_answers.numbered(once, counts, 7)
+    columns = {key: (DataType("STRING"), DataType("STRING")) for key in counts}
+    numbered = arrow_answers.numbered(once, counts, columns, 7)
     assert numbered.schema == ledger_schema()
     assert set(numbered.column("tick").to_pylist()) <= {7}
     for key in (1, 2, 3):
-        own = sorted((at, found) for query, at, found in read(once) if query == key)
+        own = sorted(((at, found) for query, at, found in read(once) if query == key), key=lambda r: (r[0], repr(r[1])))
         got = numbered.filter(pa.compute.equal(numbered.column("query_id"), key)).sort_by("ordinal")
         assert [(at, found) for _, at, found in read(got)] == own
         assert got.column("ordinal").to_pylist() == list(range(counts[key] + 1, counts[key] + 1 + len(own)))

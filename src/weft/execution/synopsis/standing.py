@@ -242,8 +242,10 @@ class SynopsesOfTick:
         rows = self._new(pa.concat_tables([NO_ANSWERS, *found.answers]), members)
         if not rows.num_rows:
             return [], {}
-        before = {each.member.query.query_id: each.member.query.rows for each in members}
-        numbered = arrow_answers.numbered(rows, before, self.tick.tick_id)
+        queries = [each.member.query for each in members]
+        before = {query.query_id: query.rows for query in queries}
+        columns = {query.query_id: query.types for query in queries}
+        numbered = arrow_answers.numbered(rows, before, columns, self.tick.tick_id)
         return [_Written(Output(ANSWERS, layout.LEDGER, numbered))], arrow_answers.added(rows)
 
     def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:

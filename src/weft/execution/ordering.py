@@ -1,0 +1,135 @@
+"""The order of a query's new answers: by first instant, then by its columns as the select list has them, then by hash.
+
+Columns are compared by their values: numbers as numbers, instants and days by time, texts by their code points, bytes
+one by one, false before true.  NULL comes first, NaN after every other number, -0.0 is 0.0.  A value of any other type
+is compared by its stored text.  It is the same order in Arrow, for answers in the driver's memory, and in Spark.
+
+Answers have the ledger's general form here, ``row`` being texts (``storage.values``).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import DataType
+
+Columns: TypeAlias = Mapping[int, Sequence[DataType]]
+"""By query id, the types of its columns."""
+Kinds: TypeAlias = tuple[str, ...]
+"""What a query's columns are compared as, in Spark's names of types."""
+
+_COMPARED: Final = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "DOUBLE"),
+    "BINARY": "BINARY",
+}
+_HERE: Final = ["query_id", "first_at"]
+
+
+def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
+    """The queries whose columns are compared alike."""
+    found: dict[Kinds, list[int]] = {}
+    for query_id, types in columns.items():
+        found.setdefault(tuple(map(_kind, types)), []).append(query_id)
+    return found
+
+
+def _kind(type_: DataType) -> str:
+    if type_.name == "DECIMAL":
+        return f"DECIMAL(38,{type_.scale})"
+    return _COMPARED.get(type_.name, "STRING")
+
+
+def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
+    """The rows by query, and within it in order."""
+    by_hash = [(name, "ascending") for name in (*_HERE, "row_hash")]
+    ordered = rows.sort_by(by_hash).combine_chunks()
+    tied = _tied(ordered)
+    places = pc.indices_nonzero(tied).cast(pa.int64())
+    if not len(places):
+        return ordered
+    # Few answers begin at one instant, as a rule: only of those that do are the values looked at.
+    among = ordered.take(places)
+    staying = pc.indices_nonzero(pc.invert(tied)).cast(pa.int64())
+    to, origin = [staying], [staying]
+    for kinds, queries in kinds_of(columns).items():
+        own = pc.is_in(among.column("query_id"), value_set=pa.array(queries, pa.int64()))
+        here = places.filter(own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own)
+        to.append(here)
+        origin.append(here.take(_sorted_places(among.filter(own).combine_chunks(), kinds)))
+    moves = pa.table({"to": pa.concat_arrays(to), "origin": pa.concat_arrays(origin)}).sort_by("to")
+    return ordered.take(moves.column("origin")).combine_chunks()
+
+
+def _tied(ordered: pa.Table) -> pa.Array:
+    """Whether each row has a neighbour of the same query and instant."""
+    number = ordered.num_rows
+    if number < 2:
+        return pa.repeat(pa.scalar(False), number)
+    same = pa.repeat(pa.scalar(True), number - 1)
+    for name in _HERE:
+        column = ordered.column(name)
+        same = pc.and_(same, pc.equal(column.slice(1), column.slice(0, number - 1)))
+    flat = same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same
+    edge = pa.array([False])
+    return pc.or_(pa.concat_arrays([edge, flat]), pa.concat_arrays([flat, edge]))
+
+
+def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
+    """The places of the rows of queries with such columns, in their order."""
+    keys = {name: rows.column(name) for name in _HERE}
+    texts = rows.column("row").combine_chunks()
+    for number, kind in enumerate(kinds):
+        if rows.num_rows:
+            own = pc.list_element(texts, number)
+            keys[f"{number} is there"] = pc.is_valid(own)  # NULL comes first, whatever Arrow would do with it
+            keys |= {f"{number}{part}": key for part, key in _keys(own, kind).items()}
+    keys["row_hash"] = rows.column("row_hash")
+    order = [(name, "ascending") for name in keys]
+    return pc.sort_indices(pa.table(keys), sort_keys=order)
+
+
+def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
+    """What the values of a column are sorted by, in Arrow."""
+    if kind == "DOUBLE":
+        # Arrow would sort NaN beside NULL, and -0.0 before 0.0.
+        numbers = pc.add(pc.cast(texts, pa.float64()), 0.0)
+        odd = pc.is_nan(numbers)
+        return {" is NaN": odd, "": pc.if_else(odd, pa.scalar(0.0), numbers)}
+    if kind == "BINARY":
+        given = (None if text is None else base64.b64decode(text) for text in texts.to_pylist())
+        return {"": pa.array(given, pa.binary())}
+    if kind == "STRING":
+        return {"": texts}
+    if kind == "BIGINT":
+        return {"": pc.cast(texts, pa.int64())}
+    return {"": pc.cast(texts, pa.decimal128(38, int(kind.removesuffix(")").rpartition(",")[2])))}
+
+
+def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
+    """What Spark sorts rows by after their first instant, as SQL over ``row``; NULL comes first by itself.
+
+    Of several ``kinds`` the column ``kind`` says by number which a row has.
+    """
+    known = list(kinds)
+    order = []
+    for place in range(max(map(len, known), default=0)):
+        compared: dict[str, list[int]] = {}
+        for number, each in enumerate(known):
+            if place < len(each):
+                compared.setdefault(each[place], []).append(number)
+        for as_type, numbers in compared.items():
+            text = f"GET(`row`, {place})"
+            value = _SPARK.get(as_type, "TRY_CAST({} AS {})").format(text, as_type)
+            if kind is not None and len(numbers) < len(known):
+                value = f"CASE WHEN {kind} IN ({', '.join(map(str, numbers))}) THEN {value} END"
+            order.append(value)
+    return [*order, "row_hash"]
+
+
+_SPARK: Final = {"STRING": "{}", "BINARY": "UNBASE64({})", "DOUBLE": "(TRY_CAST({} AS DOUBLE) + 0.0D)"}

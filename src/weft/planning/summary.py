@@ -26,6 +26,7 @@ from weft.algebra.relation import (
 from weft.derivation.merge import blocks, merged_predicate
 from weft.planning.condition_words import condition_words
 from weft.planning.plan import Plan, with_constants
+from weft.planning.time_order import exclude_each_other
 from weft.planning.words import instant_words, named, turned
 
 WIDTH: Final = 110
@@ -72,7 +73,8 @@ class Summary:
 
 def summary(plan: Plan) -> Summary:
     """The summary of a plan with a query's constants."""
-    events = [with_constants(event, plan.values) for event in plan.branches]
+    branches = (with_constants(event, plan.values) for event in plan.branches)
+    events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
     time = tuple(dict.fromkeys(_turning(event) for event in events if _by_time(event)))
     found = blocks(plan.query)

@@ -6,11 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.algebra.relation import NotExists, condition, conjuncts
+from weft.algebra.relation import NotExists, Plain, Relation, Scan, condition, conjuncts
+from weft.algebra.scalar import call
 from weft.algebra.traverse import range_variables, scans
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
-from weft.planning.plan import Branch, Plan
+from weft.derivation.merge import blocks, merged_predicate
+from weft.planning.plan import Branch, Plan, with_constants
+from weft.planning.time_order import exclude_each_other
 from weft.planning.words import named
 from weft.sql.scope import as_written
 
@@ -51,10 +54,17 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 def _imprecise(plan: Plan) -> list[Note]:
     """A row judged by NOT EXISTS as it arrives, with no age asked for (paper section 2, the imprecise query)."""
-    events = incremental(plan.lifted)
+    branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
+    events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
     found = []
+    bodies = {
+        _named(item.body): item.body
+        for part in blocks(plan.query)
+        for item in conjuncts(merged_predicate(condition(part.input)))
+        if isinstance(item, NotExists)
+    }
     for event in events:
         driver = event.driver
         if driver.kind != "arrival" or driver.inside or driver.scan is None:
@@ -62,7 +72,7 @@ def _imprecise(plan: Plan) -> list[Note]:
         blockers = [
             scan.table.name
             for item in conjuncts(condition(event.block))
-            if isinstance(item, NotExists)
+            if isinstance(item, NotExists) and _may_come_later(bodies.get(_named(item.body)), driver.scan)
             for scan in scans(item.body)
         ]
         if not blockers:
@@ -79,6 +89,23 @@ def _imprecise(plan: Plan) -> list[Note]:
         line = f"{named(driver.scan)} is judged as it arrives, before {blocking}: ask for an age ({asked})"
         found.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(found))
+
+
+def _named(body: Relation) -> frozenset[str]:
+    """By what a body is known, in the query and in its branches."""
+    return frozenset(range_variables(body))
+
+
+def _may_come_later(body: Relation | None, judged: Scan) -> bool:
+    """Whether a row that comes after the one that is judged may block it: not where ``body`` asks for earlier ones.
+
+    ``body`` is as the query has it; None: it is not known.
+    """
+    if body is None:
+        return True
+    demanded = conjuncts(condition(body))
+    later = (Plain(call("<", judged.start, scan.start)) for scan in scans(body))
+    return any(not exclude_each_other((*demanded, each)) for each in later)
 
 
 def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:

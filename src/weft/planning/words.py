@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 from weft.algebra.event import Event
 from weft.algebra.relation import Scan
-from weft.algebra.scalar import Call, ColumnRef, Scalar, columns, shifted
+from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, columns, shifted
+from weft.algebra.schema import DATE
 from weft.algebra.traverse import rename
 from weft.sql import render
 from weft.sql.scope import as_written
@@ -99,7 +100,7 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
     """That NOW reaches an instant: in a length of time, where it is that long before or after a column; and exactly."""
     parts = shifted(instant)
     exact = instant_words(instant)
-    if isinstance(parts.base, ColumnRef) and not parts.intervals:
+    if isinstance(_column(parts.base), ColumnRef) and not parts.intervals:
         name = instant_words(parts.base)
         if parts.micros == 1:
             return None, f"NOW passes {name}"
@@ -133,7 +134,7 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
 def instant_words(instant: Scalar) -> str:
     """An instant as a person writes it: ``m.ts + 28 days``."""
     parts = shifted(instant)
-    text, micros = scalar_words(parts.base), parts.micros
+    text, micros = scalar_words(_column(parts.base)), parts.micros
     just = ""
     if micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
         just, micros = JUST_AFTER, micros - 1
@@ -142,6 +143,11 @@ def instant_words(instant: Scalar) -> str:
     for interval, count in parts.intervals:
         text += f" {'+' if count > 0 else '-'} {scalar_words(interval)}" * abs(count)
     return just + text
+
+
+def _column(base: Scalar) -> Scalar:
+    """The column itself where it is a day, which as an instant is its midnight."""
+    return base.arg if isinstance(base, Cast) and base.arg.type == DATE else base
 
 
 def scalar_words(scalar: Scalar) -> str:

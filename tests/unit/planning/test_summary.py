@@ -130,3 +130,23 @@ def test_long_texts_are_cut_and_many_clauses_counted() -> None:
     lines = told(f"SELECT msgid FROM msgs WHERE {many}").lines
     assert "  one of 6 other things happens" in lines and lines[4].endswith(" …")
     assert max(map(len, lines)) <= WIDTH
+
+
+def test_a_row_that_later_rows_cannot_block_is_no_cause_to_warn() -> None:
+    first = (
+        "SELECT l.sender FROM msgs l WHERE NOT EXISTS (SELECT 1 FROM msgs e WHERE e.sender = l.sender AND e.ts {} l.ts)"
+    )
+    for operator, warned in (("<", False), ("<=", False), (">", True), ("<>", True)):
+        found = explain(plan(first.format(operator), TABLES))
+        assert any("as it arrives" in (note.line or "") for note in found.notes) is warned, operator
+
+
+def test_what_the_order_of_time_excludes_drives_nothing() -> None:
+    asked = "SELECT o.msgid FROM msgs e JOIN msgs o ON o.sender = e.sender WHERE o.ts > e.ts + INTERVAL 90 DAYS"
+    assert told(asked).when == ("a row of msgs (as o) arrives",)
+    assert len(told(asked.replace("+", "-")).when[0].split(" or ")) == 2
+
+
+def test_a_day_is_told_as_the_column_that_it_is() -> None:
+    found = told("SELECT name FROM users WHERE NOW() >= born + INTERVAL 1 DAY")
+    assert found.when[1] == "1 day after users.born has passed" and found.holding == ("NOW() >= users.born + 1 day",)

@@ -1,0 +1,68 @@
+"""Whether conditions on instants exclude each other: o.ts > e.ts + 90 days, and o.ts <= e.ts.
+
+Each comparison of two instants bounds their difference; the bounds exclude each other exactly if going round some
+circle of them comes to less than nothing (difference constraints: Bellman 1958, Pratt 1977).  Time counts whole
+microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from weft.algebra.relation import Plain, Predicate
+from weft.algebra.scalar import Call, Literal, Scalar, shifted
+from weft.algebra.schema import TIMESTAMP
+
+_Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
+"""One instant is at most so many microseconds after another; None is the beginning of 1970."""
+
+
+def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
+    """Whether the comparisons of instants among these conditions can never be true together.
+
+    >>> from shown import M, R
+    >>> from weft.algebra.scalar import call
+    >>> m, r = M.ref("ts"), R.ref("ts")
+    >>> exclude_each_other([Plain(call("<", m, r)), Plain(call("<=", r, m))])
+    True
+    >>> exclude_each_other([Plain(call("<", m, r)), Plain(call("<=", m, r))])
+    False
+    """
+    bounds = [bound for each in predicates for bound in _bounds(each)]
+    nodes = {node for later, earlier, _ in bounds for node in (later, earlier)}
+    distance = dict.fromkeys(nodes, 0)
+    for _ in nodes:
+        changed = False
+        for later, earlier, most in bounds:
+            if distance[earlier] + most < distance[later]:
+                distance[later] = distance[earlier] + most
+                changed = True
+        if not changed:
+            return False
+    return bool(nodes)
+
+
+def _bounds(predicate: Predicate) -> Iterator[_Bound]:
+    if not isinstance(predicate, Plain) or not isinstance(predicate.condition, Call):
+        return
+    name, args = predicate.condition.name, predicate.condition.args
+    if name not in ("<", "<=", ">", ">=", "=") or any(arg.type != TIMESTAMP for arg in args):
+        return
+    parts = [_place(arg) for arg in args]
+    if parts[0] is None or parts[1] is None:
+        return
+    pairs = [(parts[0], parts[1])] if name[0] in "<=" else []
+    pairs += [(parts[1], parts[0])] if name[0] in ">=" else []
+    for (low, low_by), (high, high_by) in pairs:
+        yield low, high, high_by - low_by - (name in ("<", ">"))
+
+
+def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
+    """A base and how long after it; None where that depends on a row or a parameter."""
+    parts = shifted(instant)
+    if parts.intervals:
+        return None
+    if isinstance(parts.base, Literal):
+        return (None, parts.base.value + parts.micros) if isinstance(parts.base.value, int) else None
+    return parts.base, parts.micros

@@ -39,7 +39,7 @@ Answers = list[tuple[int, int, Row]]
 
 def replay_home(folder: Path) -> Weft:
     """A new home whose clock is moved by ``tick(now=…)``; the wall stands still."""
-    return Weft.open(folder, clock="replay", wall=lambda: AT)
+    return Weft.open(folder, clock="replay", wall=lambda: AT, create=True)
 
 
 def micros(value: Any) -> Any:

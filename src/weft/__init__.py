@@ -2,12 +2,11 @@
 
 from weft import Weft
 
-with Weft.open("my-home") as weft:
-    weft.ingest_mail(["archive.mbox"], ts_from="date")
-    weft.install("databases", "SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'")
-    weft.tick()
-    for row in weft.results("databases"):
-        print(row.ordinal, row.values)
+with Weft.open("my-home", create=True) as home:
+    home.ingest_mail(["archive.mbox"], ts_from="date")
+    home.install("databases", "SELECT msgid FROM msgs WHERE newsgroup = 'comp.databases'")
+    home.tick()
+    print(home.results("databases").to_pandas())
 """
 
 from __future__ import annotations
@@ -18,13 +17,24 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.api import Weft
+    from weft.api.standing import NewQuery
+    from weft.schedule.runner import Stop
 
-__all__ = ["Weft", "WeftError"]
+__all__ = ["NewQuery", "Stop", "Weft", "WeftError"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Weft":  # loaded when it is asked for: much of Weft needs neither the catalog nor Spark
+    # Loaded when they are asked for: much of Weft needs neither the catalog nor Spark.
+    if name == "Weft":
         from weft.api import Weft
 
         return Weft
+    if name == "NewQuery":
+        from weft.api.standing import NewQuery
+
+        return NewQuery
+    if name == "Stop":
+        from weft.schedule.runner import Stop
+
+        return Stop
     raise AttributeError(f"module 'weft' has no attribute {name!r}")

@@ -66,6 +66,10 @@ class NotFound(Refused):
     """A table, query, subscription or file that is not there."""
 
 
+class HomeClosed(Refused):
+    """Something is asked of a home that was closed."""
+
+
 class Conflict(Refused):
     """A name that is taken, or a change that something else forbids."""
 

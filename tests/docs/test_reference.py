@@ -106,7 +106,7 @@ def test_every_exit_code_is_there() -> None:
 
 def test_every_method_of_a_home_is_there() -> None:
     section = _section(COMMANDS_PAGE, "From Python")
-    own = {"catalog", "clock", "close", "home", "schemas", "session", "time_driven", "writing"}
+    own = {"catalog", "clock", "close", "home", "opened", "schemas", "session", "time_driven", "writing"}
     public = {name for name in dir(Weft) if not name.startswith("_")} - own
     assert not {name for name in public if not re.search(rf"\b{name}\(", section)}
 

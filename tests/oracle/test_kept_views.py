@@ -242,7 +242,7 @@ def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST
     folder.mkdir()
     driver_reader.BOUNDS = Bounds() if seed % 2 else LOOKED_UP
     logs.MOST_SINCE = 20_000 if seed % 4 else -1
-    with Weft.open(folder / "home", clock="replay") as weft:
+    with Weft.open(folder / "home", clock="replay", create=True) as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
         tried.begin()
         for number in range(STEPS):

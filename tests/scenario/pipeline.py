@@ -102,7 +102,7 @@ OTHERS: dict[str, Callable[[Weft, Path], None]] = {"third_tick": third_tick}
 def run(home: Path, sources: Path, *steps: str) -> None:
     """Does the steps in order."""
     small_batches()
-    with Weft.open(home, clock="replay") as weft:
+    with Weft.open(home, clock="replay", create=True) as weft:
         for step in steps:
             (STEPS | OTHERS)[step](weft, sources)
 

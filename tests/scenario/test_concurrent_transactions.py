@@ -98,7 +98,7 @@ def poll(home: Path, failpoint: str | None) -> int:
 )
 def test_nothing_is_lost_and_nothing_invented(postgresql: str, tmp_path: Path, writers: int, polls: int) -> None:
     home, drawn, over = tmp_path / "home", random.Random(7), threading.Event()
-    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(home, clock="replay") as weft:
+    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(home, clock="replay", create=True) as weft:
         for table in TABLES:
             shop.execute(f"DROP TABLE IF EXISTS {table}")
             shop.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, amount int, version int, signed text)")

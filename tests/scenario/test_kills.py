@@ -102,7 +102,7 @@ def undisturbed(spark: SparkSession, small_batches: None, sources: Path, homes: 
     for step in STEPS:
         pipeline.run(home, sources, step)
         shutil.copytree(home, homes / f"after-{step}")
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         require_laws(weft)
         return contents(weft)
 
@@ -154,7 +154,7 @@ def test_a_killed_process_run_again_loses_nothing_and_repeats_nothing(
         died = run_process(home, sources, kill.step, failpoint=point, own_jvm=own_jvm)
         assert died == -signal.SIGKILL, f"{point} was never reached"
     pipeline.run(home, sources, *STEPS)
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         assert contents(weft) == undisturbed
 
 
@@ -166,13 +166,13 @@ def test_a_purge_after_a_crash_leaves_a_home_that_goes_on(
     home = tmp_path / "home"
     shutil.copytree(homes / "after-load_more", home)
     assert run_process(home, sources, "second_tick", failpoint="tick.written") == -signal.SIGKILL
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         weft.remove("noticed", purge=True)  # it reads the other
         weft.remove("liked", purge=True)
         assert weft.catalog.ticks.planned() is None
         assert verify(weft.catalog) == []
     pipeline.run(home, sources, "second_tick")
-    with Weft.open(home) as weft, Weft.open(homes / "after-second_tick") as whole:
+    with Weft.open(home, create=True) as weft, Weft.open(homes / "after-second_tick", create=True) as whole:
         for name in ("news", "chains", "unanswered"):
             assert first_instants(weft, name) == first_instants(whole, name), name
         weft.tick(now=pipeline.SECOND_TICK + pipeline.DAY)
@@ -218,6 +218,6 @@ def test_killed_again_and_again(seed: int, undisturbed: Contents, sources: Path,
         point = f"{chance.choice(names)}:{chance.choice((1, 1, 2, 3, 5))}"
         run_process(tmp_path / "home", sources, *STEPS, failpoint=point, own_jvm=chance.random() < 0.5)
     assert run_process(tmp_path / "home", sources, *STEPS, own_jvm=True) == 0
-    with Weft.open(tmp_path / "home") as weft:
+    with Weft.open(tmp_path / "home", create=True) as weft:
         assert contents(weft) == undisturbed
         require_laws(weft)

@@ -99,7 +99,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(broker: str, tmp_path: Path) ->
 def follow_and_kill(broker: str, folder: Path) -> None:
     home, shop = folder / "home", Shop(folder / "shop", broker, "shop.account")
     shop.first()
-    with Weft.open(home, clock="replay") as weft:
+    with Weft.open(home, clock="replay", create=True) as weft:
         weft.add_source("account", "changes", f"kafka://{broker}/shop.account", ["id"], table="account")
         for point in (None, *POINTS):
             shop.trade(8)

@@ -134,7 +134,7 @@ def test_on_a_wall_home_what_is_ahead_of_the_clock_arrives_when_it_gets_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     clock = [AT]
-    weft = Weft.open(tmp_path / "home", clock="wall", wall=lambda: clock[0])
+    weft = Weft.open(tmp_path / "home", clock="wall", wall=lambda: clock[0], create=True)
     weft.ingest_file(written(tmp_path / "a.csv", [(1, AT - DAY)]), "t", ts_from="at")
     weft.install("all", "SELECT id FROM t")
     rows = [(2, AT + DAY), (3, AT + DAY + 1), (4, AT + 400 * DAY)]

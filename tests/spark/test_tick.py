@@ -213,7 +213,7 @@ def test_a_clock_never_goes_back(weft: Weft) -> None:
     weft.tick(now=day(3))
     with pytest.raises(ClockError, match="gone on to"):
         weft.tick(now=day(2))
-    wall = Weft.open(weft.home.parent / "wall", wall=lambda: AT)
+    wall = Weft.open(weft.home.parent / "wall", wall=lambda: AT, create=True)
     with pytest.raises(ClockError, match="future"):
         wall.tick(now=AT + 1)
 

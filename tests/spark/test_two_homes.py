@@ -64,4 +64,4 @@ def test_views_and_settings_end_with_the_home(tmp_path: Path, spark: SparkSessio
     assert second.session().catalog.listTables() == []
     assert second.session().conf.get("spark.sql.shuffle.partitions") != "17"
     first.close()
-    assert Weft.open(tmp_path / "a").session().catalog.listTables() == []
+    assert Weft.open(tmp_path / "a", create=True).session().catalog.listTables() == []

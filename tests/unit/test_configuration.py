@@ -263,7 +263,7 @@ def test_weft_config_shows_what_holds(
 
 
 def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "home", wall=lambda: 10_000_000) as weft:
+    with Weft.open(tmp_path / "home", wall=lambda: 10_000_000, create=True) as weft:
         weft.ingest_file(_rows(tmp_path), "t")
         _written(weft.home, "[install]\nevery = '1h'\nto = ['file:a.csv']\nuser = 'ann'\nfrom = 'now'")
         query = weft.install("all", "SELECT a FROM t")

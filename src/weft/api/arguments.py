@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from weft.algebra.schema import DataType
@@ -41,6 +41,15 @@ def timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, h
 def length(text: str | int) -> int:
     """A length of time in microseconds, given as text such as ``10m``, or as such."""
     return parse_interval(text) if isinstance(text, str) else text
+
+
+def texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One text or several, as several.
+
+    >>> texts("file:x.csv"), texts(["a", "b"])
+    (('file:x.csv',), ('a', 'b'))
+    """
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def file_options(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
-from weft.api.arguments import digest_times
+from weft.api.arguments import digest_times, texts
+from weft.api.opened import OfHome
 from weft.catalog import Writer
 from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from weft.api.health import Health
 
 Made = TypeVar("Made")
+Several: TypeAlias = list[str] | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,35 @@ class Deliveries:
         return max(self.query.rows - self.subscription.delivered, 0)
 
 
-class Delivering:
+class Delivering(OfHome):
     """The part of an open home that is about who gets answers."""
 
-    opened: Home
-
+    @overload
     def subscribe(
         self, name: str, to: str, *, from_start: bool = False, digest: str | None = None, zone: str | None = None
-    ) -> Subscription:
-        """Has a query's answers go to one more channel, those that come from now on.
+    ) -> Subscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        name: str,
+        to: Several,
+        *,
+        from_start: bool = False,
+        digest: str | None = None,
+        zone: str | None = None,
+    ) -> tuple[Subscription, ...]: ...
+
+    def subscribe(
+        self,
+        name: str,
+        to: str | Several,
+        *,
+        from_start: bool = False,
+        digest: str | None = None,
+        zone: str | None = None,
+    ) -> Subscription | tuple[Subscription, ...]:
+        """Has a query's answers go to one more channel, or to several, those that come from now on.
 
         With ``from_start`` those that it has had so far go there first.  ``digest`` (``hourly``, ``daily@08:00``,
         ``weekly@mon-08:00``) has them wait for that time, in ``zone`` or the person's in the settings.  Raises
@@ -51,31 +73,41 @@ class Delivering:
         """
         from weft.delivery.registry import CURSOR, canonical, require_taken
 
-        channel, times = canonical(to, self.opened.folder), digest_times(digest, zone)
-        if channel == CURSOR:
+        channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
+        if CURSOR in channels:
             raise Refused("every query has the cursor", hint=f"`weft results {name}` fetches its answers.")
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
-            require_taken([channel], self.opened.folder, answers)
+            require_taken(channels, self.opened.folder, answers)
             delivered = 0 if from_start else query.rows
-            return writer.subscriptions.add(query.query_id, channel, delivered, digest=times[0], zone=times[1])
+            add_all = writer.subscriptions.add_all
+            made = add_all(query.query_id, channels, delivered, digest=times[0], zone=times[1])
+        return made[0] if isinstance(to, str) else made
 
-    def unsubscribe(self, name: str, to: str) -> Subscription:
+    @overload
+    def unsubscribe(self, name: str, to: str) -> Subscription: ...
+
+    @overload
+    def unsubscribe(self, name: str, to: Several) -> tuple[Subscription, ...]: ...
+
+    def unsubscribe(self, name: str, to: str | Several) -> Subscription | tuple[Subscription, ...]:
         """Sends a query's answers there no more; what is under way is brought to its end.  Raises NotFound."""
         with self.opened.writing(f"unsubscribe {name}") as writer:
-            return writer.subscriptions.end(_subscribed(self.opened, writer, name, to)[0].sub_id)
+            found = _subscribed(self.opened, writer, name, to)
+            ended = tuple(writer.subscriptions.end(each.sub_id) for each in found)
+        return ended[0] if isinstance(to, str) else ended
 
-    def mute(self, name: str, to: str | None = None) -> tuple[Subscription, ...]:
-        """Has the query's ticks go on and sends nothing to its channels, or to one; raises NotFound, Conflict."""
+    def mute(self, name: str, to: str | Several | None = None) -> tuple[Subscription, ...]:
+        """Has the query's ticks go on and sends nothing to its channels, or to some; raises NotFound, Conflict."""
         with self.opened.writing(f"mute {name}") as writer:
             found = _subscribed(self.opened, writer, name, to)
             if all(each.muted for each in found):
                 raise Conflict(f"{_channels(found)} of {name} is muted already", hint=f"See `weft deliveries {name}`.")
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in found)
 
-    def unmute(self, name: str, to: str | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """Sends what came while the query's channels, or one of them, were muted; with ``skip`` leaves it out.
+    def unmute(self, name: str, to: str | Several | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
+        """Sends what came while the query's channels, or some of them, were muted; with ``skip`` leaves it out.
 
         Raises NotFound, Conflict where none is muted.
         """
@@ -91,8 +123,8 @@ class Delivering:
 
         return self._settled(skipped)
 
-    def redeliver(self, name: str, to: str | None = None, *, from_ordinal: int = 1) -> tuple[Deliveries, ...]:
-        """Has a query's answers from an ordinal on sent again to its channels, or to one, as messages with new ids.
+    def redeliver(self, name: str, to: str | Several | None = None, *, from_ordinal: int = 1) -> tuple[Deliveries, ...]:
+        """Has a query's answers from an ordinal on sent again to its channels, or to some, as messages with new ids.
 
         They go with the next delivery.  Raises NotFound, Refused for an ordinal that the query does not have,
         Conflict where they are muted or a message there cannot be settled.
@@ -152,8 +184,8 @@ class Delivering:
             return change(sender)
 
 
-def _subscribed(home: Home, catalog: Writer, name: str, to: str | None) -> tuple[Subscription, ...]:
-    """The subscriptions of a query, or the one to a channel; raises NotFound with those that there are."""
+def _subscribed(home: Home, catalog: Writer, name: str, to: str | Several | None) -> tuple[Subscription, ...]:
+    """The subscriptions of a query, or those to some channels; raises NotFound with those that there are."""
     from weft.delivery.registry import canonical
 
     query = catalog.queries.named(name)
@@ -165,11 +197,14 @@ def _subscribed(home: Home, catalog: Writer, name: str, to: str | None) -> tuple
         )
     if to is None:
         return found
-    wanted = {to.strip(), _canonical_or(to, home, canonical)}
-    chosen = tuple(each for each in found if each.channel in wanted)
-    if not chosen:
-        raise NotFound(f"the answers of {query.name} do not go to {to}", hint=f"They go to {_channels(found)}.")
-    return chosen
+    chosen: dict[int, Subscription] = {}
+    for one in texts(to):
+        wanted = {one.strip(), _canonical_or(one, home, canonical)}
+        those = {each.sub_id: each for each in found if each.channel in wanted}
+        if not those:
+            raise NotFound(f"the answers of {query.name} do not go to {one}", hint=f"They go to {_channels(found)}.")
+        chosen |= those
+    return tuple(chosen.values())
 
 
 def _canonical_or(to: str, home: Home, canonical: Callable[..., str]) -> str:

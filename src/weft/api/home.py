@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.schema import TableSchema
 from weft.api import replacing, standing
-from weft.api.arguments import AnyInstant, micros
+from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.delivering import Delivering
 from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
@@ -24,6 +25,7 @@ from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.naming import folded
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
+from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, Refused, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
@@ -55,6 +57,11 @@ _DELIVERY_WAIT_US = 10 * 1_000_000
 AnyPath = str | os.PathLike[str]
 
 
+def _log_trouble(error: WeftError) -> None:
+    """Logs what failed and will be tried again."""
+    logging.getLogger("weft").warning("%s; trying again", error)
+
+
 class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
@@ -62,31 +69,29 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
     this process's one, the session (temporary views, settings) this home's.
     """
 
-    def __init__(self, opened: Home) -> None:
-        self.opened = opened
-
     @classmethod
     def open(
         cls,
-        home: str | os.PathLike[str] = "weft-home",
+        home: str | os.PathLike[str] | None = None,
         *,
         clock: Clock | None = None,
-        create: bool = True,
+        create: bool = False,
         wall: Callable[[], int] = now_us,
     ) -> Weft:
-        """Opens the home in the folder ``home`` (or ``file:///`` URI), made where there is none unless ``create`` is
-        false.
+        """Opens the home in the folder ``home`` (or ``file:///`` URI; None: that of the variable WEFT_HOME, else
+        ``weft-home``); with ``create`` it is made where there is none.
 
         ``clock`` is that of a new home (None: wall); of one that exists it must be the same, else Conflict.  ``wall``
         tells the time in microseconds UTC.  Raises Refused for a URI of another kind, NotFound where there is no home
         and none is to be made, CatalogError for one that is damaged or of a newer Weft.
         """
         # Absolute: Spark's JVM stays in the folder in which it was started.
-        folder = Path(Location.of(home).path)
+        folder = Path(Location.of(configuration().home if home is None else home).path)
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.has_data(folder)):
             raise NotFound(
-                f"{folder} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
+                f"{folder} is not a Weft home",
+                hint="Make one with `weft init`, from Python with Weft.open(…, create=True), or name another.",
             )
         catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
         found = catalog.home().clock
@@ -205,7 +210,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         user: str | None = None,
         every: str | int | None = None,
         start: FromMode | None = None,
-        to: Sequence[str] = (),
+        to: str | Sequence[str] = (),
         keep: Keep = "history",
         language: Language = "sql",
         allow_unbounded: bool = False,
@@ -215,10 +220,10 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         zone: str | None = None,
         replace: bool = False,
     ) -> QueryRecord:
-        """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` are channels.
+        """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` is a channel or several.
 
         ``user``, ``every``, ``start`` and ``to`` are the settings' where they are not given;
-        ``to=["cursor"]`` is no channel.  ``digest`` and ``zone`` of the channels are as in ``subscribe``.
+        ``to="cursor"`` is no channel.  ``digest`` and ``zone`` of the channels are as in ``subscribe``.
 
         ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
         raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
@@ -233,7 +238,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         None: the new text stands from where the old one stood.  Raises NotFound, Conflict where the columns are others.
         """
         kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
-        given = NewQuery(name, sql, user, every, start, tuple(to), *kept)
+        given = NewQuery(name, sql, user, every, start, texts(to), *kept)
         return replacing.replace(self.opened, given) if replace else standing.install(self.opened, given)
 
     def replacement(
@@ -242,7 +247,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         sql: str,
         *,
         start: FromMode | None = None,
-        to: Sequence[str] = (),
+        to: str | Sequence[str] = (),
         keep: Keep = "history",
         language: Language = "sql",
     ) -> Replacement:
@@ -251,7 +256,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
 
         Raises as ``install``, LimitExceeded, ExecutionError, StorageError.
         """
-        given = NewQuery(name, sql, start=start, to=tuple(to), keep=keep, language=language)
+        given = NewQuery(name, sql, start=start, to=texts(to), keep=keep, language=language)
         return replacing.replacement(self.opened, given, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
@@ -306,7 +311,7 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
 
         t = None if now is None else micros(now)
         self._check_clock(t)
-        wanted = tuple(self._active(name).query_id for name in ([names] if isinstance(names, str) else names))
+        wanted = tuple(self._active(name).query_id for name in texts(names))
         done = tick(self.opened, Choice(wanted or None), t=t, wait_us=LEASE_WAIT_US)
         try:
             return replace(done, delivered=tuple(self._deliver(_DELIVERY_WAIT_US)))
@@ -315,20 +320,28 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
 
     def run(
         self,
-        stop: Stop,
+        stop: Stop | None = None,
         *,
-        ticked: Callable[[Ticked], None],
-        delivered: Callable[[list[Delivered]], None],
-        troubled: Callable[[WeftError], None],
+        ticked: Callable[[Ticked], None] = lambda _: None,
+        delivered: Callable[[list[Delivered]], None] = lambda _: None,
+        troubled: Callable[[WeftError], None] = _log_trouble,
         maintained: Callable[[Step], None] = lambda _: None,
         polled: Callable[[Polled], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
-        """Ticks by timeliness until ``stop``; see ``schedule.runner``.  ``delivered`` is called in another thread."""
-        from weft.schedule.runner import PACE_US, Runner
+        """Ticks by timeliness until ``stop`` is wished; see ``schedule.runner``.  ``delivered`` is called in another
+        thread.
+
+        ``stop`` None: until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, after the tick that is under way; a
+        second SIGINT raises KeyboardInterrupt at once.  In a thread that is not the main one no signal arrives: give
+        it a ``stop``.  What fails and is tried again goes to ``troubled``, by default to the logger ``weft``.
+        """
+        from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
         pace = PACE_US if pace_us is None else pace_us
-        Runner(self.opened, ticked, delivered, troubled, maintained, polled, pace).run(stop)
+        runner = Runner(self.opened, ticked, delivered, troubled, maintained, polled, pace)
+        with nullcontext(stop) if stop is not None else stopped_by_signals() as wished:
+            runner.run(wished)
 
     def deliver(self) -> list[Delivered]:
         """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
@@ -339,11 +352,8 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         more."""
         return standing.time_driven(self.opened, queries)
 
-    def close(self) -> None:
-        """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""
-        self.opened.close()
-
     def __enter__(self) -> Weft:
+        _ = self.opened  # a closed one is not entered
         return self
 
     def __exit__(

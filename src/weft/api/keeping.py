@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import length
+from weft.api.opened import OfHome
 from weft.configuration import Setting, settings_of
-from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.execution.maintenance import Step
     from weft.runtime.doctor import Check
 
 
-class Keeping:
+class Keeping(OfHome):
     """The methods of a home that keep it well; it has what is ``opened``."""
-
-    opened: Home
 
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
         """Keeps arrangements and data files in order, step by step; what nobody needs any more is kept for ``retain``.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.api.arguments import file_options, length, own_user, timing, typed_columns
+from weft.api.opened import OfHome
 from weft.catalog.records import QuarantineRecord, TableRecord
-from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.catalog.load_history import ToldLoad
@@ -19,14 +19,24 @@ if TYPE_CHECKING:
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, TsOrder
+    from weft.extraction.typed_rows import TextRow
 
 AnyPath = str | os.PathLike[str]
 
+Rows: TypeAlias = (
+    "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
+)
+"""What ``append`` takes."""
 
-class Loading:
+
+class Tabular(Protocol):
+    """What has rows as Arrow: tables of pyarrow, DataFrames of pandas and polars, relations of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+class Loading(OfHome):
     """The methods of a home that load into it; it has what is ``opened``."""
-
-    opened: Home
 
     def ingest_mail(
         self,
@@ -91,22 +101,23 @@ class Loading:
 
         return make_table(self.opened, name, typed_columns(columns, "the columns"), keys)
 
-    def append(self, table: str, rows: Iterable[bytes] | Mapping[str, str], *, user: str | None = None) -> Summary:
-        """Appends rows to a table, all or none: lines of JSON, or one row of texts by column.
+    def append(self, table: str, rows: Rows, *, user: str | None = None) -> Summary:
+        """Appends rows to a table, all or none of them, as arrived now.
 
-        ``user`` is who appends, by default whoever runs this process.  See ``extraction.appending.append_rows`` and
-        ``extraction.typed_rows``.
+        ``rows`` are dicts by column, one dict, lines of JSON (an open file, for example), a Table, RecordBatch or
+        RecordBatchReader of pyarrow, or a DataFrame of pandas, polars or Spark.  What a row leaves out is NULL, as are
+        NaN, NaT and None of pandas.  Types are taken strictly; an instant without a zone is UTC.  ``user`` is who
+        appends, by default whoever runs this process: the column ``_by``, where the table has it.  Raises Refused with
+        the row (from 1), the column and the value where one does not fit, and as ``extraction.appending.append_rows``;
+        ExecutionError where Spark cannot compute a DataFrame.
         """
+        from weft.execution.written_frames import written
         from weft.extraction.appending import append_rows
-        from weft.extraction.typed_rows import Columns, from_json, from_texts
+        from weft.extraction.given_rows import reader_of
 
-        def read(columns: Columns) -> Iterable[dict[str, object]]:
-            if isinstance(rows, Mapping):
-                return [from_texts(rows, columns, source)]
-            return from_json(rows, columns, source)
-
-        source = "these values" if isinstance(rows, Mapping) else str(getattr(rows, "name", "these lines"))
-        return append_rows(self.opened, table, read, user or own_user(), source)
+        home = self.opened
+        read, source = reader_of(rows, lambda frame: written(frame, home.catalog.data, home.clock()))
+        return append_rows(home, table, read, user or own_user(), source)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
         """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""

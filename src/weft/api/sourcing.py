@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.api.arguments import AnyInstant, length, micros
+from weft.api.opened import OfHome
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
-from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from weft.extraction.sources.tracked import Polled
 
 
-class Sourcing:
+class Sourcing(OfHome):
     """The part of an open home that is about sources."""
-
-    opened: Home
 
     def add_source(
         self,

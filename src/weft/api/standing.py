@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, Literal, TypeVar
 
 from weft.algebra.schema import TableSchema
-from weft.api.arguments import digest_times, own_user
+from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.replacing import ReplacedText
@@ -60,7 +60,8 @@ class Shown:
 class NewQuery:
     """A query that is to be installed; what the fields may be is told by ``Weft.install``.
 
-    What is None, and ``to`` where it is empty, is as the home's settings have it for new queries.
+    What is None, and ``to`` where it is empty, is as the home's settings have it for new queries.  ``to`` is one
+    channel or several.
     """
 
     name: str
@@ -68,7 +69,7 @@ class NewQuery:
     user: str | None = None
     every: str | int | None = None
     start: FromMode | None = None
-    to: tuple[str, ...] = ()
+    to: str | tuple[str, ...] = ()
     keep: Keep = "history"
     language: Language = "sql"
     allow_unbounded: bool = False
@@ -124,7 +125,7 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
     every = parse_interval(every) if isinstance(every, str) else every
     start = query.start or ("start" if query.is_synopsis else chosen.install_from)
     try:
-        channels = [canonical(channel, home.folder) for channel in query.to or chosen.install_to]
+        channels = [canonical(channel, home.folder) for channel in texts(query.to) or chosen.install_to]
     except Refused as error:
         if not query.to and error.where is None:
             error.where = f"install.to of {home.folder / FILE}"
@@ -154,7 +155,7 @@ def defined(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> 
         user=query.user or own_user(),
         sql=query.sql.strip(),
         every_us=None if query.every is None else int(query.every),
-        channels=query.to,
+        channels=texts(query.to),
         digest=query.digest,
         zone=query.zone,
     )

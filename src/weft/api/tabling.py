@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.api.opened import OfHome
 from weft.catalog.records import RESULTS, QueryRecord, TableRecord
-from weft.execution.home import Home
 
 if TYPE_CHECKING:
     from weft.storage.ledger import ResultRow
@@ -32,10 +32,8 @@ class ResultsDescription:
     samples: tuple[ResultRow, ...]
 
 
-class Tabling:
+class Tabling(OfHome):
     """The methods of a home about its tables; it has what is ``opened``."""
-
-    opened: Home
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Every table, in the order in which they were made."""

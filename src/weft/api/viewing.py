@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.api.arguments import AnyInstant, micros
+from weft.api.arguments import AnyInstant, micros, texts
+from weft.api.opened import OfHome
 from weft.catalog.naming import folded, words
 from weft.catalog.views import ViewRecord, readers
 from weft.errors import ClockError
-from weft.execution.home import Home
 from weft.instants import format_instant
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ class ShownView:
     size: int
 
 
-class Viewing:
+class Viewing(OfHome):
     """The part of an open home that is about temporal views."""
-
-    opened: Home
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
         """Keeps the temporal view that ``sql`` defines over tracked tables and other views, from their whole history.
@@ -115,7 +113,7 @@ class Viewing:
         """
         from weft.execution.temporal.maintaining import maintain_views
 
-        named = [names] if isinstance(names, str) else names
+        named = texts(names)
         known = self.opened.catalog.views
         wanted = [known.named(name) for name in named] if named else known.known()
         at = None if now is None else micros(now)

@@ -96,7 +96,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
     """Makes the demo's home but for its last week, in ``place/made``, and what the commands need; the commands."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
-    with Weft.open(place / "made", clock="replay") as weft:
+    with Weft.open(place / "made", clock="replay", create=True) as weft:
         for number, articles in enumerate(weeks()):
             week = write_week(place / "news", number, articles, numbers)
             if number < last:

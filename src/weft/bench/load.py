@@ -107,7 +107,7 @@ def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSe
         target = Path(text) / "target"
         before = time.perf_counter()
         if way == WEFT:
-            with Weft.open(target, clock="wall") as weft:
+            with Weft.open(target, clock="wall", create=True) as weft:
                 stored = weft.ingest_file(file, "loaded").stored
             seconds = time.perf_counter() - before
         else:

@@ -156,7 +156,7 @@ def _prepared(
 
 def _install(home: Path, texts: Sequence[str]) -> float:
     """Installs the queries as a program does; how many a second."""
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         queries = [NewQuery(f"q{number}", text, "bench") for number, text in enumerate(texts)]
         before = time.perf_counter()
         if len(queries) > _ONE_BY_ONE:

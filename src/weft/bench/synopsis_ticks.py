@@ -122,7 +122,7 @@ class _Home:
     def run(self, texts: Mapping[str, str], largest: int) -> Ticks:
         size, keep = self.ticks.size, self.ticks.kept
         rounds = min(_ROUNDS, max(1, (self.rows.num_rows - largest) // (2 * size)))
-        with Weft.open(self.folder / "home", clock="replay") as weft:
+        with Weft.open(self.folder / "home", clock="replay", create=True) as weft:
             self._load(weft, min(largest, 1_000))
             for name, text in texts.items():
                 weft.install(name, text, keep=keep, language="monpoly" if keep == "synopsis" else "sql")

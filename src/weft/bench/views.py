@@ -135,7 +135,7 @@ class _Directory:
     """A home with the directory, its history and the views, maintained at the end of the history."""
 
     def __init__(self, home: Path, case: Case, say: Callable[[str], None]) -> None:
-        self.weft = Weft.open(home, clock="replay")
+        self.weft = Weft.open(home, clock="replay", create=True)
         self.case, self.say = case, say
         self.tables = tables(case.employees)
         self.day = days_of(case.periods, case.employees)

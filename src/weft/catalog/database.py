@@ -6,6 +6,7 @@ checks the writer's fencing token inside (design section 6).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,24 +17,28 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from weft.catalog import ddl
 from weft.catalog.dialects import to_write
 from weft.catalog.records import Lease, LeaseName
-from weft.errors import CatalogError, LeaseLost
+from weft.errors import CatalogError, HomeClosed, LeaseLost
 from weft.location import FULL, free_bytes
 
 
 class Database:
     """A home's folder and its database; every part of the catalog is built over one.
 
-    With ``lease`` it is the database as the holder of that lease may change it.
+    With ``lease`` it is the database as the holder of that lease may change it.  Once it is closed it raises
+    HomeClosed, also for the holder of a lease.
     """
 
-    def __init__(self, home: Path, engine: Engine, lease: Lease | None = None) -> None:
+    def __init__(
+        self, home: Path, engine: Engine, lease: Lease | None = None, closed: threading.Event | None = None
+    ) -> None:
         self.home = home
         self._engine = engine
         self._lease = lease
+        self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
         """The same database as the holder of the lease changes it."""
-        return Database(self.home, self._engine, lease)
+        return Database(self.home, self._engine, lease, self._closed)
 
     @property
     def token(self) -> int | None:
@@ -43,12 +48,14 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that sees one consistent state and writes nothing."""
+        self._require_open()
         with speaking_plainly(self.home), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
         """A transaction that excludes every other writer; raises LeaseLost where the lease is another's by now."""
+        self._require_open()
         with speaking_plainly(self.home), self._engine.connect() as plain:
             connection = to_write(plain)
             with connection.begin():
@@ -68,8 +75,19 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Lets go of the database's connections."""
+        """Lets go of the database's connections; closing twice is fine."""
+        self._closed.set()
         self._engine.dispose()
+
+    def _require_open(self) -> None:
+        # An engine that was disposed of would connect again without a word.
+        if self._closed.is_set():
+            raise home_closed(self.home)
+
+
+def home_closed(home: Path) -> HomeClosed:
+    """What to say to whoever asks something of a home that was closed."""
+    return HomeClosed(f"the home {home} was closed", hint=f"Open it again: Weft.open({str(home)!r})")
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:

@@ -21,6 +21,9 @@ WRITING: Final = "writing"
 """Where Spark writes data files before they become a table's, relative to the data; whoever writes empties it first."""
 STAGED: Final = "staged"
 """The folder with the rows of a transaction over several tables until all have theirs, relative to the data."""
+GIVEN: Final = "given"
+"""The folder into which Spark writes the rows of DataFrames that are appended, until they are read; relative to the
+data."""
 QUARANTINE: Final = "quarantine"
 """The folder with the bytes of records that could not be read, named by their SHA-256, relative to the data."""
 

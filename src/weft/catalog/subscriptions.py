@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -72,22 +73,21 @@ class Subscriptions:
         Raises Conflict where it has it, where another query writes to the same file, and where it had it before and a
         message is still under way.
         """
-        kept = ddl.subscriptions.c
+        return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
+
+    def add_all(
+        self,
+        query_id: int,
+        channels: Sequence[str],
+        delivered: int = 0,
+        *,
+        digest: str | None = None,
+        zone: str | None = None,
+    ) -> tuple[Subscription, ...]:
+        """Adds channels to a query, all or none; see ``add``."""
+        times = {"digest": digest, "zone": zone, "digest_at": None}
         with self._database.changing_under_lease() as connection:
-            same = connection.execute(
-                select(kept.sub_id, kept.state).where(kept.query_id == query_id, kept.channel == channel)
-            ).first()
-            if same is not None and same.state != "ended":
-                raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
-            if channel.startswith("file:"):
-                refuse_taken_files(connection, [channel])
-            times = {"digest": digest, "zone": zone, "digest_at": None}
-            if same is not None:
-                change_subscription(connection, same.sub_id, **times)
-                return _begun_anew(connection, same.sub_id, delivered)
-            values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
-            key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
-            return read_subscription(connection, key)
+            return tuple(_added(connection, query_id, each, delivered, times) for each in channels)
 
     def end(self, sub_id: int) -> Subscription:
         """Sends nothing more there; a message that is under way is brought to its end."""
@@ -216,6 +216,25 @@ def read_subscription(connection: Connection, sub_id: int) -> Subscription:
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
     return _subscription(row)
+
+
+def _added(
+    connection: Connection, query_id: int, channel: str, delivered: int, times: Mapping[str, str | None]
+) -> Subscription:
+    kept = ddl.subscriptions.c
+    same = connection.execute(
+        select(kept.sub_id, kept.state).where(kept.query_id == query_id, kept.channel == channel)
+    ).first()
+    if same is not None and same.state != "ended":
+        raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
+    if channel.startswith("file:"):
+        refuse_taken_files(connection, [channel])
+    if same is not None:
+        change_subscription(connection, same.sub_id, **times)
+        return _begun_anew(connection, same.sub_id, delivered)
+    values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
+    key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
+    return read_subscription(connection, key)
 
 
 def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscription:

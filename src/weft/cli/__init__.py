@@ -6,6 +6,9 @@ import os
 import sys
 from typing import Final, NoReturn
 
+_NOT_NEEDED: Final = ("numpy", "pandas")
+"""What pyarrow and pyspark import where it is installed, to ask whether what they are given is of it; that takes longer
+than many a command.  With None in their place importing them fails, as where they are not installed."""
 _LASTING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
 """Commands whose JVM lives long enough for Java's optimizing compiler to pay for itself."""
 
@@ -18,6 +21,8 @@ def main() -> NoReturn:
     from weft.cli.door.place import command_first
     from weft.cli.terminal import escape_what_cannot_be_shown
 
+    for name in _NOT_NEEDED:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     escape_what_cannot_be_shown()
     arguments = command_first(sys.argv[1:])
     code = _through_door(arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -14,6 +14,9 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import KeyOption, tell_load
 from weft.cli.printing import say, say_json
 from weft.errors import Refused
+
+if TYPE_CHECKING:
+    from weft.extraction.typed_rows import TextRow
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,9 +69,11 @@ def append(
 
 
 @contextmanager
-def _rows(values: list[str], file: Path | None) -> Iterator[BinaryIO | dict[str, str]]:
+def _rows(values: list[str], file: Path | None) -> Iterator[BinaryIO | TextRow]:
     if file is None:
-        yield _pairs(values)
+        from weft.extraction.typed_rows import TextRow
+
+        yield TextRow(_pairs(values))
     elif str(file) == "-":
         yield terminal.stdin_bytes()
     else:

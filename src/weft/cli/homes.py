@@ -41,7 +41,7 @@ def init(
     from weft.api.home import Weft
 
     folder = home_folder(home)
-    with Weft.open(folder, clock=None if clock is None else clock.value) as weft:
+    with Weft.open(folder, clock=None if clock is None else clock.value, create=True) as weft:
         record = weft.catalog.home()
         if json:
             say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})

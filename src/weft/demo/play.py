@@ -126,7 +126,7 @@ def play(home: Path, stage: Stage) -> None:
     if home.exists():
         raise Conflict(f"{home} is there already", hint="Name another with --home, or remove it.")
     began = time.monotonic()
-    with Weft.open(home, clock="replay") as weft:
+    with Weft.open(home, clock="replay", create=True) as weft:
         demo = _Demo(weft, home, stage, weeks())
         _begin(demo)
         for week in range(WEEKS):

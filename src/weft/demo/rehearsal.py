@@ -32,7 +32,7 @@ def rehearse() -> None:
     """Loads two weeks of the demo, installs its queries, ticks after each week, and tries all of them."""
     with TemporaryDirectory(prefix="weft-rehearsal-") as folder, _defaults():
         place = Path(folder)
-        with Weft.open(place / "home", clock="replay") as weft:
+        with Weft.open(place / "home", clock="replay", create=True) as weft:
             numbers: dict[str, int] = {}
             for number, week in enumerate(weeks()[:_WEEKS]):
                 weft.ingest_mail([write_week(place / "news", number, week, numbers)], ts_from="date")
@@ -51,7 +51,7 @@ def days(place: Path) -> Generator[None]:
     Raises WeftError where something of it fails.
     """
     tried = cycle((*(each[2] for each in QUERIES), *_MORE))
-    with Weft.open(place / "home", clock="replay") as weft:
+    with Weft.open(place / "home", clock="replay", create=True) as weft:
         numbers: dict[str, int] = {}
         for number, week in enumerate(islice(weeks(), _DAYS // 7)):
             weft.ingest_mail([write_week(place / "news", number, week, numbers)], ts_from="date")

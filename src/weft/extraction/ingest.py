@@ -111,6 +111,11 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
         found = catalog.tables.named(name)
     except NotFound:
         return None
+    return untracked(found)
+
+
+def untracked(found: TableRecord) -> TableRecord:
+    """The table; raises Refused for one that is not loaded into."""
     if found.tracked:
         raise Refused(
             f"{found.name} is a tracked table: it records what its source holds",

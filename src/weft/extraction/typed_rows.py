@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, Final
@@ -12,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
+from weft.extraction.row_values import BITS, Columns, listed, no_column
 
-_WHOLE: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _OTHER: Final[Mapping[str, Any]] = {
     "STRING": str,
     "BOOLEAN": bool,
@@ -24,7 +25,12 @@ _OTHER: Final[Mapping[str, Any]] = {
     "BINARY": bytes,
 }
 
-Columns = Sequence[tuple[str, DataType]]
+
+@dataclass(frozen=True)
+class TextRow:
+    """One row as a person types it on a command line: a text for each column."""
+
+    values: Mapping[str, str]
 
 
 def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
@@ -63,8 +69,8 @@ def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
 
 
 def _kind(kind: DataType) -> Any:
-    if kind.name in _WHOLE:
-        most = 2 ** (_WHOLE[kind.name] - 1)
+    if kind.name in BITS:
+        most = 2 ** (BITS[kind.name] - 1)
         return Annotated[int, Field(ge=-most, lt=most)]
     if kind.name == "DECIMAL":
         return Annotated[Decimal, Field(max_digits=kind.precision, decimal_places=kind.scale)]
@@ -87,11 +93,10 @@ def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
     """What to say of the first thing that is wrong with a row."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
-    has = f"The columns are {', '.join(f'{each} {kind}' for each, kind in columns)}."
     if first["type"] == "extra_forbidden":
-        return Refused(f"there is no column {name!r}", where=where, hint=has)
+        return no_column(name, columns, where)
     kind = next((kind for each, kind in columns if each == name), None)
     if kind is None:
         return Refused(f"this is no row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.')
     given = str(first["input"])[:60]
-    return Refused(f"{name} is {given!r}, which is no {kind} ({first['msg']})", where=where, hint=has)
+    return Refused(f"{name} is {given!r}, which is no {kind} ({first['msg']})", where=where, hint=listed(columns))

@@ -51,6 +51,10 @@ class Stop:
         """Whether it is there."""
         return self.wish.uttered
 
+    def ask(self) -> None:
+        """Utters it; the tick that is under way comes to its end first."""
+        self.wish.utter()
+
     def wait(self, length_us: int) -> None:
         """Sleeps, but not much longer than until the wish is there."""
         until = time.monotonic() + length_us / 1_000_000
@@ -60,13 +64,19 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """SIGTERM and SIGINT ask to stop after the tick that is under way; a second SIGINT stops at once."""
+    """SIGTERM and SIGINT ask to stop after the tick that is under way; a second SIGINT stops at once.
+
+    Signals reach the main thread only: in another nothing asks.
+    """
     stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if stop.wished and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.wish.utter()
+        stop.ask()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -31,7 +31,8 @@ from weft.api.home import Weft
 from weft.cli.app import run
 from weft.cli.door.opening import listening
 from weft.cli.door.server import Door, answering
-with Weft.open(sys.argv[1]) as weft, listening(weft.home) as listener, answering(Door(weft, run), listener):
+home = Weft.open(sys.argv[1], create=True)
+with home as weft, listening(weft.home) as listener, answering(Door(weft, run), listener):
     print("ready", flush=True)
     sys.stdin.read()
 """
@@ -50,7 +51,7 @@ print(there.recv(100))
 
 @contextmanager
 def _serving(home: Path) -> Iterator[Door]:
-    with Weft.open(home) as weft, listening(weft.home) as listener:
+    with Weft.open(home, create=True) as weft, listening(weft.home) as listener:
         door = Door(weft, run)
         with answering(door, listener):
             yield door
@@ -152,7 +153,7 @@ def test_a_closed_stdin_and_a_folder_that_is_gone_hinder_nobody(made: Path, tmp_
 
 
 def test_what_does_not_go_through_is_left_to_this_process(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with _serving(made), Weft.open(made.parent / "other"):
+    with _serving(made), Weft.open(made.parent / "other", create=True):
         for line in (["init"], ["doctor"], ["shell"], ["tables", "--help"], ["tables", "--nix"], ["ingest"], []):
             assert _through(line, capsys) == (None, "", "")
         assert _through(["tables", "--home", "other"], capsys) == (None, "", "")
@@ -225,7 +226,7 @@ def test_the_fingerprint_is_of_the_code(tmp_path: Path) -> None:
 def test_a_second_server_is_refused_with_the_first_ones_process(
     made: Path, process: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Weft.open(made), pytest.raises(Conflict, match=f"process {process.pid}"), listening(made):
+    with Weft.open(made, create=True), pytest.raises(Conflict, match=f"process {process.pid}"), listening(made):
         pass
     assert _through(["tables"], capsys)[0] == 0, "the first one goes on"
     assert run(["doctor"]) in (0, 1)
@@ -259,7 +260,7 @@ def test_a_server_that_does_not_answer_is_told(
 @contextmanager
 def _waiting(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command that waits for the lease, in the server."""
-    with Weft.open(home) as weft, weft.writing("a test"), _typed(*arguments) as client:
+    with Weft.open(home, create=True) as weft, weft.writing("a test"), _typed(*arguments) as client:
         while '"commands": 1' not in json.dumps(_greeting(home)):
             assert client.poll() is None
         yield client
@@ -278,7 +279,7 @@ def test_ctrl_c_stops_a_command_that_waits(made: Path) -> None:
             out, err = client.communicate(timeout=20)
         assert (client.returncode, out, err) == (130, "", "")
         assert _greeting(made)["commands"] == 0
-        with Weft.open(made) as weft:
+        with Weft.open(made, create=True) as weft:
             assert weft.show("q").query.state == "active"
 
 
@@ -303,7 +304,7 @@ def test_a_client_that_vanishes_takes_its_command_along(made: Path) -> None:
             client.wait()
             while _greeting(made)["commands"]:
                 pass
-        with Weft.open(made) as weft:
+        with Weft.open(made, create=True) as weft:
             assert weft.show("q").query.state == "active"
 
 
@@ -424,7 +425,7 @@ def test_ctrl_c_stops_a_load_between_two_batches_and_nothing_is_lost(made: Path)
     rows = 130_000
     Path("many.jsonl").write_text("".join(f'{{"id": {number}}}\n' for number in range(rows)))
     load = ("ingest", "file", "many.jsonl", "--table", "many")
-    with _serving(made), Weft.open(made) as weft:
+    with _serving(made), Weft.open(made, create=True) as weft:
         with _typed(*load) as client:
             while not any(each.name == "many" and each.rows for each in weft.tables()):
                 assert client.poll() is None

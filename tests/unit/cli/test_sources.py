@@ -101,7 +101,7 @@ def test_what_has_no_history_is_refused(weft: Callable[..., Told], home: Path) -
 
 
 def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Weft.open(home) as opened:
+    with Weft.open(home, create=True) as opened:
         tell_polled(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
     told = capsys.readouterr().out
     assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is in quarantine" in told

@@ -143,7 +143,7 @@ def test_a_view_is_drawn_as_of_now(staff: Callable[..., Told]) -> None:
 def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], home: Path) -> None:
     staff("view", "add", "devs", "SELECT name FROM staff WHERE dept = 'Dev'")
     write("id,name,dept", "2,Ben,Dev")
-    with Weft.open(home) as opened:
+    with Weft.open(home, create=True) as opened:
         load = opened.catalog.loads.begin(1, "held", "test", None, opened.clock())
         with opened.writing("hold") as writer:
             writer.loads.activate(load, opened.clock(), hold=True)

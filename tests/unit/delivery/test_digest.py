@@ -101,7 +101,7 @@ def clock() -> list[int]:
 @pytest.fixture
 def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
     """A home with the query q and a server for mail."""
-    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: clock[0]) as opened:
+    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: clock[0], create=True) as opened:
         with opened.catalog.writing("install", opened.clock) as writer:
             writer.queries.install(definition("q", columns=(("n", BIGINT), ("s", STRING))), 0)
         yield opened

@@ -35,7 +35,7 @@ def clock() -> list[int]:
 @pytest.fixture
 def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
     """A home with the query q, which has three answers and goes nowhere yet."""
-    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: clock[0]) as opened:
+    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: clock[0], create=True) as opened:
         _install(opened, "q")
         answered(opened, "q", 3)
         yield opened
@@ -216,7 +216,7 @@ def test_a_kill_before_a_person_begins_anew_doubles_nothing(site: Any, point: st
     site.killed(point)
     site.writer.release()
     site.sender.release()
-    with Weft.open(site.home, wall=lambda: 10) as weft:
+    with Weft.open(site.home, wall=lambda: 10, create=True) as weft:
         weft.redeliver("q", from_ordinal=3)
         sent = [1, 2, 3] if point == "delivery.marked" else []
         assert _ordinals(weft, "a.jsonl") == sent
@@ -285,7 +285,7 @@ def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:
     now = [1_000 * SECOND]
     source = tmp_path / "a.csv"
     source.write_text("a\n1\n")
-    with Weft.open(tmp_path / "home", wall=lambda: now[0]) as weft:
+    with Weft.open(tmp_path / "home", wall=lambda: now[0], create=True) as weft:
         weft.ingest_file(source, "t")
         weft.install("q", "SELECT a FROM t")
         assert weft.health().lag_us == 0

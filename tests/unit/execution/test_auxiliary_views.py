@@ -28,7 +28,7 @@ STATES = (
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
     """A replay home with a source that was polled at 100."""
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         write(tmp_path, STATES[0])
         opened.add_source("staff", "csv", str(tmp_path / "staff.csv"), ["id"])
         opened.poll_source("staff", now=100)

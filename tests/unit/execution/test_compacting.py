@@ -46,7 +46,7 @@ def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
 
 
 def made(folder: Path) -> Weft:
-    opened = Weft.open(folder, clock="replay")
+    opened = Weft.open(folder, clock="replay", create=True)
     load(opened, [0])
     for number, text in enumerate(QUERIES, 1):
         opened.install(f"q{number}", text)
@@ -288,14 +288,14 @@ def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
     monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
     home = tmp_path / "home"
     subprocess.run(["cp", "-r", small_files, home], check=True)
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         before = told(weft)
     code = "import sys; from weft.storage import compaction as c; c.BOUNDS = c.Bounds(fewest=4); "
     code += "from weft.cli.app import run; sys.exit(run(['maintain', '--retain', '0', *sys.argv[1:]]))"
     command = [sys.executable, "-c", code, "--home", os.fspath(home)]
     died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": kill}, capture_output=True, timeout=120)
     assert died.returncode == -signal.SIGKILL, f"{kill} was never reached: {died.stderr.decode()}"
-    with Weft.open(home) as weft:
+    with Weft.open(home, create=True) as weft:
         assert told(weft) == before
         load(weft, [40])
         answer(weft, "after")

@@ -35,7 +35,7 @@ def load(weft: Weft, folder: Path, table: str, *rows: tuple[object, ...]) -> Non
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         load(opened, tmp_path, "r", (1, 1), (2, 5))
         load(opened, tmp_path, "s", (1, "x", 3), (2, "y", 9))
         yield opened
@@ -123,7 +123,7 @@ def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(point: str, w
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(6)]
     died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
     assert died.returncode == -signal.SIGKILL
-    with Weft.open(tmp_path / "home") as opened:
+    with Weft.open(tmp_path / "home", create=True) as opened:
         assert verify(opened.catalog) == []
         load(opened, tmp_path, "s", (1, "z", 11))
         opened.tick(now=20)
@@ -142,7 +142,7 @@ def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Wef
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(20)]
     died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
     assert died.returncode == -signal.SIGKILL
-    with Weft.open(tmp_path / "home") as opened:
+    with Weft.open(tmp_path / "home", create=True) as opened:
         opened.tick(now=21)  # nothing is new
         for table in ("r", "s"):
             place = opened.catalog.data / opened.catalog.tables.named(table).path

@@ -26,7 +26,7 @@ QUERY = (
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
     """A replay home with a query that was ticked to 1993-04-05, and 8 posts, 7 of them since."""
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         _load(opened, tmp_path, range(1), "1993-04-01")
         opened.install("replies", QUERY)
         with opened.writing("test") as writer:

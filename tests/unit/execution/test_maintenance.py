@@ -25,7 +25,7 @@ REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
 def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
     monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(filtered=4))
     monkeypatch.setattr(maintenance, "BOUNDS", Bounds(filtered=4))
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         load(opened, range(6))
         yield opened
 

@@ -20,7 +20,7 @@ def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
 ) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"a": "m1", "at": "1993-04-01T00:00:00Z"}\n')
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.ingest_file(file, "t", ts_from="at")
         table = weft.catalog.tables.named("t")
         place = weft.catalog.data / table.path

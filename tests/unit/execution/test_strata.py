@@ -75,7 +75,7 @@ def test_the_results_of_a_query_are_a_table() -> None:
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Weft:
-    made = Weft.open(tmp_path / "home", clock="replay", wall=lambda: 0)
+    made = Weft.open(tmp_path / "home", clock="replay", wall=lambda: 0, create=True)
     made.catalog.tables.create("msgs", [("msgid", STRING)])
     return made
 

@@ -164,7 +164,7 @@ def _plain(value: object) -> object:
 def made(folder: Path, rows: Rows, names: Iterable[str] = tuple(QUERIES)) -> Weft:
     """A replay home whose tables have their columns from the first rows on."""
     folder.mkdir(parents=True, exist_ok=True)
-    weft = Weft.open(folder / "home", clock="replay")
+    weft = Weft.open(folder / "home", clock="replay", create=True)
     load(weft, folder, rows)
     for name in names:
         weft.install(name, QUERIES[name].sql, keep="synopsis")
@@ -292,7 +292,7 @@ def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, tmp_pat
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
     died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
     assert died.returncode == -signal.SIGKILL
-    with Weft.open(tmp_path / "home") as weft:
+    with Weft.open(tmp_path / "home", create=True) as weft:
         if settled:  # any command that writes ends the tick
             weft.pause("within")
             weft.resume("within")
@@ -313,7 +313,7 @@ def test_a_copy_of_a_home_goes_on_by_itself(tmp_path: Path) -> None:
         weft.tick(now=rows[20].ts + 1)
     shutil.copytree(tmp_path / "home", tmp_path / "copy")
     for folder in ("home", "copy"):
-        with Weft.open(tmp_path / folder) as weft:
+        with Weft.open(tmp_path / folder, create=True) as weft:
             weft.tick(now=rows[-1].ts + 1)
             assert delivered(weft, "before") == expected(QUERIES["before"], rows, rows[-1].ts + 1)
 

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def weft(tmp_path: Path, file: Path) -> Iterator[Weft]:
     """A replay home with a source that was polled at 100."""
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         opened.add_source("staff", "csv", str(file), ["id"])
         opened.poll_source("staff", now=100)
         yield opened
@@ -95,7 +95,7 @@ def test_columns_that_come_later_change_no_view(weft: Weft, file: Path) -> None:
 def test_a_sum_that_went_too_far_comes_back(tmp_path: Path) -> None:
     most, least = 2**63 - 1, -(2**63)
     states = ((f"1,{most},1.50", "2,1,2.00"), (f"1,{most},1.50", "2,1,2.00", f"3,{least},0.01"))
-    with Weft.open(tmp_path / "big", clock="replay") as opened:
+    with Weft.open(tmp_path / "big", clock="replay", create=True) as opened:
         file = write(tmp_path / "big.csv", "id,x,d", *states[0])
         kinds = [("id", DataType.parse("INT")), ("x", BIGINT), ("d", DataType.parse("DECIMAL(4,2)"))]
         opened.add_source("t", "csv", str(file), ["id"], columns=kinds)
@@ -108,7 +108,7 @@ def test_a_sum_that_went_too_far_comes_back(tmp_path: Path) -> None:
 
 
 def test_an_integer_that_goes_too_far_is_null_and_stops_no_view(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "big", clock="replay") as opened:
+    with Weft.open(tmp_path / "big", clock="replay", create=True) as opened:
         file = write(tmp_path / "big.csv", "id,x,y", f"1,{2**63 - 1},{-(2**63)}", "2,5,7")
         kinds = [("id", DataType.parse("INT")), ("x", BIGINT), ("y", BIGINT)]
         opened.add_source("t", "csv", str(file), ["id"], columns=kinds)
@@ -119,7 +119,7 @@ def test_an_integer_that_goes_too_far_is_null_and_stops_no_view(tmp_path: Path) 
 
 
 def test_what_is_divided_by_0_is_null_and_capitals_are_those_of_spark(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "calls", clock="replay") as opened:
+    with Weft.open(tmp_path / "calls", clock="replay", create=True) as opened:
         file = write(tmp_path / "calls.csv", "id,x,y,name", "1,6,4,Straße 5%", "2,6,0,50", "3,0,0,5")
         opened.add_source("t", "csv", str(file), ["id"])
         text = "SELECT id, x / y AS q, x % y AS r, UPPER(name) AS n, name LIKE '%5\\\\%' AS p FROM t"

@@ -34,7 +34,7 @@ def weft(tmp_path_factory: pytest.TempPathFactory) -> Weft:
     """A home whose table staff has a commit a state; the arrangements of its columns are far behind, or not there."""
     folder = tmp_path_factory.mktemp("tracked")
     file = folder / "staff.jsonl"
-    opened = Weft.open(folder / "home", clock="replay")
+    opened = Weft.open(folder / "home", clock="replay", create=True)
     for at, rows in STATES.items():
         lines = [json.dumps({"id": key, "name": name, "dept": dept}) for key, name, dept in rows]
         file.write_text("".join(f"{line}\n" for line in lines))

@@ -49,7 +49,7 @@ def told(text: str, log: Log, *, duplicates: bool) -> set[tuple[object, ...]]:
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
 

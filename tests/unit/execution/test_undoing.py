@@ -33,7 +33,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
     """A replay home with two loads into ``t``, the second with a record in quarantine."""
     (tmp_path / "1.csv").write_text("id,at\n1,2024-01-01\n2,2024-01-05\n")
     (tmp_path / "2.csv").write_text("id,at\n3,2024-01-03\n4,2024-01-09\nbad,2024-01-03\n")
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at")
         weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at")
         yield weft
@@ -94,7 +94,7 @@ def test_rows_that_were_known_by_it_can_be_loaded_again(tmp_path: Path, monkeypa
     monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, loaded=0))
     (tmp_path / "1.csv").write_text("id,at\n1,2024-01-01\n2,2024-01-05\n")
     (tmp_path / "2.csv").write_text("id,at\n2,2024-01-05\n3,2024-01-05\n")
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at", keys=["id"])
         assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").known == 1
         assert weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at").already_loaded
@@ -175,7 +175,7 @@ def test_a_load_that_ended_in_the_middle_is_told_and_can_be_taken_back(
     def kill(read: int) -> None:
         raise Killed
 
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         with pytest.raises(Killed):
             weft.ingest_file(tmp_path / "a.csv", "t", ts_from="at", progress=kill)
         assert states(weft) == {1: "ended in the middle"}

@@ -360,7 +360,7 @@ import sys
 from weft.api.home import Weft
 from weft.extraction.files import bulk, csv_pieces
 bulk.LARGE, bulk.ROWS, csv_pieces.CHUNK, csv_pieces.SMALLEST = 0, 9, 150, 40
-with Weft.open(sys.argv[1], clock="replay") as weft:
+with Weft.open(sys.argv[1], clock="replay", create=True) as weft:
     print(weft.ingest_file(sys.argv[2], "t", ts_from="at", keys=sys.argv[3:]))
 """
 
@@ -383,7 +383,7 @@ def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point
     assert died.returncode == -signal.SIGKILL, died.stderr
     with pytest.MonkeyPatch.context() as patch:
         reading(patch, Sizes(chunk=150, smallest=40, rows=9))
-        with Weft.open(tmp_path / "home", clock="replay") as weft:
+        with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
             done = weft.ingest_file(tmp_path / "x.csv", "t", ts_from="at", keys=keys or None)
             record = weft.catalog.tables.named("t")
             files = delta_snapshot(weft.catalog.data / record.path).files

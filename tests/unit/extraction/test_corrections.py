@@ -21,7 +21,7 @@ Told = list[tuple[Any, ...]]
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
     """A home with the source staff: Ann and Ben came on day 1, Ben changed on day 10, when Coy came."""
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         file = tmp_path / "staff.csv"
         file.write_text("id,name,dept\n1,Ann,D\n2,Ben,S\n")
         opened.add_source("staff", "csv", str(file), ["id"])
@@ -136,7 +136,7 @@ def test_a_feed_that_is_read_again_does_not_undo_a_correction(tmp_path: Path) ->
     changes = [(1, "I", "D"), (5, "U", "R"), (8, "U", "S")]
     lines = [json.dumps({"op": op, "time": at * DAY, "key": {"id": 1}, "row": {"dept": d}}) for at, op, d in changes]
     feed.write_text("\n".join(lines) + "\n")
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         columns = [("id", DataType("INT")), ("dept", DataType("STRING"))]
         weft.add_source("staff", "changes", str(feed), ["id"], columns=columns)
         weft.poll_source("staff", now=9 * DAY)
@@ -164,7 +164,7 @@ def test_random_corrections_of_keys_are_what_a_list_of_days_says(tmp_path: Path)
     recorded = 0
     held: dict[int, dict[int, float | None]] = {key: {} for key in range(3)}
     now: dict[int, float | None] = {0: 1.5, 1: None}
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         file.write_text('{"k": 0, "x": 1.5}\n')
         weft.add_source("t", "jsonl", str(file), ["k"], columns=[("k", DataType("INT")), ("x", DataType("DOUBLE"))])
         for day in range(1, last):

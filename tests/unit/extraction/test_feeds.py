@@ -23,7 +23,7 @@ from weft.storage.verify import verify
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
 

@@ -24,7 +24,7 @@ POINTS = ("source.reserved:1", "source.staged", "source.written", "source.writte
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
 

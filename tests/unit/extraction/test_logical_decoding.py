@@ -42,7 +42,7 @@ def shop(postgresql: str) -> Iterator[Shop]:
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
 

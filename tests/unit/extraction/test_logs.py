@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def _opened(files: Path) -> Weft:
-    return Weft.open(files / "home", clock="replay")
+    return Weft.open(files / "home", clock="replay", create=True)
 
 
 def _load(weft: Weft, files: Path, log: str) -> dict[str, int]:
@@ -129,5 +129,8 @@ def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
 
 def test_a_wall_home_takes_no_times_to_come(files: Path) -> None:
     (files / "1.log").write_text("@9999999999 publish (a, 1)")
-    with Weft.open(files / "home") as weft, pytest.raises(Refused, match="more than 1d ahead of the clock"):
+    with (
+        Weft.open(files / "home", create=True) as weft,
+        pytest.raises(Refused, match="more than 1d ahead of the clock"),
+    ):
         _load(weft, files, "1.log")

@@ -96,7 +96,7 @@ def test_several_files_are_one_load_and_each_is_loaded_once(tmp_path: Path) -> N
     (tmp_path / "copy.csv").write_text("id,at,n\n3,2024-01-02,0.5\n")
     pq.write_table(pa.table({"id": [4], "at": [date(2024, 1, 4)], "n": [1.5]}), tmp_path / "3.parquet")
     line = io.BytesIO(b'{"id": 5, "at": "2024-01-05"}\n{"id": "x", "at": "2024-01-05"}\n')
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         (tmp_path / "less.csv").write_text("id,at\n3,2024-01-02\n")
         with pytest.raises(Refused, match=r"less\.csv lacks n, which .*1\.csv has"):
             weft.ingest_file([tmp_path / "1.csv", tmp_path / "less.csv"], "t", ts_from="at")

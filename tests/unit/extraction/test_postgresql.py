@@ -34,7 +34,10 @@ def postgresql() -> Iterator[str]:
 def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> None:
     import psycopg
 
-    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(tmp_path / "home", clock="replay") as weft:
+    with (
+        psycopg.connect(postgresql, autocommit=True) as shop,
+        Weft.open(tmp_path / "home", clock="replay", create=True) as weft,
+    ):
         shop.execute(
             'CREATE SCHEMA shop; CREATE TABLE shop."Item" (id int PRIMARY KEY, name varchar(9), price numeric(8, 2), '
             "any_number numeric, made timestamptz, day date, ok bool, raw bytea, x float8)"
@@ -73,7 +76,10 @@ def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> N
 def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_path: Path) -> None:
     import psycopg
 
-    with psycopg.connect(postgresql, autocommit=True) as shop, Weft.open(tmp_path / "home", clock="replay") as weft:
+    with (
+        psycopg.connect(postgresql, autocommit=True) as shop,
+        Weft.open(tmp_path / "home", clock="replay", create=True) as weft,
+    ):
         shop.execute("CREATE TABLE room (id int PRIMARY KEY, floor int); INSERT INTO room VALUES (1, 2)")
         weft.add_source("room", "postgres", postgresql, "id", table="room")
         weft.poll_source("room", now=100)
@@ -88,7 +94,7 @@ def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_pa
 
 
 def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         for uri in ("postgresql://anna:secret@localhost/shop", "postgresql://localhost/shop?password=secret"):
             with pytest.raises(Refused, match="names a password") as refused:
                 weft.add_source("item", "postgres", uri, ["id"], table="item")

@@ -53,7 +53,7 @@ def spoiled(file: Path, way: str) -> None:
 def test_polls_give_the_same_history_whatever_becomes_of_what_is_kept(tmp_path: Path, way: str) -> None:
     file, kept = tmp_path / "staff.csv", tmp_path / "home" / "present" / "1.parquet"
     told = states(7)
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         for at, rows in enumerate(told, 1):
             write(file, rows)
             if at == 1:
@@ -72,7 +72,7 @@ def test_a_feed_needs_the_log_only_for_what_may_be_known(tmp_path: Path, monkeyp
     feed = tmp_path / "feed.jsonl"
     line = '{{"op": "U", "key": {{"id": {0}}}, "row": {{"x": "{1}"}}, "time": {2}}}\n'
     feed.write_text(line.format(1, "a", 10) + line.format(2, "a", 10))
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.add_source("staff", "changes", str(feed), ["id"])
         weft.poll_source("staff", now=100)
         reads: list[Any] = []

@@ -62,7 +62,7 @@ def test_changes_and_snapshots_give_the_same(
         for path in sorted((place / "snapshots").glob(f"{table}.v*.jsonl.gz"))
         if (match := re.search(r"\.v(\d+)\.", path.name))
     }
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         weft.add_source("fed", "changes", str(place / "changes.jsonl.gz"), key, table=table)
         polled = weft.poll_source("fed", now=max(times.values()) + 1)
         assert (polled.open_rows, polled.late) == (rows, 0)

@@ -38,7 +38,7 @@ def weft(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (folder / "staff.csv").write_text("id,name\n1,Ann\n")
     (folder / "log").write_text("@1704067200 p(1)\n")
     (folder / "sig").write_text("p(x:int)\n")
-    with Weft.open(folder / "home", clock="replay") as weft:
+    with Weft.open(folder / "home", clock="replay", create=True) as weft:
         weft.ingest_file(folder / "day1.csv", "plain", ts_from="at")
         weft.ingest_file(folder / "day1.csv", "keyed", ts_from="at", keys=["id"])
         weft.ingest_mail(folder / "letters", ts_from="date")
@@ -136,7 +136,7 @@ def test_a_refused_load_changes_nothing(weft: Weft, tmp_path: Path, kind: str) -
 
 def test_rows_without_a_time_on_a_home_without_a_clock(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,at\nbad line,1,2\n1,\n2,2024-01-01\n")
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         before = state(weft)
         for how in ({}, {"ts_from": "at", "ts_order": "arrival"}):
             with pytest.raises(Refused, match="no clock before its first tick"):
@@ -168,7 +168,7 @@ def test_known_rows_with_other_values_are_told(tmp_path: Path, monkeypatch: pyte
         "id,at,n,x\n1,2024-01-01,5,a\n2,2024-01-01,1,b\n3,2024-01-01,7,\n"
         "4,2024-01-02,1,x\n4,2024-01-02,1,x\n4,2024-01-02,2,x\n4,2024-01-02,2,x\n,2024-01-03,1,x\n,2024-01-03,2,x\n"
     )
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         assert weft.ingest_file(tmp_path / "1.csv", "t", ts_from="at", keys=["id"]).differ == 0
         done = weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at", keys=["id"])
         assert (done.stored, done.known, done.differ) == (2, 7, 4)

@@ -32,7 +32,7 @@ ANN, BEN, COY = "1,Ann,Dev", "2,Ben,", "3,Coy,Dev"
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
     """A replay home, whose clock each poll is told."""
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
 
@@ -146,7 +146,7 @@ def test_a_source_that_is_away_is_said_to_be(weft: Weft, file: Path) -> None:
 
 def test_that_another_poll_was_quicker_is_no_trouble_of_the_source(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
-    with Weft.open(weft.home) as other, pytest.raises(Conflict, match="meanwhile"):
+    with Weft.open(weft.home, create=True) as other, pytest.raises(Conflict, match="meanwhile"):
         weft.poll_source("staff", now=100, progress=lambda _: other.poll_source("staff", now=50) and None)
     assert weft.sources()[0].trouble is None
     assert history(weft) == {(row(ANN), 50, None), (row(BEN), 50, None)}
@@ -292,7 +292,7 @@ def test_instants_move_forward(weft: Weft, file: Path) -> None:
     write(file, HEAD, ANN)
     late = weft.poll_source("staff", now=400)
     assert (late.at, late.late) == (501, True)
-    with pytest.raises(ClockError), Weft.open(weft.home.parent / "wall") as wall:
+    with pytest.raises(ClockError), Weft.open(weft.home.parent / "wall", create=True) as wall:
         wall.add_source("staff", "csv", str(file), ["id"])
         wall.poll_source("staff", now=400)
 

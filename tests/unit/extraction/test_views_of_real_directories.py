@@ -306,7 +306,7 @@ def test_views_over_replayed_snapshots(directory: Path, tmp_path: Path, watched:
     states = snapshots(directory / watched.folder, watched)
     files = {table: tmp_path / f"{table}.jsonl" for table in watched.tables}
     periods = 0
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         for number, (at, state) in enumerate(states):
             for table, rows in state.items():
                 files[table].write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -330,7 +330,7 @@ def test_views_over_replayed_changes(directory: Path, tmp_path: Path) -> None:
     feed = tmp_path / "incident.jsonl"
     feed.write_text(lines[0])
     periods = 0
-    with Weft.open(tmp_path / "home", clock="replay") as weft:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         add(weft, FIRES, "changes", lambda table: feed)
         cuts = [200, 1_000, 1_100, 2_500, 4_000, len(lines)]
         done = 1

@@ -43,7 +43,7 @@ def clock() -> Clock:
 def weft(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
     """A home of two tables with four small files each."""
     monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
-    with Weft.open(tmp_path / "home", wall=clock) as opened:
+    with Weft.open(tmp_path / "home", wall=clock, create=True) as opened:
         for number in range(4):
             for table in ("a", "b"):
                 file = tmp_path / "rows.jsonl"

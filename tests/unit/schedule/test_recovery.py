@@ -19,7 +19,7 @@ QUERY = "SELECT msgid FROM msgs"
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", clock="replay") as opened:
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         opened.catalog.tables.create("msgs", MAIL_COLUMNS, MAIL_KEY)
         opened.install("q", QUERY)
         opened.install("other", QUERY.replace("msgid", "subject"))

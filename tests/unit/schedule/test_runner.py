@@ -50,7 +50,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def weft(tmp_path: Path, clock: Clock) -> Iterator[Weft]:
-    with Weft.open(tmp_path / "home", wall=clock) as opened:
+    with Weft.open(tmp_path / "home", wall=clock, create=True) as opened:
         opened.catalog.tables.create("msgs", MAIL_COLUMNS, MAIL_KEY)
         yield opened
 
@@ -192,7 +192,7 @@ def test_it_wakes_for_a_digest(tmp_path: Path) -> None:
     def wall() -> int:
         return eight - SECOND + (int((time.monotonic() - begun[0]) * SECOND) if begun else 0)
 
-    with Weft.open(tmp_path / "home", wall=wall) as weft:
+    with Weft.open(tmp_path / "home", wall=wall, create=True) as weft:
         weft.catalog.tables.create("t", [("n", BIGINT), ("s", STRING)])
         weft.install("q", "SELECT n, s FROM t", to=["file:a.jsonl"], digest="daily@08:00", zone="UTC")
         answered(weft, "q", 2)
@@ -218,13 +218,13 @@ def raising(error: WeftError) -> None:
 
 
 def test_a_replay_home_is_refused(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "replay", clock="replay") as weft, pytest.raises(Refused):
+    with Weft.open(tmp_path / "replay", clock="replay", create=True) as weft, pytest.raises(Refused):
         _run(weft, Stop())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
-    Weft.open(tmp_path / "home").close()
+    Weft.open(tmp_path / "home", create=True).close()
     command = [sys.executable, "-u", "-m", "weft", "run", "--home", str(tmp_path / "home")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"})
     assert process.stdout is not None

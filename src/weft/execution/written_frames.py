@@ -1,0 +1,60 @@
+"""The rows of a DataFrame of Spark, a bounded number at a time: Spark writes them as files, which are read one by one.
+
+Collecting them would need as much memory here as they have.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from weft.catalog import layout
+from weft.errors import StorageError
+from weft.instants import DAY_US
+from weft.location import Location
+from weft.runtime.session import plain_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ROWS: Final = 10_000
+
+
+@contextmanager
+def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
+    """The frame's rows in the order of its partitions, for the block; ``at`` is the wall's instant (µs UTC).
+
+    What a process that died has left there a day ago is taken away.  Raises ExecutionError where Spark cannot compute
+    them, StorageError where they cannot be read.
+    """
+    given = data / layout.GIVEN
+    for name in given.names():
+        if (given / name).modified_ms() * 1_000 < at - DAY_US:
+            (given / name).clear()
+    folder = given / str(uuid.uuid4())
+    try:
+        with plain_errors("computing the rows of the DataFrame"):
+            frame.write.parquet(folder.spark, compression="zstd")
+        yield _read(folder)
+    finally:
+        folder.clear()
+
+
+def _read(folder: Location) -> Iterator[pa.Table]:
+    import pyarrow.dataset as ds
+
+    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    try:
+        for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
+            scanner = ds.dataset((folder / name).uri, format=form).scanner(
+                batch_size=_ROWS, batch_readahead=2, use_threads=False
+            )
+            for batch in scanner.to_batches():
+                yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"the rows that Spark wrote cannot be read: {error}", where=str(folder)) from error

@@ -1,0 +1,179 @@
+"""Rows in Arrow, read strictly by the columns of a table: nothing is rounded, cut or taken for another kind of value.
+
+But nanoseconds are cut to microseconds, as those of Parquet are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import DataType
+from weft.errors import Refused
+from weft.extraction.python_rows import value_of
+from weft.extraction.row_values import BITS, Columns, no_column, wrong_value
+from weft.instants import FIRST_INSTANT, LAST_INSTANT
+from weft.storage.columns import INSTANT, arrow_type
+
+_DAY_US: Final = 86_400_000_000
+
+
+def from_arrow(
+    pieces: Iterable[pa.Table], columns: Columns, source: str, *, of_pandas: bool = False
+) -> Iterator[pa.Table]:
+    """Each piece with exactly these columns and their types; one that it lacks is NULL.
+
+    Whole numbers of any width go where their values fit, into DECIMAL, FLOAT and DOUBLE too; floats into DECIMAL where
+    their shortest texts fit; instants of any unit, UTC where they have no zone.  ``of_pandas``, which has no column of
+    whole numbers with a value missing and none of days: whole floats go into whole numbers, midnights into DATE.
+    Raises Refused for anything else, naming the row (from 1), the column and the value.
+    """
+    before = 0
+    for piece in pieces:
+        check_names(piece.column_names, columns, source)
+        yield pa.table(
+            [
+                _column(piece, name, kind, (source, before), of_pandas)
+                if name in piece.column_names
+                else _nulls(piece, kind)
+                for name, kind in columns
+            ],
+            names=[name for name, _ in columns],
+        )
+        before += piece.num_rows
+
+
+def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
+    """Raises Refused for a name that the table does not have, and one that is there twice."""
+    known, seen = dict(columns), set()
+    for name in names:
+        if name not in known:
+            raise no_column(name, columns, source)
+        if name in seen:
+            raise Refused(f"the column {name} is there twice", where=source, hint="Rename or drop one of the two.")
+        seen.add(name)
+
+
+def _nulls(piece: pa.Table, kind: DataType) -> pa.Array:
+    return pa.nulls(piece.num_rows, arrow_type(kind))
+
+
+def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], of_pandas: bool) -> pa.ChunkedArray:
+    found = piece.column(name)
+    if (converted := _converted(found, kind, of_pandas)) is not None:
+        return converted
+    low, high = 0, len(found)  # the first value that cannot be taken is among these
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _converted(found.slice(low, middle - low), kind, of_pandas) is None:
+            high = middle
+        else:
+            low = middle
+    source, before = place
+    raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}")
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError):  # beyond what Python has
+        return f"{value.value} ({value.type})"
+
+
+def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+    """The column in the type; None where a value is none of it."""
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), arrow_type(kind))])
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        return _CONVERSIONS.get(kind.name, _cast)(column, kind, of_pandas)
+    except (pa.ArrowException, ValueError, ArithmeticError):
+        return None
+
+
+def _cast(column: pa.ChunkedArray, kind: DataType, _of_pandas: bool) -> pa.ChunkedArray:
+    return column.cast(arrow_type(kind))
+
+
+def _of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.ChunkedArray, DataType, bool], pa.ChunkedArray | None]:
+    """The conversion that takes columns of some types only."""
+
+    def convert(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+        return _cast(column, kind, of_pandas) if any(test(column.type) for test in tests) else None
+
+    return convert
+
+
+def _whole(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+    takes = pa.types.is_integer(column.type) or (of_pandas and pa.types.is_floating(column.type))
+    return _cast(column, kind, of_pandas) if takes else None
+
+
+def _float(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return None
+    found = _cast(column, kind, of_pandas)
+    if kind.name == "FLOAT" and pa.types.is_floating(column.type):
+        beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(column)))
+        return None if pc.any(beyond).as_py() else found
+    return found
+
+
+def _decimal(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.decimal128(20, 0))
+    elif pa.types.is_floating(column.type):
+        texts = column.cast(pa.string())
+        if pc.any(pc.match_substring(texts, "e")).as_py():  # Arrow takes 1e-300 for 0
+            return pa.chunked_array([pa.array([value_of(each, kind) for each in column.to_pylist()], arrow_type(kind))])
+        column = texts
+    elif not pa.types.is_decimal(column.type):
+        return None
+    return _cast(column, kind, of_pandas)
+
+
+def _day(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
+    if pa.types.is_date(column.type):
+        return _cast(column, kind, of_pandas)
+    if not (of_pandas and pa.types.is_timestamp(column.type) and column.type.tz is None):
+        return None
+    micros = column.cast(pa.timestamp("us")).cast(pa.int64())  # raises where nanoseconds would be cut
+    days = micros.cast(pa.timestamp("us")).cast(pa.date32())
+    midnights = days.cast(pa.timestamp("us")).cast(pa.int64())
+    return days if pc.all(pc.equal(midnights, micros)).as_py() else None
+
+
+def _instant(column: pa.ChunkedArray, _kind: DataType, _of_pandas: bool) -> pa.ChunkedArray | None:
+    if not pa.types.is_timestamp(column.type):
+        return None
+    plain = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))  # the number of an instant is that of UTC
+    if column.type.unit == "ns":
+        plain = pc.floor_temporal(plain, unit="microsecond")
+    micros = plain.cast(pa.timestamp("us"), safe=column.type.unit != "ns").cast(pa.int64())
+    bounds = pc.min_max(micros).as_py()
+    inside = bounds["min"] >= FIRST_INSTANT and bounds["max"] <= LAST_INSTANT
+    return micros.cast(INSTANT) if inside else None
+
+
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BYTES: Final = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+_CONVERSIONS: Final[Mapping[str, Callable[[pa.ChunkedArray, DataType, bool], Any]]] = {
+    "STRING": _of(*_TEXTS),
+    "BOOLEAN": _of(pa.types.is_boolean),
+    **dict.fromkeys(BITS, _whole),
+    "FLOAT": _float,
+    "DOUBLE": _float,
+    "DECIMAL": _decimal,
+    "DATE": _day,
+    "TIMESTAMP": _instant,
+    "BINARY": _of(*_BYTES),
+}

@@ -1,0 +1,140 @@
+"""Rows in whatever form a program has them: dicts, lines of JSON, Arrow, DataFrames of pandas, polars and Spark.
+
+A library is looked for among those that are loaded already: whoever has a DataFrame has loaded its library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from weft.errors import Refused
+from weft.extraction.arrow_rows import check_names, from_arrow
+from weft.extraction.batches import Row, batches_of
+from weft.extraction.python_rows import from_dicts, value_of
+from weft.extraction.row_values import Columns, wrong_value
+from weft.extraction.typed_rows import TextRow, from_json, from_texts
+from weft.storage.columns import arrow_type
+
+Pieces: TypeAlias = Iterator[pa.Table]
+"""Rows, a bounded number at a time."""
+Reader: TypeAlias = Callable[[Columns], Pieces]
+"""Gives rows with exactly these columns; raises Refused for one that does not fit."""
+Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
+"""Gives the rows of a DataFrame of Spark, a bounded number at a time."""
+
+_ROWS: Final = 10_000
+"""Rows of a piece."""
+
+_FORMS: Final = "Give dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
+
+
+def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
+    """How the rows are read, and what they are called in messages; raises Refused for what holds no rows."""
+    if isinstance(rows, TextRow):
+        return _texts(rows), "these values"
+    if isinstance(rows, Mapping):
+        return _python([rows]), "this row"
+    if isinstance(rows, str | bytes):
+        raise Refused(f"rows in one {type(rows).__name__}", hint="Give lines, such as those of open(path, 'rb').")
+    if _is(rows, "pandas", "DataFrame"):
+        return partial(_pandas, rows), "the DataFrame"
+    if _is(rows, "pyspark.sql", "DataFrame"):
+        return partial(_spark, rows, written), "the DataFrame"
+    if _is(rows, "polars", "LazyFrame"):
+        raise Refused("a LazyFrame has no rows yet", hint="Give rows.collect().")
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):  # pyarrow's, polars', DuckDB's
+        return partial(_arrow, rows), "these rows"
+    if not isinstance(rows, Iterable):
+        raise Refused(f"this {type(rows).__name__} holds no rows", hint=_FORMS)
+    return _iterable(rows)
+
+
+def _is(rows: object, module: str, name: str) -> bool:
+    found = getattr(sys.modules.get(module), name, None)
+    return isinstance(found, type) and isinstance(rows, found)
+
+
+def _in_pieces(rows: Iterable[dict[str, object]], columns: Columns) -> Pieces:
+    names = [name for name, _ in columns]
+    for batch in batches_of((Row(row, None) for row in rows), columns, max_rows=_ROWS):
+        yield batch.rows.select(names)
+
+
+def _texts(row: TextRow) -> Reader:
+    return lambda columns: _in_pieces([from_texts(row.values, columns, "these values")], columns)
+
+
+def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
+    return lambda columns: _in_pieces(from_dicts(rows, columns, source), columns)
+
+
+def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
+    """Dicts or lines of JSON, as the first of them is one."""
+    name = getattr(rows, "name", None)
+    left = iter(rows)
+    first = next(left, None)
+    whole = left if first is None else chain([first], left)
+    if not isinstance(first, str | bytes):
+        return _python(whole), "these rows"
+    source = name if isinstance(name, str) else "these lines"
+    lines = (each.encode() if isinstance(each, str) else each for each in whole)
+    return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source  # type: ignore[arg-type]
+
+
+def _arrow(rows: Any, columns: Columns) -> Pieces:
+    try:
+        reader = pa.RecordBatchReader.from_stream(rows)
+    except (pa.ArrowException, TypeError):
+        raise Refused(f"a {type(rows).__name__} is no table", hint=_FORMS) from None
+    pieces = (
+        pa.Table.from_batches([batch.slice(at, _ROWS)])
+        for batch in reader
+        for at in range(0, max(batch.num_rows, 1), _ROWS)
+    )
+    yield from from_arrow(chain([reader.schema.empty_table()], pieces), columns, "these rows")
+
+
+def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
+    check_names(rows.columns, columns, "the DataFrame")  # before it is computed
+    with written(rows) as pieces:
+        yield from from_arrow(pieces, columns, "the DataFrame")
+
+
+def _pandas(rows: Any, columns: Columns) -> Pieces:
+    """The columns of a DataFrame, and the levels of its index that have a name."""
+    named = [name for name in rows.index.names if name is not None]
+    if named:
+        rows = rows.reset_index(level=named)
+    check_names(rows.columns, columns, "the DataFrame")
+    kinds = {name: kind for name, kind in columns if name in rows.columns}
+
+    def pieces() -> Pieces:
+        for at in range(0, max(len(rows), 1), _ROWS):
+            part = rows.iloc[at : at + _ROWS]
+            arrays = [_series(part[name], name, kind, at) for name, kind in kinds.items()]
+            yield pa.table(arrays, names=list(kinds)) if arrays else pa.table({}).select([])
+
+    yield from from_arrow(pieces(), columns, "the DataFrame", of_pandas=True)
+
+
+def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
+    """A column; Python's objects are taken one by one, a NaN among them being a value that is missing."""
+    if values.dtype != object:
+        return pa.array(values, from_pandas=True)
+    found = []
+    for place, value in enumerate(values, before + 1):
+        missing = isinstance(value, float) and value != value
+        try:
+            found.append(None if missing else value_of(value, kind))
+        except (ValueError, TypeError, OverflowError, ArithmeticError):
+            raise wrong_value(name, kind, repr(value), f"the DataFrame, row {place}") from None
+    return pa.array(found, arrow_type(kind))

@@ -1,0 +1,144 @@
+"""Rows of Python values, a dict each, read strictly by the columns of a table: a text is no number, 1 is not true."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal, localcontext
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.algebra.schema import DataType
+from weft.errors import Refused
+from weft.extraction.row_values import BITS, Columns, no_column, wrong_value
+from weft.storage.columns import arrow_type
+
+_MISSING: Final = ("NaTType", "NAType")
+"""The classes of what pandas has in the place of a value that is missing."""
+
+
+def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
+    """Each row by column; what it leaves out is NULL, as are None and pandas' NaT and NA.
+
+    ``value_of`` says what a value may be.  Raises Refused for anything else, naming the row (from 1), the column and
+    the value.
+    """
+    kinds = dict(columns)
+    for number, row in enumerate(rows, 1):
+        where = f"{source}, row {number}"
+        if not isinstance(row, Mapping):
+            raise Refused(
+                f"this is no row: a {type(row).__name__}", where=where, hint="A row is a dict like {'id': 1}."
+            )
+        other = next((name for name in row if name not in kinds), None)
+        if other is not None:
+            raise no_column(other, columns, where)
+        found = {}
+        for name, kind in columns:
+            try:
+                found[name] = value_of(row.get(name), kind)
+            except (ValueError, TypeError, OverflowError, ArithmeticError):
+                raise wrong_value(name, kind, repr(row[name]), where) from None
+        yield found
+
+
+def value_of(value: Any, kind: DataType) -> object:
+    """The value as a column of the type has it; raises ValueError, TypeError, OverflowError, ArithmeticError.
+
+    Scalars of numpy are as Python's.  A DECIMAL is a Decimal, an int, or a float whose shortest text has no more digits
+    than the type; FLOAT and DOUBLE take ints that they hold exactly; a datetime without a zone is UTC.
+    """
+    if value is None or type(value).__name__ in _MISSING:
+        return None
+    if type(value).__module__ == "numpy":
+        # A datetime64 of nanoseconds would be an int.
+        value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
+    taken = _TAKEN.get(kind.name)
+    if taken is None:
+        return pa.array([value], arrow_type(kind))[0].as_py()
+    return taken(value, kind)
+
+
+def _text(value: Any, _kind: DataType) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()  # a half of a surrogate pair is no text
+    return str(value)
+
+
+def _boolean(value: Any, _kind: DataType) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _whole(value: Any, kind: DataType) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    most = 2 ** (BITS[kind.name] - 1)
+    if not -most <= value < most:
+        raise OverflowError
+    return int(value)
+
+
+def _float(value: Any, kind: DataType) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError
+    found = float(value)
+    if isinstance(value, int) and int(found) != value:
+        raise OverflowError
+    if kind.name == "FLOAT" and math.isfinite(found) and not math.isfinite(pa.scalar(found, pa.float32()).as_py()):
+        raise OverflowError
+    return found
+
+
+def _decimal(value: Any, kind: DataType) -> Decimal:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        raise TypeError
+    number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        raise ValueError
+    precision, scale = kind.precision or 0, kind.scale or 0
+    with localcontext() as context:
+        context.prec = 80
+        found = number.quantize(Decimal(1).scaleb(-scale))
+    if found != number or (found and found.adjusted() >= precision - scale):
+        raise OverflowError
+    return found
+
+
+def _day(value: Any, _kind: DataType) -> dt.date:
+    if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+        raise TypeError
+    return value
+
+
+def _instant(value: Any, _kind: DataType) -> dt.datetime:
+    if not isinstance(value, dt.datetime):
+        raise TypeError
+    if hasattr(value, "to_pydatetime"):
+        # That of pandas, whose nanoseconds are cut; it warns where there are any.
+        value = value.floor("us").to_pydatetime()  # type: ignore[attr-defined]
+    aware: dt.datetime = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
+    return aware.astimezone(dt.timezone.utc)
+
+
+def _bytes(value: Any, _kind: DataType) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError
+    return bytes(value)
+
+
+_TAKEN: Final[Mapping[str, Callable[[Any, DataType], object]]] = {
+    "STRING": _text,
+    "BOOLEAN": _boolean,
+    **dict.fromkeys(BITS, _whole),
+    "FLOAT": _float,
+    "DOUBLE": _float,
+    "DECIMAL": _decimal,
+    "DATE": _day,
+    "TIMESTAMP": _instant,
+    "BINARY": _bytes,
+}

@@ -1,0 +1,55 @@
+"""What a value may be for a column of each type, where it comes from Python or Arrow, and how a wrong one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from weft.algebra.schema import DataType
+from weft.errors import Refused
+
+Columns = Sequence[tuple[str, DataType]]
+
+BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+"""Of the types for whole numbers."""
+
+_TAKES: Final = {
+    "STRING": "a str",
+    "BOOLEAN": "a bool",
+    "FLOAT": "a float or an int",
+    "DOUBLE": "a float or an int",
+    "DATE": "a date",
+    "TIMESTAMP": "a datetime, which is UTC where it has no zone",
+    "BINARY": "bytes",
+}
+
+
+def taken_by(kind: DataType) -> str:
+    """What a column of the type takes, in words.
+
+    >>> taken_by(DataType("TINYINT")), taken_by(DataType("DATE"))
+    ('an int from -128 to 127', 'a date')
+    """
+    if kind.name in BITS:
+        most = 2 ** (BITS[kind.name] - 1)
+        return f"an int from {-most} to {most - 1}"
+    if kind.name == "DECIMAL":
+        whole, scale = (kind.precision or 0) - (kind.scale or 0), kind.scale
+        return f"a number with at most {whole} digits before the point and {scale} after it"
+    return _TAKES.get(kind.name, f"what fits {kind}")
+
+
+def listed(columns: Columns) -> str:
+    """A table's columns, in words."""
+    return f"The columns are {', '.join(f'{each} {kind}' for each, kind in columns)}."
+
+
+def no_column(name: object, columns: Columns, where: str) -> Refused:
+    """What to say of a column that the table does not have."""
+    return Refused(f"there is no column {name!r}", where=where, hint=listed(columns))
+
+
+def wrong_value(name: str, kind: DataType, value: str, where: str) -> Refused:
+    """What to say of a value that is none of its column's type; ``value`` as it is to be shown."""
+    shown = value if len(value) <= 60 else f"{value[:60]}…"
+    return Refused(f"{name} is {shown}, which is no {kind}", where=where, hint=f"{name} takes {taken_by(kind)}.")

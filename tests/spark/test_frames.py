@@ -1,0 +1,59 @@
+"""DataFrames of Spark: their rows into a table, and answers as one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from weft.api import Weft
+from weft.catalog import layout
+from weft.errors import ExecutionError, Refused
+
+COLUMNS = (
+    "id INT, s STRING, b BOOLEAN, l BIGINT, d DOUBLE, m DECIMAL(12,3), y DATE, at TIMESTAMP, wall TIMESTAMP, r BINARY"
+)
+SELECTED = """
+    SELECT CAST(id AS INT) AS id, IF(id = 1, NULL, 'é') AS s, id = 1 AS b, id * 1000000000000 AS l, id / 4 AS d,
+           CAST(id AS DECIMAL(6,3)) AS m, DATE '2026-02-28' AS y, TIMESTAMP '1500-02-28 01:00:00.000001+01:00' AS at,
+           TIMESTAMP_NTZ '2026-02-28 01:00:00' AS wall, X'00ff' AS r
+    FROM RANGE(0, 3, 1, 2)
+"""
+
+
+def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "home", create=True) as home:
+        home.make_table("t", COLUMNS)
+        frame = home.session().sql(SELECTED)
+        for bad, told in (
+            (frame.withColumn("x", frame.id), "no column 'x'"),
+            (frame.selectExpr("IF(id < 2, id, 3000000000) AS id"), "id is 3000000000, which is no INT .*row 3"),
+            (frame.selectExpr("s AS id"), "which is no INT"),
+        ):
+            with pytest.raises(Refused, match=told):
+                home.append("t", bad)
+        with pytest.raises(ExecutionError, match="computing the rows"):
+            home.append("t", frame.selectExpr("CAST(RAISE_ERROR('no') AS INT) AS id"))
+        assert home.catalog.tables.named("t").rows == 0
+        assert home.append("t", frame, user="ann").stored == 3
+        assert (home.home / layout.GIVEN).exists() and not any((home.home / layout.GIVEN).iterdir())
+        rows = DeltaTable(str(home.home / home.catalog.tables.named("t").path)).to_pyarrow_table().to_pylist()
+    for number, row in enumerate(sorted(rows, key=lambda each: int(each["id"]))):
+        del row["ts"]
+        assert row == {
+            "id": number,
+            "s": None if number == 1 else "é",
+            "b": number == 1,
+            "l": number * 10**12,
+            "d": number / 4,
+            "m": Decimal(number),
+            "y": dt.date(2026, 2, 28),
+            "at": dt.datetime(1500, 2, 28, 0, 0, 0, 1, tzinfo=dt.timezone.utc),
+            "wall": dt.datetime(2026, 2, 28, 1, tzinfo=dt.timezone.utc),
+            "r": b"\x00\xff",
+            "_by": "ann",
+        }

@@ -303,8 +303,8 @@ sys.argv = ["weft", "append", "t", "a=1", "--home", sys.argv[-1]]
 from weft.cli import main
 try:
     main()
-except SystemExit:
-    pass
+except SystemExit as ended:
+    assert not ended.code
 print([name for name in ("pandas", "polars", "pyspark", "numpy") if sys.modules.get(name)])
 """
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_LONGEST: Final = 160
+
 
 def visible(text: str, kept: str = "") -> str:
     """The text with control characters made visible, but those in ``kept``.
@@ -21,3 +25,26 @@ def one_line(text: str, longest: int, kept: str = "") -> str:
     head = text[: longest * 4]
     safe = visible(" ".join(head.split()), kept)
     return safe if len(safe) <= longest and len(head) == len(text) else safe[: longest - 1] + "…"
+
+
+class Brief:
+    """What is told in one line, of at most 160 characters, where a program or a notebook shows it.
+
+    A dataclass that is one is declared with ``repr=False``, since it would get a ``__repr__`` of its own.
+    """
+
+    def _brief(self) -> str:
+        """What it is, in words."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{one_line(self._brief(), _LONGEST)}>"
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(2000, "query", "queries")
+    ('1 row', '2,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

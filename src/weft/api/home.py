@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from weft.api.delivering import Delivering
 from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
 from weft.api.loading import Loading
+from weft.api.results import Results
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.tabling import Tabling
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from weft.planning.upkeep_words import Explained
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
-    from weft.storage.ledger import ResultRow
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
 """How long a tick waits for another one's deliveries before it leaves its own to the next."""
@@ -274,11 +274,13 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
         """One query in full; raises NotFound."""
         return standing.show(self.opened, name, ticks)
 
-    def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-        """The query's answers of an ordinal above ``after``, in order, without Spark; raises NotFound, StorageError."""
-        from weft.storage.ledger import read_rows
+    def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Results:
+        """The query's answers of an ordinal above ``after``, in order: iterate over them, or take them as a table.
 
-        return read_rows(self.catalog.data, self.catalog.queries.named(name), after, limit)
+        They are those that there are now, read when they are asked for, without Spark.  Raises NotFound.
+        """
+        query = self.catalog.queries.named(name)
+        return Results(self.catalog.data, query, after, limit, lambda: self.opened.session())
 
     def pause(self, name: str) -> QueryRecord:
         """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import counted, instant, iso, say, say_json, shown, table, working_on_spark
+from weft.cli.printing import instant, iso, say, say_json, shown, table, working_on_spark
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

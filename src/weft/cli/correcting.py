@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, opened
-from weft.cli.printing import counted, instant, iso, say, say_json
+from weft.cli.printing import instant, iso, say, say_json
 from weft.cli.views import tell_maintained
 from weft.errors import Refused
+from weft.printable import counted
 
 
 def correct(

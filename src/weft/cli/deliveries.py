@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, instant, iso, plain, say, say_json, table, working
+from weft.cli.printing import instant, iso, plain, say, say_json, table, working
 from weft.cli.queries import (
     CHANNELS,
     DigestOption,
@@ -19,6 +19,7 @@ from weft.cli.queries import (
     formed,
     subscription_json,
 )
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,8 @@ from typer.core import TyperGroup
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, instant, iso, moment, plain, say, say_json, table
+from weft.cli.printing import instant, iso, moment, plain, say, say_json, table
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from weft.catalog.load_history import ToldLoad

@@ -50,15 +50,6 @@ def say_json(value: object, *, lines: bool = False) -> None:
     out.flush()
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "row"), counted(2_000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def instant(micros: int | None, none: str = "-") -> str:
     """An instant in UTC."""
     return none if micros is None else format_instant(micros)

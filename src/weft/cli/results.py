@@ -8,10 +8,11 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, instant, say, shown, table
+from weft.cli.printing import instant, say, shown, table
 from weft.cli.queries import NameArgument
 from weft.errors import Refused
 from weft.interruption import stop_here
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

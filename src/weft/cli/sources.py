@@ -10,8 +10,9 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, screen, table
+from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
 from weft.cli.views import maintained_json, tell_maintained
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from weft.api.home import Weft

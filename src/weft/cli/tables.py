@@ -8,7 +8,8 @@ import typer
 
 from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, instant, iso, say, say_json, shown, table
+from weft.cli.printing import instant, iso, say, say_json, shown, table
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

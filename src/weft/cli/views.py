@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import counted, instant, iso, lines, plain, say, say_json, screen, size, table, working
+from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, working
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

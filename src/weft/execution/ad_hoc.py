@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.algebra.relation import Output, Query
@@ -14,23 +14,46 @@ from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
+from weft.execution.tabular import Columns, Tabular, told_columns
 from weft.execution.views import Views
+from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
+from weft.printable import counted
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Q(s): its distinct rows, at most as many as asked for, sorted; ``count`` counts them all; ``at`` is s."""
+@dataclass(frozen=True, repr=False)
+class Answer(Tabular):
+    """Q(s): its distinct rows, at most as many as asked for, sorted; ``count`` counts them all; ``at`` is s (µs UTC).
+
+    ``session`` is the one in which it was asked.
+    """
 
     columns: tuple[tuple[str, DataType], ...]
     rows: tuple[tuple[Value, ...], ...]
     count: int
     at: int
+    session: SparkSession = field(compare=False)
+
+    def _typed(self) -> Columns:
+        return self.columns
+
+    def _values(self) -> Iterator[tuple[Value, ...]]:
+        return iter(self.rows)
+
+    def _total(self) -> int:
+        return self.count
+
+    def _session(self) -> SparkSession:
+        return self.session
+
+    def _brief(self) -> str:
+        shown = "" if len(self.rows) == self.count else f", {len(self.rows):,} of them here"
+        return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {told_columns(self.columns)}"
 
 
 def ask(
@@ -50,7 +73,7 @@ def ask(
         found = _at_once(reader, named, branches, limit, allowed.rows) if views.small else None
         rows, count = found or _step_by_step(reader, named, branches, limit, allowed.rows)
     types = [type_ for _, type_ in columns]
-    return Answer(columns, tuple(decode(row, types) for row in rows), count, s)
+    return Answer(columns, tuple(decode(row, types) for row in rows), count, s, spark)
 
 
 def _at_once(

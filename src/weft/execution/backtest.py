@@ -5,23 +5,26 @@ It is the incremental query over the whole of the window, run once, and not a ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import DataType
-from weft.catalog.records import QueryRecord
+from weft.algebra.schema import TIMESTAMP, DataType
+from weft.catalog.records import FIRST_AT, QueryRecord
 from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
+from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.form import stored_form
 from weft.planning.plan import Plan, columns_of
+from weft.printable import counted
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
@@ -31,8 +34,8 @@ PARTS: Final = 60
 """Into how many parts of equal length the time is divided in which answers are counted."""
 
 
-@dataclass(frozen=True)
-class Backtest:
+@dataclass(frozen=True, repr=False)
+class Backtest(Tabular):
     """The answers that a query would have delivered, in the order in which it would number them
     (``execution.ordering``), instants in microseconds UTC.
 
@@ -48,6 +51,24 @@ class Backtest:
     until: int
     begin: int
     counts: tuple[int, ...]
+    session: SparkSession = field(compare=False)
+
+    def _typed(self) -> Columns:
+        return ((FIRST_AT, TIMESTAMP), *self.columns)
+
+    def _values(self) -> Iterator[tuple[Value, ...]]:
+        return ((at, *values) for at, values in self.answers)
+
+    def _total(self) -> int:
+        return self.count
+
+    def _session(self) -> SparkSession:
+        return self.session
+
+    def _brief(self) -> str:
+        since = "the start" if self.since is None else format_instant(self.since)
+        window = f"from {since} to {format_instant(self.until)}"
+        return f"{counted(self.count, 'answer')} {window}: {told_columns(self.columns)}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,8 @@ def backtest(
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
     with one_question(spark, data, tables) as (reader, allowed):
-        return _told(new_answers(reader, [group], most=allowed.rows), plan, window, limit, allowed.rows)
+        found = new_answers(reader, [group], most=allowed.rows)
+        return _told(spark, found, plan, window, limit, allowed.rows)
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
@@ -100,7 +122,7 @@ def _as_standing(plan: Plan) -> QueryRecord:
     )
 
 
-def _told(found: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
+def _told(spark: SparkSession, found: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
     added = found.added.get(0)
     count = added.rows if added is not None else 0
     if count > most:
@@ -125,4 +147,4 @@ def _told(found: NewAnswers, plan: Plan, window: Window, limit: int | None, most
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)
     answers = tuple((at, tuple(decode(row, types))) for at, row in rows)
     counts = tuple(counted.get(number, 0) for number in range(-(-(window.until - begin) // length)))
-    return Backtest(columns, answers, count, window.since, window.until, begin, counts)
+    return Backtest(columns, answers, count, window.since, window.until, begin, counts, spark)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import TIMESTAMP, DataType
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.ad_hoc import ask
 from weft.execution.home import Home
+from weft.execution.tabular import Columns, Tabular, told_columns
 from weft.execution.tracking import log_of
 from weft.instants import MIN_INSTANT, from_datetime
 from weft.planning.plan import plan
+from weft.printable import counted
 from weft.sql.render import name as quoted
 from weft.storage.periods import known_at, periods, values_of
 from weft.storage.values import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -29,8 +36,8 @@ class Stretch:
     end: int | None
 
 
-@dataclass(frozen=True)
-class History:
+@dataclass(frozen=True, repr=False)
+class History(Tabular):
     """Periods of the tracked table ``name``, by key, then in time; ``count`` counts those beyond the limit, too.
 
     ``columns`` are the source's, those of the key first; ``keys`` is how many these are.  ``at`` is the instant at
@@ -43,6 +50,22 @@ class History:
     stretches: tuple[Stretch, ...]
     count: int
     at: int
+    session: Callable[[], SparkSession] = field(compare=False)
+
+    def _typed(self) -> Columns:
+        return (*self.columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP))
+
+    def _values(self) -> Iterator[tuple[Value, ...]]:
+        return ((*each.values, each.begin, each.end) for each in self.stretches)
+
+    def _total(self) -> int:
+        return self.count
+
+    def _session(self) -> SparkSession:
+        return self.session()
+
+    def _brief(self) -> str:
+        return f"{counted(self.count, 'period')} of {self.name}: {told_columns(self.columns)}"
 
 
 def history(home: Home, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
@@ -66,7 +89,7 @@ def history(home: Home, name: str, where: str | None, limit: int | None, known: 
         found, count = _asked(home, table, ordered, where, limit, at)
     else:
         raise Refused("--where is about what is known now", hint="Leave one of --where and --known out.")
-    return History(table.name, columns, len(table.keys), found, count, at)
+    return History(table.name, columns, len(table.keys), found, count, at, home.session)
 
 
 def _now(home: Home) -> int:

@@ -1,0 +1,157 @@
+"""Rows with typed columns as other libraries have them: Arrow, pandas, dicts, Spark; and as a notebook shows them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from weft.algebra.schema import DataType
+from weft.catalog.naming import distinct
+from weft.errors import Refused
+from weft.instants import to_datetime
+from weft.printable import Brief, one_line, visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from weft.storage.values import Value
+
+Columns: TypeAlias = Sequence[tuple[str, DataType]]
+
+_PIECE: Final = 10_000
+_SHOWN: Final = 20
+"""Rows in a notebook."""
+_LONGEST: Final = 200
+"""Characters of a value there."""
+
+
+class Tabular(Brief):
+    """Rows in their order, each a tuple of values (``storage.values.Value``) by column.
+
+    The names of the columns are those of the query, one that is there already with a number.  Instants are datetimes
+    with the zone UTC; beyond the years that Python has they are microseconds since 1970, and days such since 1970.
+    """
+
+    @abstractmethod
+    def _typed(self) -> Columns:
+        """The columns."""
+
+    @abstractmethod
+    def _values(self) -> Iterator[tuple[Value, ...]]:
+        """The rows; an instant may be its number."""
+
+    @abstractmethod
+    def _total(self) -> int:
+        """How many rows there are, those among them that it does not have."""
+
+    @abstractmethod
+    def _session(self) -> SparkSession:
+        """The session in which a DataFrame of them is made."""
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a table of Arrow, all of them in memory; instants are microseconds UTC."""
+        import pyarrow as pa
+
+        from weft.storage.columns import arrow_type
+
+        columns = self._typed()
+        names = distinct([name for name, _ in columns])
+        schema = pa.schema([(name, arrow_type(kind)) for name, (_, kind) in zip(names, columns, strict=True)])
+        rows, pieces = self._values(), []
+        while some := list(islice(rows, _PIECE)):
+            arrays = [
+                pa.array(values, field.type) for values, field in zip(zip(*some, strict=True), schema, strict=True)
+            ]
+            pieces.append(pa.record_batch(arrays, schema=schema))
+        return pa.Table.from_batches(pieces, schema)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame of pandas.
+
+        Whole numbers and BOOLEAN with a NULL among them have pandas' types for that (``Int64``, ``boolean``): no digit
+        is lost.  Raises Refused where pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise Refused(
+                "pandas is not installed", hint="pip install pandas, or take to_arrow() or to_dicts()."
+            ) from None
+        table = self.to_arrow()
+        frame = table.to_pandas()
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count and (kind := _NULLABLE.get(str(column.type))) is not None:
+                frame[name] = pd.array(column.to_pylist(), dtype=kind)
+        return frame
+
+    def to_dicts(self) -> list[dict[str, Value]]:
+        """The rows as dicts by column."""
+        columns = self._typed()
+        names = distinct([name for name, _ in columns])
+        instants = [kind.name == "TIMESTAMP" for _, kind in columns]
+        return [
+            {
+                name: _moment(value) if is_instant else value
+                for name, value, is_instant in zip(names, row, instants, strict=True)
+            }
+            for row in self._values()
+        ]
+
+    def spark(self) -> DataFrame:
+        """The rows as a DataFrame of Spark, in the home's session; starts it.  Raises ExecutionError."""
+        from weft.execution.driver_reader import given_rows
+
+        return given_rows(self._session(), self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        """The first rows for a notebook; what the data holds is text there and no HTML."""
+        columns = self._typed()
+        names = distinct([name for name, _ in columns])
+        shown = list(islice(self._values(), _SHOWN))
+        head = "".join(
+            f"<th title='{escape(str(kind))}'>{_cell(name)}</th>"
+            for name, (_, kind) in zip(names, columns, strict=True)
+        )
+        kinds = [kind for _, kind in columns]
+        rows = "".join(f"<tr>{''.join(map(_datum, row, kinds))}</tr>" for row in shown)
+        rest = self._total() - len(shown)
+        more = f"<p>and {rest:,} more</p>" if rest else ""
+        return f"<p>{_cell(self._brief())}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+def told_columns(columns: Columns) -> str:
+    """Columns in a line."""
+    return ", ".join(f"{name} {kind}" for name, kind in columns)
+
+
+_NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "bool": "boolean"}
+
+
+def _moment(value: Value) -> Value:
+    if not isinstance(value, int):
+        return value
+    try:
+        return to_datetime(value)
+    except OverflowError:
+        return value
+
+
+def _cell(value: object) -> str:
+    return escape(one_line(str(value), _LONGEST))
+
+
+def _datum(value: Value, kind: DataType) -> str:
+    if value is None:
+        return "<td><i>NULL</i></td>"
+    if kind.name == "TIMESTAMP":
+        value = _moment(value)
+    side = " style='text-align: right'" if kind.numeric else ""
+    shown = value.hex() if isinstance(value, bytes) else visible(value) if isinstance(value, str) else value
+    return f"<td{side}>{_cell(shown)}</td>"

@@ -41,6 +41,7 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
         assert home.catalog.tables.named("t").rows == 0
         assert home.append("t", frame, user="ann").stored == 3
         assert (home.home / layout.GIVEN).exists() and not any((home.home / layout.GIVEN).iterdir())
+        _assert_answers_are_frames(home)
         rows = DeltaTable(str(home.home / home.catalog.tables.named("t").path)).to_pyarrow_table().to_pylist()
     for number, row in enumerate(sorted(rows, key=lambda each: int(each["id"]))):
         del row["ts"]
@@ -57,3 +58,22 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
             "r": b"\x00\xff",
             "_by": "ann",
         }
+
+
+def _assert_answers_are_frames(home: Weft) -> None:
+    """What went in comes out as a query's answers, however they are taken."""
+    home.install("kept", "SELECT id, s, b, l, d, m, y, at, wall, r FROM t")
+    home.tick()
+    found = home.results("kept")
+    assert [row["at"] for row in found.to_dicts()] == [dt.datetime(1500, 2, 28, 0, 0, 0, 1, tzinfo=dt.timezone.utc)] * 3
+    by_spark = found.spark().orderBy("_ordinal").toArrow()
+    assert by_spark.to_pylist() == found.to_arrow().to_pylist() == found.to_dicts()
+    assert by_spark.schema.types == found.to_arrow().schema.types
+    some = home.results("kept", after=1, limit=1)
+    assert [row["_ordinal"] for row in some.spark().collect()] == [2]
+    assert home.results("kept", after=9).spark().count() == 0
+    asked = home.try_query("SELECT id, at FROM t", limit=2)
+    assert (len(asked.rows), asked.count, repr(asked)[:33]) == (2, 3, "<3 rows, 2 of them here, as of 20")
+    assert asked.spark().toArrow().to_pylist() == asked.to_dicts()
+    tested = home.backtest("SELECT id FROM t")
+    assert sorted(row["id"] for row in tested.to_dicts()) == [0, 1, 2] and "and" not in tested._repr_html_()

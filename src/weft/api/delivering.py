@@ -14,6 +14,7 @@ from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import LEASE_WAIT_US, Home
+from weft.printable import Brief
 from weft.storage.ledger import Answers
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ Made = TypeVar("Made")
 Several: TypeAlias = list[str] | tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Deliveries:
+@dataclass(frozen=True, repr=False)
+class Deliveries(Brief):
     """A subscription with its query and its latest messages, the newest first."""
 
     query: QueryRecord
@@ -35,6 +36,9 @@ class Deliveries:
     def waiting(self) -> int:
         """How many answers have not gone there yet, those of a message that did not go among them."""
         return max(self.query.rows - self.subscription.delivered, 0)
+
+    def _brief(self) -> str:
+        return f"{self.query.name} to {self.subscription._brief()}, {self.waiting:,} waiting"
 
 
 class Delivering(OfHome):

@@ -9,16 +9,17 @@ from typing import Final
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
 from weft.execution.home import Home
-from weft.instants import MIN_INSTANT, format_interval
+from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.location import LEAST_FREE, free_bytes
+from weft.printable import Brief
 from weft.schedule.ticking import all_quiet
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
 """A home whose queries wait longer for a tick is not well."""
 
 
-@dataclass(frozen=True)
-class Health:
+@dataclass(frozen=True, repr=False)
+class Health(Brief):
     """What holds at the instant ``at`` (microseconds UTC); ``problems`` are what is not well, in words.
 
     ``lag_us`` is how long news has waited for a tick (0: nothing waits; None: a replay home, whose clock stands).
@@ -36,6 +37,10 @@ class Health:
     muted: int
     free_bytes: int
     problems: tuple[str, ...]
+
+    def _brief(self) -> str:
+        told = "; ".join(self.problems) or "well"
+        return f"{format_instant(self.at)}: {told}"
 
 
 def examined(home: Home, max_lag_us: int) -> Health:

@@ -35,6 +35,7 @@ from weft.planning.explain import Explanation
 from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language
 from weft.planning.synopsis_words import SynopsisExplanation
+from weft.printable import counted, one_line
 from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:
@@ -117,6 +118,17 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
     def clock(self) -> Callable[[], int]:
         """The wall's clock, in microseconds UTC."""
         return self.opened.clock
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<closed home {self._home.folder}>"
+        try:
+            tables, queries = len(self.catalog.tables.known()), sum(self.catalog.queries.counts().values())
+            clock = self.catalog.home().clock
+        except WeftError as error:
+            return f"<home {self._home.folder}: {one_line(error.message, 80)}>"
+        has = f"{counted(tables, 'table')}, {counted(queries, 'query', 'queries')}"
+        return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
         """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""

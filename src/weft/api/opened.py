@@ -20,6 +20,11 @@ class OfHome:
             raise home_closed(self._home.folder)
         return self._home
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays.
 

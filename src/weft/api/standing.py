@@ -21,6 +21,7 @@ from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import Relation, require_bounded
+from weft.printable import Brief
 from weft.storage.ledger import Answers
 
 Made = TypeVar("Made")
@@ -31,8 +32,8 @@ _AT_ONCE: Final = 1_000
 """Queries that are installed in one transaction, while nobody else writes."""
 
 
-@dataclass(frozen=True)
-class Shown:
+@dataclass(frozen=True, repr=False)
+class Shown(Brief):
     """A query with its plan (and how many queries share it), where its answers go, what its last ticks did.
 
     ``reads`` and ``read_by`` are the names of the queries whose results it reads, and of those that read its.
@@ -54,6 +55,10 @@ class Shown:
     def asks_history(self) -> bool:
         """Whether it is a formula that is asked of the kept history at each tick."""
         return is_synopsis(self.plan.body) and asks_history(self.plan.body)
+
+    def _brief(self) -> str:
+        where = ", ".join(each.channel for each in self.subscriptions)
+        return self.query._brief() + (f"; to {where}" if where else "")
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING
 
 from weft.api.opened import OfHome
 from weft.catalog.records import RESULTS, QueryRecord, TableRecord
+from weft.printable import Brief
 
 if TYPE_CHECKING:
     from weft.storage.ledger import ResultRow
 
 
-@dataclass(frozen=True)
-class Description:
+@dataclass(frozen=True, repr=False)
+class Description(Brief):
     """A table and a few rows of its newest file, the values in the order of its columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
 
+    def _brief(self) -> str:
+        return self.table._brief()
 
-@dataclass(frozen=True)
-class ResultsDescription:
+
+@dataclass(frozen=True, repr=False)
+class ResultsDescription(Brief):
     """A query, whose answers are the table ``query.results``, and its latest answers.
 
     ``first`` is the answer of the ordinal 1 (None: there is none yet).
@@ -30,6 +34,9 @@ class ResultsDescription:
     query: QueryRecord
     first: ResultRow | None
     samples: tuple[ResultRow, ...]
+
+    def _brief(self) -> str:
+        return f"results of {self.query._brief()}"
 
 
 class Tabling(OfHome):

@@ -12,6 +12,7 @@ from weft.catalog.naming import folded, words
 from weft.catalog.views import ViewRecord, readers
 from weft.errors import ClockError
 from weft.instants import format_instant
+from weft.printable import Brief, counted
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from weft.planning.upkeep_words import Explained
 
 
-@dataclass(frozen=True)
-class ShownView:
+@dataclass(frozen=True, repr=False)
+class ShownView(Brief):
     """A view in full: its columns, the names of what it ``reads`` and of the views that read it (``readers``).
 
     ``periods`` counts those that it has now and ``open`` those of them that are open; ``recorded`` counts the rows of
@@ -37,6 +38,9 @@ class ShownView:
     open: int
     recorded: int
     size: int
+
+    def _brief(self) -> str:
+        return f"{self.view._brief()}; {counted(self.periods, 'period')}"
 
 
 class Viewing(OfHome):

@@ -20,14 +20,15 @@ from weft.catalog.records import LoadRecord
 from weft.catalog.tables import read_table, record_version
 from weft.errors import NotFound
 from weft.instants import MIN_INSTANT
+from weft.printable import Brief, counted
 
 UNDOING: Final = "undoing"
 UNDONE: Final = "undone"
 LoadState = Literal["done", "at work", "ended in the middle", "being undone", "undone"]
 
 
-@dataclass(frozen=True)
-class ToldLoad:
+@dataclass(frozen=True, repr=False)
+class ToldLoad(Brief):
     """A load, the table that it is of, and what it has stored so far: ``rows`` with ts from ``first_ts`` to ``last_ts``
     (None: nothing)."""
 
@@ -46,6 +47,10 @@ class ToldLoad:
         if self.load.finished_at is not None:
             return "done"
         return "at work" if self.active else "ended in the middle"
+
+    def _brief(self) -> str:
+        load = self.load
+        return f"load {load.load_id} into {self.table}, {self.state}, of {load.source}: {counted(self.rows, 'row')}"
 
 
 @dataclass(frozen=True)

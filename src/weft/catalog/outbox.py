@@ -12,13 +12,14 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.subscriptions import Subscription, change_subscription, fail_subscription, read_subscription
 from weft.errors import CatalogError, Conflict
+from weft.printable import Brief
 
 OutboxState = Literal["pending", "sent", "failed", "unknown", "withdrawn"]
 _OVER = ("sent", "withdrawn")
 
 
-@dataclass(frozen=True)
-class OutboxEntry:
+@dataclass(frozen=True, repr=False)
+class OutboxEntry(Brief):
     """One message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
 
     ``pending``: it was begun and what became of it is not known; ``failed``: it is known not to have gone, and will be
@@ -50,6 +51,9 @@ class OutboxEntry:
         """The same at every attempt, and for no other message; what is sent anew is another one."""
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
+
+    def _brief(self) -> str:
+        return f"message {self.entry_id}, {self.state}: answers {self.first_ordinal:,} to {self.last_ordinal:,}"
 
 
 class Outbox:

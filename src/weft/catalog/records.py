@@ -13,6 +13,8 @@ from typing import Final, Literal
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.naming import distinct
+from weft.instants import format_instant
+from weft.printable import Brief, counted
 
 TS: Final = "ts"
 """The column of the instant at which a row was given to a table."""
@@ -50,8 +52,8 @@ class HomeRecord:
     t0: int | None
 
 
-@dataclass(frozen=True)
-class TableRecord:
+@dataclass(frozen=True, repr=False)
+class TableRecord(Brief):
     """A table and what the catalog last saw of it in Delta.
 
     ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
@@ -91,9 +93,13 @@ class TableRecord:
         """The name as it was given."""
         return self.schema.name
 
+    def _brief(self) -> str:
+        columns = ", ".join(f"{column.name} {column.type}" for column in self.schema.columns)
+        return f"table {self.name}, {counted(self.rows, 'row')}: {columns}"
 
-@dataclass(frozen=True)
-class LoadRecord:
+
+@dataclass(frozen=True, repr=False)
+class LoadRecord(Brief):
     """One load of one source; ``finished_at`` is None while it runs and for ever where it died.
 
     ``state`` is ``kept``, or ``undoing`` and ``undone`` where it was taken back.
@@ -112,9 +118,12 @@ class LoadRecord:
     late: int
     state: str = "kept"
 
+    def _brief(self) -> str:
+        return f"load {self.load_id} of {self.source}: {self.stored:,} stored, {self.known:,} known"
 
-@dataclass(frozen=True)
-class QuarantineRecord:
+
+@dataclass(frozen=True, repr=False)
+class QuarantineRecord(Brief):
     """One record that could not be read; its bytes are in the home's quarantine folder under ``sha256``.
 
     ``size`` is in bytes; ``options`` is the JSON text with which the load was called, for a retry.
@@ -131,6 +140,9 @@ class QuarantineRecord:
     options: str
     at: int
     state: QuarantineState
+
+    def _brief(self) -> str:
+        return f"record {self.quarantine_id} in quarantine, {self.source} {self.position}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -230,8 +242,8 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
     return TableSchema(query_id, f"{RESULTS}.{name}", made, start=FIRST_AT, source="results")
 
 
-@dataclass(frozen=True)
-class QueryRecord:
+@dataclass(frozen=True, repr=False)
+class QueryRecord(Brief):
     """A standing query.
 
     ``tau`` is the last t it was ticked at (None: never); ``next_ordinal`` the ordinal that its next answer will get
@@ -279,6 +291,10 @@ class QueryRecord:
         """Its answers as the table that other queries read."""
         return results_schema(self.query_id, self.name, self.columns)
 
+    def _brief(self) -> str:
+        until = "never ticked" if self.tau is None else f"up to {format_instant(self.tau)}"
+        return f"query {self.name} of {self.user}, {self.state}, {counted(self.rows, 'answer')}, {until}: {self.sql}"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -307,8 +323,8 @@ class DuePlan:
     next_due: int | None
 
 
-@dataclass(frozen=True)
-class TickRecord:
+@dataclass(frozen=True, repr=False)
+class TickRecord(Brief):
     """One tick and the clock it was given; its queries are ``Ticks.members``."""
 
     tick_id: int
@@ -316,6 +332,9 @@ class TickRecord:
     state: TickState
     planned_at: int
     committed_at: int | None
+
+    def _brief(self) -> str:
+        return f"tick {self.tick_id} at {format_instant(self.t)}, {self.state}"
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
+from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
 """What dates a change: the home's clock, the time of the file, or the source's own time of the change."""
 
 
-@dataclass(frozen=True)
-class SourceRecord:
+@dataclass(frozen=True, repr=False)
+class SourceRecord(Brief):
     """A source of the tracked table ``name``.
 
     ``location`` is a path or URI, ``options`` what else reading it needs (JSON-able).  Instants are microseconds UTC:
@@ -48,6 +49,10 @@ class SourceRecord:
     def due_at(self) -> int:
         """When ``run`` polls it next (µs UTC)."""
         return self.added_at if self.polled_at is None else self.polled_at + self.every_us
+
+    def _brief(self) -> str:
+        trouble = "" if self.trouble is None else f", {self.trouble}"
+        return f"source {self.name}, {self.kind} at {self.location}: {counted(self.open_rows, 'row')} now{trouble}"
 
 
 class Sources:

@@ -14,12 +14,13 @@ from weft.catalog.installing import refuse_taken_files
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, NotFound
+from weft.printable import Brief
 
 SubscriptionState = Literal["active", "parked", "ended"]
 
 
-@dataclass(frozen=True)
-class Subscription:
+@dataclass(frozen=True, repr=False)
+class Subscription(Brief):
     """A query's answers going to one channel; ``delivered`` is the last ordinal that was taken there (0: none).
 
     ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
@@ -57,6 +58,10 @@ class Subscription:
         why = self.last_error.splitlines()[0]
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
         return f"parked: {why}" if self.state == "parked" else f"failed {times}: {why}"
+
+    def _brief(self) -> str:
+        trouble = "" if self.trouble is None else f", {self.trouble}"
+        return f"{self.channel}, {self.state}{trouble}: answers up to {self.delivered:,} delivered"
 
 
 class Subscriptions:

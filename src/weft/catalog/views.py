@@ -26,14 +26,15 @@ from weft.catalog.reservations import go_forward
 from weft.catalog.tables import create_table, forget_table
 from weft.errors import ClockError, Conflict
 from weft.instants import format_instant
+from weft.printable import Brief
 
 Mode = Literal["eager", "batched", "auxiliary"]
 """When a view is maintained: at the end of each poll that changed what it reads, when it is read or refreshed, or, an
 auxiliary view, when one that reads it is."""
 
 
-@dataclass(frozen=True)
-class ViewRecord:
+@dataclass(frozen=True, repr=False)
+class ViewRecord(Brief):
     """A temporal view, whose periods are those of the tracked table ``name``.
 
     ``form`` is what was bound (``planning.view_form``); ``reads`` the tables and views that it is over, each with the
@@ -55,6 +56,10 @@ class ViewRecord:
     def auxiliary(self) -> bool:
         """Whether it is one that others are over, and that nobody names."""
         return self.mode == "auxiliary"
+
+    def _brief(self) -> str:
+        until = "never maintained" if self.tau is None else f"maintained at {format_instant(self.tau)}"
+        return f"view {self.name}, {self.mode}, {until}: {self.sql}"
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:

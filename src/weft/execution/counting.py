@@ -15,14 +15,15 @@ from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, Results
 from weft.failpoint import failpoint
-from weft.instants import MIN_INSTANT
+from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import Plan
 from weft.planning.synopsis_plan import SynopsisPlan
+from weft.printable import Brief, counted
 from weft.storage.ledger import Added
 
 
-@dataclass(frozen=True)
-class QueryOutcome:
+@dataclass(frozen=True, repr=False)
+class QueryOutcome(Brief):
     """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
 
     ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
@@ -36,14 +37,24 @@ class QueryOutcome:
     reason: str | None
     next_due: int | None
 
+    def _brief(self) -> str:
+        return f"{self.query.name} at {format_instant(self.t)}: {self.rows:,} new" + (
+            f", {self.reason}" if self.reason else ""
+        )
 
-@dataclass(frozen=True)
-class TickReport:
+
+@dataclass(frozen=True, repr=False)
+class TickReport(Brief):
     """A tick and its outcomes, by query in the order of their ids."""
 
     tick_id: int
     t: int
     outcomes: tuple[QueryOutcome, ...]
+
+    def _brief(self) -> str:
+        new = ", ".join(f"{each.query.name} {each.rows:,} new" for each in self.outcomes if each.rows)
+        quiet = f"nothing new for {counted(len(self.outcomes), 'query', 'queries')}"
+        return f"tick {self.tick_id} at {format_instant(self.t)}: {new or quiet}"
 
 
 @dataclass

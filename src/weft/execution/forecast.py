@@ -24,10 +24,11 @@ from weft.execution.reader import files_of, held, stored_files
 from weft.execution.relations import relations
 from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
-from weft.instants import MIN_INSTANT
+from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import Branch, Plan
 from weft.planning.synopsis_plan import is_synopsis
 from weft.planning.words import length
+from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
 
 Way = Literal["nothing", "rows", "files"]
@@ -48,8 +49,8 @@ class RelationRead:
     rows: int | None
 
 
-@dataclass(frozen=True)
-class Forecast:
+@dataclass(frozen=True, repr=False)
+class Forecast(Brief):
     """The next tick of ``query``, over [tau, t) (microseconds UTC; tau None: its first).
 
     ``known`` says how the answers that it has already are found.  ``quiet`` says why nothing is to be done (None: there
@@ -64,6 +65,10 @@ class Forecast:
     way: Way
     quiet: str | None
     lower: tuple[str, ...]
+
+    def _brief(self) -> str:
+        told = self.quiet or f"reads {counted(len(self.relations), 'relation')}"
+        return f"next tick of {self.query.name}, at {format_instant(self.t)}: {told}"
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:

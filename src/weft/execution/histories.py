@@ -16,9 +16,9 @@ from weft.execution.ad_hoc import ask
 from weft.execution.home import Home
 from weft.execution.tabular import Columns, Tabular, told_columns
 from weft.execution.tracking import log_of
-from weft.instants import MIN_INSTANT, from_datetime
+from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
-from weft.printable import counted
+from weft.printable import Brief, counted
 from weft.sql.render import name as quoted
 from weft.storage.periods import known_at, periods, values_of
 from weft.storage.values import Value
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
-class Stretch:
+@dataclass(frozen=True, repr=False)
+class Stretch(Brief):
     """A row, and the period [begin, end) during which the source had it (µs UTC; end None: it has it still)."""
 
     values: tuple[Value, ...]
     begin: int
     end: int | None
+
+    def _brief(self) -> str:
+        end = "now" if self.end is None else format_instant(self.end)
+        return f"{self.values} from {format_instant(self.begin)} to {end}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,7 @@ from weft.execution.home import Home
 from weft.execution.taking_back import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
+from weft.printable import Brief
 from weft.storage.delta_log import forget_log
 from weft.storage.taking_back import require_apart
 
@@ -21,12 +22,15 @@ _OWN: Final = re.compile(r"\d+-\w+")
 _PATIENCE_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True)
-class Undone:
+@dataclass(frozen=True, repr=False)
+class Undone(Brief):
     """A load that was undone, as it was before, and the later loads that may have known some of its rows."""
 
     load: ToldLoad
     again: tuple[ToldLoad, ...]
+
+    def _brief(self) -> str:
+        return f"undone: {self.load._brief()}"
 
 
 def undo_load(home: Home, load_id: int) -> Undone:

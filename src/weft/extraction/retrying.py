@@ -18,11 +18,12 @@ from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import FEED, quarantined_bytes
 from weft.extraction.storing import beginning, looked_through, registered, store_batches
 from weft.extraction.timing import Late, Timing
+from weft.printable import Brief
 from weft.storage.local_sql import connect
 
 
-@dataclass(frozen=True)
-class Retried:
+@dataclass(frozen=True, repr=False)
+class Retried(Brief):
     """What became of the records tried: ``read`` are out of quarantine, giving ``stored`` new rows; ``kept`` stay."""
 
     read: int = 0
@@ -30,6 +31,9 @@ class Retried:
     stored: int = 0
     known: int = 0
     late: int = 0
+
+    def _brief(self) -> str:
+        return f"{self.read:,} read, {self.kept:,} still in quarantine, {self.stored:,} stored, {self.known:,} known"
 
 
 def retry(

@@ -26,14 +26,15 @@ from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
+from weft.printable import Brief
 from weft.storage.verify import require_whole
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 """How long a batch waits for another writer, a tick for example, before it gives up (LeaseBusy), in microseconds."""
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, repr=False)
+class Summary(Brief):
     """What a load did, in rows: new ones stored, those that were known, in quarantine, and ``late`` among the stored.
 
     Of the known ones ``differ`` have other values than the row that is stored: a table is append-only.  A row is late
@@ -52,6 +53,16 @@ class Summary:
     last_ts: int | None = None
     notes: tuple[str, ...] = ()
     differ: int = 0
+
+    def _brief(self) -> str:
+        told = [
+            (self.stored, "stored"),
+            (self.known, "known"),
+            (self.late, "late"),
+            (self.quarantined, "in quarantine"),
+        ]
+        counts = ", ".join(f"{number:,} {what}" for number, what in told if number or what == "stored")
+        return f"{counts}: {self.table}" + ("; all was loaded before" if self.already_loaded else "")
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from weft.execution.home import Home, kept
 from weft.execution.relations import relations
 from weft.execution.temporal.following import maintain_queried
 from weft.execution.tick import run_tick
+from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors
 
 
-@dataclass(frozen=True)
-class Ticked:
+@dataclass(frozen=True, repr=False)
+class Ticked(Brief):
     """What one call did: its tick, after one that had died if there was one, and what went out to channels.
 
     ``delivered`` is None where another process was delivering: what is new goes with its next round, or the next tick.
@@ -27,6 +28,11 @@ class Ticked:
 
     reports: tuple[TickReport, ...]
     delivered: tuple[Delivered, ...] | None = ()
+
+    def _brief(self) -> str:
+        ticks = "; ".join(each._brief() for each in self.reports)
+        sent = sum(each.rows for each in self.delivered or ())
+        return (ticks or "no tick") + (f"; {counted(sent, 'answer')} delivered" if sent else "")
 
 
 def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:

@@ -26,16 +26,17 @@ from weft.execution.reader import stored_files
 from weft.execution.tables import commit_rows, properties
 from weft.execution.temporal.computing import Reading, gained
 from weft.failpoint import failpoint
-from weft.instants import MIN_INSTANT
+from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.upkeep import Upkeep, restored_view
+from weft.printable import Brief, counted
 from weft.storage.columns import stored_schema
 from weft.storage.commit import require_table
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.fence import make_durable
 
 
-@dataclass(frozen=True)
-class Maintained:
+@dataclass(frozen=True, repr=False)
+class Maintained(Brief):
     """What a maintenance of the view ``name`` at ``t`` (µs UTC) recorded: periods that came or have another end.
 
     ``gone`` counts the periods of which nothing is left; ``trouble`` says why nothing was recorded (None: it was).
@@ -46,6 +47,10 @@ class Maintained:
     changed: int = 0
     gone: int = 0
     trouble: WeftError | None = None
+
+    def _brief(self) -> str:
+        told = f"{counted(self.changed, 'period')} changed, {self.gone:,} gone"
+        return f"view {self.name} at {format_instant(self.t)}: {told if self.trouble is None else self.trouble.message}"
 
 
 def upkeep_of(view: ViewRecord, tables: Iterable[TableRecord]) -> Upkeep:

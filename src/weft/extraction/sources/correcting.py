@@ -22,6 +22,7 @@ from weft.execution.present import keep, open_now
 from weft.execution.tracking import log_of, record
 from weft.extraction.sources.polling import clock_of
 from weft.instants import format_instant, parse_instant
+from weft.printable import Brief, counted
 from weft.storage.columns import arrow_type
 from weft.storage.correcting import Held, corrected, first_change, gaps, key_condition, log_rows_of
 from weft.storage.periods import periods, values_of
@@ -41,8 +42,8 @@ class Correction:
     values: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class Corrected:
+@dataclass(frozen=True, repr=False)
+class Corrected(Brief):
     """What a correction of the tracked table ``name`` recorded, at ``at`` (µs UTC; None: all was so already).
 
     ``changed`` counts periods that are new or have another end, ``gone`` those of which nothing is left.
@@ -52,6 +53,9 @@ class Corrected:
     changed: int
     gone: int
     at: int | None = None
+
+    def _brief(self) -> str:
+        return f"{self.name}: {counted(self.changed, 'period')} changed, {self.gone:,} gone"
 
 
 def correct(home: Home, name: str, correction: Correction, *, now: int | None = None) -> Corrected:

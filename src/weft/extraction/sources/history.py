@@ -22,13 +22,14 @@ from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
 from weft.extraction.sources.tracked import polling, settle_polls, source_schema
+from weft.printable import Brief
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.periods import repeated_keys
 
 
-@dataclass(frozen=True)
-class PastLoaded:
+@dataclass(frozen=True, repr=False)
+class PastLoaded(Brief):
     """What a file told: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
 
     ``already`` says that the very same file was loaded before.
@@ -40,6 +41,11 @@ class PastLoaded:
     first: int | None = None
     last: int | None = None
     already: bool = False
+
+    def _brief(self) -> str:
+        return f"{self.name}: {self.began:,} began, {self.ended:,} ended" + (
+            "; it was loaded before" if self.already else ""
+        )
 
 
 def load_history(

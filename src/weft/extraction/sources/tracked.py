@@ -18,6 +18,7 @@ from weft.execution.driver_reader import counted
 from weft.execution.home import Home, kept
 from weft.execution.tables import settle
 from weft.execution.tracking import Recorded
+from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_whole
 
@@ -25,8 +26,8 @@ LEASE_WAIT_US: Final = 120 * 1_000_000
 Added = Sequence[tuple[str, DataType]]
 
 
-@dataclass(frozen=True)
-class Polled:
+@dataclass(frozen=True, repr=False)
+class Polled(Brief):
     """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
 
     ``at`` is the instant of the (last) change (µs UTC; None: nothing changed).  ``late`` counts transactions whose own
@@ -41,6 +42,9 @@ class Polled:
     at: int | None = None
     late: int = 0
     quarantined: int = 0
+
+    def _brief(self) -> str:
+        return f"{self.name}: {self.began:,} began, {self.ended:,} ended, {self.open_rows:,} rows now"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import typer.main
 from docs.pages import ROOT, blocks
 from netnews import TABLES
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
-from weft.api import Weft
 from weft.cli.app import app
 from weft.cli.troubles import INTERRUPTED, REFUSED
 from weft.delivery.registry import _CHANNELS, CURSOR
@@ -102,13 +101,6 @@ def test_every_exit_code_is_there() -> None:
     section = _section(COMMANDS_PAGE, "Exit codes")
     codes = {0, WeftError.exit_code, Refused.exit_code, REFUSED, INTERRUPTED}
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", section, flags=re.MULTILINE)} == codes
-
-
-def test_every_method_of_a_home_is_there() -> None:
-    section = _section(COMMANDS_PAGE, "From Python")
-    own = {"catalog", "clock", "close", "home", "opened", "schemas", "session", "time_driven", "writing"}
-    public = {name for name in dir(Weft) if not name.startswith("_")} - own
-    assert not {name for name in public if not re.search(rf"\b{name}\(", section)}
 
 
 def test_every_failpoint_is_there() -> None:

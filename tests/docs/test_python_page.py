@@ -1,0 +1,76 @@
+"""The page about Python: each method of a home with its signature and an example, and the examples as they run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from docs.pages import ROOT, blocks
+from weft.api import Weft
+
+PAGE = ROOT / "docs" / "reference" / "python.md"
+INTERNAL = {"catalog", "clock", "closed", "home", "opened", "schemas", "time_driven", "writing"}
+METHODS = sorted(name for name in dir(Weft) if not name.startswith("_") and name not in INTERNAL)
+
+
+def _sections() -> dict[str, str]:
+    """The text under each method's heading."""
+    found = re.split(r"^### (\w+)$", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(found[1::2], (re.split(r"^## ", each, flags=re.MULTILINE)[0] for each in found[2::2]), strict=True))
+
+
+def _signature(name: str) -> str:
+    """The method's signature as the page writes it: without types, a function as a default being three dots."""
+    written, keywords = [], False
+    for each in inspect.signature(getattr(Weft, name)).parameters.values():
+        if each.name == "self":
+            continue
+        if each.kind is each.KEYWORD_ONLY and not keywords:
+            written.append("*")
+            keywords = True
+        has = each.default is not each.empty
+        written.append(f"{each.name}=…" if has and callable(each.default) else str(each.replace(annotation=each.empty)))
+    return f"`{name}({', '.join(written)})`"
+
+
+def test_every_method_is_there_and_no_other() -> None:
+    assert sorted(_sections()) == METHODS
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_has_its_signature_and_an_example(name: str) -> None:
+    section = _sections()[name]
+    assert section.strip().splitlines()[0] == _signature(name)
+    examples = [block.text for block in blocks(section) if block.language == "python"]
+    assert any(re.search(rf"\b\w+\.{name}\(", text) for text in examples)
+
+
+def test_the_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bless: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("WEFT_HOME", "WEFT_FILES_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    text = PAGE.read_text()
+    lines = text.splitlines()
+    names: dict[str, object] = {"__name__": "page"}
+    changes = []
+    for block in blocks(text):
+        if block.language == "python":
+            code = list(block.lines)
+            while code and code[-1].startswith("# "):
+                code.pop()
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told):
+                exec(compile("\n".join(code), "python.md", "exec"), names)
+            new = [*code, *("# " + line for line in told.getvalue().splitlines())]
+            changes.append((block.begin, list(block.lines), new))
+    for begin, old, new in reversed(changes):
+        assert bless or new == old, "run `make bless`, and read the difference"
+        lines[begin : begin + len(old)] = new
+    if bless:
+        PAGE.write_text("\n".join(lines) + "\n")

@@ -55,14 +55,9 @@ class Summary(Brief):
     differ: int = 0
 
     def _brief(self) -> str:
-        told = [
-            (self.stored, "stored"),
-            (self.known, "known"),
-            (self.late, "late"),
-            (self.quarantined, "in quarantine"),
-        ]
-        counts = ", ".join(f"{number:,} {what}" for number, what in told if number or what == "stored")
-        return f"{counts}: {self.table}" + ("; all was loaded before" if self.already_loaded else "")
+        told = {"known": self.known, "late": self.late, "in quarantine": self.quarantined}
+        counts = ", ".join([f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in told.items() if count)])
+        return f"{self.table}: {counts}" + ("; all was loaded before" if self.already_loaded else "")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra.schema import DataType
@@ -83,6 +83,7 @@ def read(rows: Any, columns: Any = KINDS) -> list[dict[str, Any]]:
     return [row for piece in pieces for row in piece.to_pylist()]
 
 
+@settings(max_examples=30)
 @given(st.lists(ROW, min_size=1, max_size=4))
 def test_what_goes_in_by_each_door_is_what_was_given(rows: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(rows, schema=ARROW)

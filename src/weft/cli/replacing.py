@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import opened
-from weft.cli.printing import counted, instant, iso, say, say_json, working_on_spark
+from weft.cli.printing import instant, iso, say, say_json, working_on_spark
 from weft.errors import Refused
+from weft.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,6 @@ from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, 
 from weft.configuration.spark_names import meant, why_refused
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
-from weft.printable import Brief
 
 _PREFIX: Final = "WEFT_"
 _ALIKE: Final = 0.85
@@ -26,8 +25,8 @@ _SECTIONS: Final = ("spark", "users", *dict.fromkeys(key.partition(".")[0] for k
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
-@dataclass(frozen=True, repr=False)
-class Setting(Brief):
+@dataclass(frozen=True)
+class Setting:
     """One setting as it holds: its key, its value (of a secret only that there is one), and where it was set.
 
     ``variable`` is that of the environment, where it has one; ``origin`` a variable, a file with its line, "default".
@@ -37,9 +36,6 @@ class Setting(Brief):
     value: Any
     origin: str
     variable: str | None
-
-    def _brief(self) -> str:
-        return f"{self.key} = {self.value!r} ({self.origin})"
 
 
 @dataclass

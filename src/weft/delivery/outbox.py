@@ -24,7 +24,6 @@ from weft.delivery.registry import open_channel
 from weft.delivery.retrying import DOUBLING, Schedule
 from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
-from weft.printable import Brief, counted
 from weft.storage.ledger import ResultRow, read_rows
 
 MESSAGE_ROWS: Final = 10_000
@@ -33,8 +32,8 @@ MESSAGE_ROWS: Final = 10_000
 _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, repr=False)
-class Delivered(Brief):
+@dataclass(frozen=True)
+class Delivered:
     """What one run did for one subscription: ``rows`` went out, up to ``last_ordinal``; ``error`` stopped it there."""
 
     query_name: str
@@ -43,10 +42,6 @@ class Delivered(Brief):
     last_ordinal: int
     error: str | None
     parked: bool
-
-    def _brief(self) -> str:
-        trouble = "" if self.error is None else f", then {self.error}"
-        return f"{counted(self.rows, 'answer')} of {self.query_name} to {self.channel}{trouble}"
 
 
 def deliver(

@@ -15,9 +15,7 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.instants import format_instant
 from weft.location import Location
-from weft.printable import Brief
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import (
     RESTORE_HINT,
@@ -36,17 +34,14 @@ _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
 
 
-@dataclass(frozen=True, repr=False)
-class ResultRow(Brief):
+@dataclass(frozen=True)
+class ResultRow:
     """One answer: ``first_at`` is the first instant at which it was one (microseconds UTC), ``values`` by column."""
 
     ordinal: int
     first_at: int
     tick: int
     values: tuple[Value, ...]
-
-    def _brief(self) -> str:
-        return f"answer {self.ordinal:,} since {format_instant(self.first_at)}: {self.values}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Final
 
 _LONGEST: Final = 160
@@ -39,6 +40,21 @@ class Brief:
 
     def __repr__(self) -> str:
         return f"<{one_line(self._brief(), _LONGEST)}>"
+
+
+class InLines(Brief):
+    """What is told in some lines, by its property ``brief``: in a notebook as they are, elsewhere what fits in one."""
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """The lines."""
+        raise NotImplementedError
+
+    def _brief(self) -> str:
+        return "; ".join(self.brief)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(visible(chr(10).join(self.brief), kept=chr(10)))}</pre>"
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

@@ -29,6 +29,7 @@ from weft.planning.plan import (
 from weft.planning.summary import Summary, first, summary
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
+from weft.printable import InLines
 from weft.sql import render
 
 
@@ -50,8 +51,8 @@ class ViewText:
     sql: str
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(InLines):
     """All that ``explain`` shows.  ``first`` is Q^M, ``later`` Q^I; ``parameters`` are (name, type, value as SQL).
 
     ``name`` is that of an installed query; what a home knows of it is in ``how_many`` (answers) and ``next_due``, in

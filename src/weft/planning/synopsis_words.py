@@ -18,6 +18,7 @@ from weft.planning.summary import cut, first
 from weft.planning.synopsis_events import Events
 from weft.planning.synopsis_plan import FormulaOver, SynopsisPlan
 from weft.planning.two_sorted_plan import NO_BOUND, NOT_CONSTRUCTED, verdict_on_history
+from weft.printable import InLines
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Unbounded:
     bounded: str | None
 
 
-@dataclass(frozen=True)
-class SynopsisExplanation:
+@dataclass(frozen=True, repr=False)
+class SynopsisExplanation(InLines):
     """All that ``explain`` shows of a synopsis; ``states`` says in words what its states are."""
 
     signature: str

@@ -18,6 +18,7 @@ from weft.planning.named_parts import Naming
 from weft.planning.summary import cut, first
 from weft.planning.upkeep import Upkeep
 from weft.planning.words import length, scalar_words
+from weft.printable import InLines
 from weft.sql.scope import as_written
 
 
@@ -29,8 +30,8 @@ class Upheld:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Explained:
+@dataclass(frozen=True, repr=False)
+class Explained(InLines):
     """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event.
 
     ``parts`` are the queries of the auxiliary views among the tables, by name.  ``changing`` are the tables whose

@@ -186,6 +186,18 @@ def test_what_a_person_meets_is_one_line(home: Weft, tmp_path: Path) -> None:
     assert repr(home) == f"<closed home {home._home.folder}>"
 
 
+def test_an_explanation_is_shown_as_text(home: Weft, tmp_path: Path) -> None:
+    with Weft.open(tmp_path / "other", create=True) as other:
+        other.make_table("t", "a INT, b STRING")
+        other.install("kept", "SELECT a FROM t WHERE b = '<b>\x1b'", keep="synopsis")
+        for found in (other.explain("SELECT a FROM t WHERE b = '<b>\x1b'"), other.explain_installed("kept")):
+            shown = found._repr_html_()
+            assert shown.startswith("<pre>") and "<b>" not in shown and "\x1b" not in shown
+            assert shown.count("\n") == len(found.brief) - 1 >= 2
+            told = repr(found)
+            assert told.startswith(f"<{found.brief[0][:20]}") and len(told) <= 170 and told.isprintable()
+
+
 def test_lines_say_what_matters(home: Weft) -> None:
     assert repr(home).endswith("home, replay clock: 0 tables, 1 query>")
     assert repr(home.results("q")) == "<25 answers of q: n BIGINT, s STRING>"

@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "load_past": ("s", "x.csv", "at"),
     "make_table": ("t", "a INT"),
     "rename_table": ("t", "u"),
+    "replacement": ("q", "SELECT a FROM t"),
     "subscribe": ("q", "file:x.csv"),
     "test_channel": ("file:x.csv",),
     "time_driven": ([],),
@@ -40,7 +41,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 METHODS = sorted(
     name
     for name, each in inspect.getmembers(Weft)
-    if not name.startswith("_") and name not in ("open", "close", "home", "catalog", "clock")
+    if not name.startswith("_") and name not in ("open", "opened", "close", "closed", "home", "catalog", "clock")
 )
 
 
@@ -112,10 +113,16 @@ def test_a_home_that_is_closed_in_another_thread_ends_what_runs(tmp_path: Path) 
 
 
 RUNNING = """
-import sys
+import signal, sys, threading, time
 from weft import Weft
-with Weft.open(sys.argv[1], create=True) as home:
+
+def tell():
+    while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        time.sleep(0.05)
     print("ready", flush=True)
+
+threading.Thread(target=tell, daemon=True).start()
+with Weft.open(sys.argv[1], create=True) as home:
     home.run()
     print("stopped", flush=True)
 """

@@ -14,27 +14,22 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import TableSchema
 from weft.api import replacing, standing
 from weft.api.arguments import AnyInstant, micros, texts
+from weft.api.asking import Asking
 from weft.api.delivering import Delivering
-from weft.api.explaining import Known, explained
 from weft.api.keeping import Keeping
 from weft.api.loading import Loading
 from weft.api.results import Results
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
 from weft.api.tabling import Tabling
-from weft.api.viewing import Viewing
 from weft.catalog import Catalog, Writer, layout, open_catalog
-from weft.catalog.naming import folded
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.configuration import configuration
-from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, Refused, WeftError
+from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
 from weft.execution.home import LEASE_WAIT_US, Home
 from weft.instants import format_instant
 from weft.location import Location
-from weft.planning.explain import Explanation
-from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language
-from weft.planning.synopsis_words import SynopsisExplanation
 from weft.printable import counted, one_line
 from weft.schedule.clock import now_us
 
@@ -42,13 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from weft.delivery.outbox import Delivered
-    from weft.execution.ad_hoc import Answer
-    from weft.execution.backtest import Backtest
-    from weft.execution.forecast import Forecast
     from weft.execution.maintenance import Step
     from weft.execution.replacing import Replacement
     from weft.extraction.sources.tracked import Polled
-    from weft.planning.upkeep_words import Explained
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 
@@ -63,7 +54,7 @@ def _log_trouble(error: WeftError) -> None:
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
+class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
     """A home and everything that can be done with it; close it, or use it as a context manager.
 
     Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
@@ -141,78 +132,6 @@ class Weft(Delivering, Keeping, Loading, Sourcing, Tabling, Viewing):
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
         """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
         return self.opened.writing(purpose)
-
-    def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
-
-        Views that the text names are maintained first.  Raises SqlError for what cannot stand, ExecutionError,
-        StorageError.
-        """
-        compiled = plan(sql, self.schemas(sql))
-        at = self.current_views(sql, None if now is None else micros(now))
-        from weft.execution.ad_hoc import ask
-        from weft.execution.relations import relations
-        from weft.execution.synopsis.discarding import refuse_discarded
-
-        refuse_discarded(self.catalog, compiled.tables)
-
-        known = relations(self.catalog, compiled.reads)
-        return ask(self.opened.session(), self.catalog.data, known, compiled.query, at, limit)
-
-    def backtest(
-        self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
-    ) -> Backtest:
-        """What the query would have delivered, and when: the answers that begin in [since, until), at most ``limit`` of
-        them, and how many there are over time.  Nothing is kept.
-
-        ``since`` None: it stood from the start; else it was installed at that instant from now on: rows that were in
-        its answer just before are no news.  ``until`` None: the home's clock.  Views that the text names are maintained
-        first.  Raises SqlError for what cannot stand, Refused for a window without an instant, LimitExceeded,
-        ExecutionError, StorageError.
-        """
-        begins = None if since is None else micros(since)
-        compiled = standing_plan(sql, self.schemas(sql), from_now=begins is not None)
-        ends = self.current_views(sql, None if until is None else micros(until))
-        if begins is not None and begins >= ends:
-            asked = f"from {format_instant(begins)} to {format_instant(ends)}"
-            raise Refused(
-                f"there is no instant {asked}", hint="--from is the first instant, --to the one after the last."
-            )
-        from weft.execution.backtest import Window, backtest
-        from weft.execution.relations import relations
-        from weft.execution.synopsis.discarding import refuse_discarded
-
-        refuse_discarded(self.catalog, compiled.tables)
-        window = Window(begins, ends, self.catalog.home().t0)
-        known = relations(self.catalog, compiled.reads)
-        return backtest(self.opened.session(), self.catalog.data, known, compiled, window, limit)
-
-    def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """What the query would do when installed, ``brief`` in about ten lines; starts no Spark.  Raises SqlError."""
-        from weft.api.explaining_installed import extents
-
-        schemas = self.schemas(sql)
-        return explained(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
-
-    def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | Explained:
-        """The same of a standing query, as it runs, with its answers so far and when it is due next; or of a view.
-
-        Raises NotFound, PlanMismatch where it fits its tables no more, StorageError.
-        """
-        from weft.api.explaining_installed import explained_query
-
-        if self.catalog.queries.among([name]) or folded(name) not in {folded(each.name) for each in self.views()}:
-            return explained_query(self.opened, name)
-        return self.explain_view(name)
-
-    def explain_tick(self, name: str) -> Forecast:
-        """What the query's next tick would read, and how, as things are now; starts no Spark and writes nothing.
-
-        Raises NotFound, ClockError, PlanMismatch, StorageError.
-        """
-        from weft.execution.forecast import forecast
-
-        return forecast(self.catalog, name, self.clock())
 
     def install(
         self,

@@ -32,7 +32,7 @@ Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
 _AS_TEXT: Final = (
     "Of a JSON text GET_JSON_OBJECT(doc, '$.a[0]') gives a part, and FROM_JSON(doc, 'a INT').a a typed one."
 )
-_PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s][^.\[]*|\['[^'?]+'\])*")
+_PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
 _STEPS: Final = "a path is $ and then .name, ['a name'], [0], [*] or .*"
 
 

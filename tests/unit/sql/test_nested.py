@@ -46,6 +46,7 @@ REFUSED = (
     ("GET_JSON_OBJECT(doc, 'a')", "no path", "$.customer"),
     ("GET_JSON_OBJECT(doc, '$.a[')", "no path", "$.customer"),
     ("GET_JSON_OBJECT(doc, '$..a')", "no path", "$.customer"),
+    ("GET_JSON_OBJECT(doc, '$.*a')", "no path", "$.customer"),
     ("GET_JSON_OBJECT(doc, doc)", "a constant", "would fail"),
     ("FROM_JSON(doc, 'a INT', 'b')", "2 arguments", "2 arguments"),
     ("FROM_JSON(doc, doc)", "a constant", "would fail"),

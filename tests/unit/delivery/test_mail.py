@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -90,6 +92,40 @@ def test_headers_name_the_message_and_its_thread() -> None:
     later = written(message(("a",), before=("3-1-2", "3-3-4"))).message
     assert later["In-Reply-To"] == "<3-3-4@5f0c.weft>"
     assert later["References"] == "<3-1-2@5f0c.weft> <3-3-4@5f0c.weft>"
+
+
+@pytest.mark.parametrize(
+    ("name", "sender"),
+    [
+        ("unanswered", "weft@example.com"),
+        ("n" * 200, f"{'s' * 64}@{'d' * 60}.{'e' * 60}.example.com"),
+        ("Größe 😀" * 20, "a&b?c%d+e@example.com"),
+        ("x" * 60, "wéft@exämple.com"),
+    ],
+)
+def test_headers_that_programs_read_are_in_the_clear_as_they_are_sent(name: str, sender: str) -> None:
+    keys = [f"1234567-12345678901{n}-12345678999{n}" for n in range(12)]
+    home = "01234567-89ab-cdef-0123-456789abcdef"
+    what = message(("x",), before=keys, home_id=home)
+    ids = [f"<{key}@{home}.weft>" for key in keys]
+    to = [f"{'b' * 64}{n}@{'c' * 60}.example.com" for n in range(4)]
+    given = letter(Message(keys[0], name, *(what.columns, what.rows, 1, what.about)), "email:ann", sender, to, "UTC")
+    head = given.partition(b"\r\n\r\n")[0].decode("ascii")
+    assert max(map(len, head.split("\r\n"))) <= 998
+    sent = dict(line.split(": ", 1) for line in re.sub(r"\r\n(?=[ \t])", "", head).split("\r\n"))
+    assert sent["To"] == ", ".join(to)
+    assert (sent["Message-ID"], sent["In-Reply-To"]) == (ids[0], ids[-1])
+    assert sent["References"] == " ".join(ids)
+    label = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())[:60]
+    assert sent["List-Id"] == f"<{label}.{home}.weft>"
+    uri = urlsplit(sent["List-Unsubscribe"].removeprefix("<").removesuffix(">"))
+    assert (uri.scheme, unquote(uri.path), uri.fragment) == ("mailto", sender, "")
+    assert re.fullmatch(r"subject=[!-;=?-~]+", uri.query)
+    command = unquote(uri.query.removeprefix("subject="), errors="strict")
+    assert f"weft unsubscribe {shlex.quote(name)} --to email:ann".startswith(command)
+    assert len(command) >= 60 or command.endswith("email:ann")
+    if sender.isascii():
+        assert sent["From"] == f"Weft <{sender}>"
 
 
 @pytest.mark.parametrize("name", ["a\r\nBcc: eve@example.com", "a\nb\u2028c", "=?utf-8?q?a=0d=0aBcc:_eve?=", "é" * 300])

@@ -10,8 +10,9 @@ import datetime as dt
 import decimal
 import shlex
 from collections.abc import Sequence
+from email.headerregistry import HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, Policy
 from email.utils import format_datetime
 from functools import cache
 from pathlib import Path
@@ -33,8 +34,37 @@ _CELL: Final = 500
 _NAME: Final = 120
 _WIDEST: Final = 100
 _JOINERS: Final = "\u200c\u200d"
-_POLICY: Final = SMTP.clone(cte_type="7bit", max_line_length=78)
+_MAILTO: Final = 900
+"""How long the address of List-Unsubscribe may be: with its name below the 998 of a line (RFC 5322, 2.1.1)."""
+_FOLDED: Final = 78
 _TEMPLATE: Final = Path(__file__).with_name("letter.html")
+
+
+class _InTheClear(UnstructuredHeader):
+    """A header that programs read: ids and addresses of ASCII, with blanks between them.
+
+    What is longer than a line Python's email package writes as encoded words, which nobody decodes where a header is
+    structured (RFC 2047, section 5): so lines end here at blanks only, and a long word stays whole.
+    """
+
+    def fold(self, *, policy: Policy) -> str:
+        lines = [f"{self.name}:"]  # type: ignore[attr-defined]
+        for word in str(self).split():
+            if lines[-1].endswith(":") or len(lines[-1]) + 1 + len(word) <= _FOLDED:
+                lines[-1] += f" {word}"
+            else:
+                lines.append(f" {word}")
+        return policy.linesep.join(lines) + policy.linesep
+
+
+def _policy() -> Policy:
+    headers = HeaderRegistry()
+    for name in ("message-id", "in-reply-to", "references", "list-id", "list-unsubscribe"):
+        headers.map_to_type(name, _InTheClear)  # type: ignore[arg-type]
+    return SMTP.clone(cte_type="7bit", max_line_length=_FOLDED, header_factory=headers)
+
+
+_POLICY: Final = _policy()
 
 
 def letter(message: Message, channel: str, sender: str, recipients: Sequence[str], zone: str) -> bytes:
@@ -72,9 +102,18 @@ def _headers(message: Message, channel: str, sender: str, recipients: Sequence[s
         "Message-ID": message_id(message.key, about.home_id),
         **({"In-Reply-To": before[-1], "References": " ".join(before)} if before else {}),
         "List-Id": f"<{_label(message.query_name)}.{about.home_id}.weft>",
-        "List-Unsubscribe": f"<mailto:{sender}?subject={quote(_header(_typed('unsubscribe', message, channel)))}>",
+        "List-Unsubscribe": f"<{_mailto(sender, _header(_typed('unsubscribe', message, channel)))}>",
         "Auto-Submitted": "auto-generated",
     }
+
+
+def _mailto(address: str, subject: str) -> str:
+    """The address of a letter with that subject (RFC 6068), all of it ASCII; a long subject is cut."""
+    begin = f"mailto:{quote(address, safe='@')}?subject="
+    rest = subject
+    while len(begin) + len(quote(rest)) > _MAILTO and rest:
+        rest = rest[:-1]
+    return begin + quote(rest)
 
 
 def _header(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -91,6 +92,13 @@ def _through(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[
     capsys.readouterr()
     code = _through_door(arguments)
     return code, *capsys.readouterr()
+
+
+def test_the_page_names_the_commands_that_go_through_the_door() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/commands.md").read_text(encoding="utf-8")
+    told = page.partition("These commands go through it:")[2].partition(". They print")[0]
+    assert re.findall(r"`([a-z]+)`", told) == sorted(place.COMMANDS)
+    assert place.goes_through(["backtest", "SELECT 1"])
 
 
 LINES = (

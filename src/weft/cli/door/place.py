@@ -18,6 +18,7 @@ LOCK: Final = "lock"
 COMMANDS: Final = frozenset(
     {
         "append",
+        "backtest",
         "channel",
         "deliveries",
         "describe",

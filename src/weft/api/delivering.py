@@ -26,11 +26,15 @@ Several: TypeAlias = list[str] | tuple[str, ...]
 
 @dataclass(frozen=True, repr=False)
 class Deliveries(Brief):
-    """A subscription with its query and its latest messages, the newest first."""
+    """A subscription with its query and those of its messages that are among the latest, the newest first.
+
+    ``has_messages``: whether it has any at all.
+    """
 
     query: QueryRecord
     subscription: Subscription
     messages: tuple[OutboxEntry, ...]
+    has_messages: bool
 
     @property
     def waiting(self) -> int:
@@ -147,7 +151,8 @@ class Delivering(OfHome):
                 hint = f"weft unmute {name} --to {muted[0].channel}"
                 raise Conflict(f"{_channels(muted)} of {query.name} is muted", hint=f"First: {hint}")
             anew = [sender.subscriptions.go_to(each.sub_id, from_ordinal - 1) for each in found]
-            return tuple(Deliveries(query, each, ()) for each in anew)
+            served = sender.outbox.subscriptions_with_messages()
+            return tuple(Deliveries(query, each, (), each.sub_id in served) for each in anew)
 
         return self._settled(begun)
 
@@ -160,7 +165,11 @@ class Delivering(OfHome):
         messages: dict[int, list[OutboxEntry]] = {}
         for entry in catalog.outbox.latest(ids, limit):
             messages.setdefault(entry.sub_id, []).append(entry)
-        return tuple(Deliveries(query, each, tuple(messages.get(each.sub_id, ()))) for each, query in found)
+        served = catalog.outbox.subscriptions_with_messages()
+        return tuple(
+            Deliveries(query, each, tuple(messages.get(each.sub_id, ())), each.sub_id in served)
+            for each, query in found
+        )
 
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Sends a test message to a channel: its one name, and what came of it in words; raises Refused, DeliveryError.

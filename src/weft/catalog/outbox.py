@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, exists, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -92,6 +92,13 @@ class Outbox:
             wanted = wanted.where(kept.sub_id.in_(list(sub_ids)))
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(wanted))
+
+    def subscriptions_with_messages(self) -> frozenset[int]:
+        """The ids of the subscriptions, live or ended, for which a message was begun."""
+        subscribed = ddl.subscriptions.c.sub_id
+        begun = select(subscribed).where(exists().where(ddl.outbox.c.sub_id == subscribed))
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
         """The first and the latest message of a subscription that were sent; one, or none, where there are no more."""

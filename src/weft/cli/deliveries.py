@@ -110,7 +110,7 @@ def _tell_changed(name: str, found: Sequence[Subscription], words: str, json: bo
 
 def deliveries(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The query (default: all).")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N messages.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N messages, besides (next).")] = 20,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -128,7 +128,12 @@ def deliveries(
             table(columns, rows, right=(3, 5))
         for each in found:
             if not each.waiting and not each.messages:
-                say(f"{each.subscription.channel} of {each.query.name}: nothing was sent yet, and nothing waits.")
+                what = (
+                    f"none of the latest {counted(limit, 'message')} is its own; --limit shows more, and nothing waits."
+                    if each.has_messages
+                    else "nothing was sent yet, and nothing waits."
+                )
+                say(f"{each.subscription.channel} of {each.query.name}: {what}")
 
 
 def _as_json(each: Deliveries) -> dict[str, Any]:

@@ -58,6 +58,22 @@ def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
     assert not session_started()
 
 
+def test_a_channel_whose_messages_are_older_than_those_shown_is_not_told_as_new(weft: Weft, made: Path) -> None:
+    assert weft("subscribe", "q", "--to", "file:b.csv").code == 0
+    assert weft("mute", "q", "--to", "file:a.jsonl").code == 0
+    for _ in range(3):
+        with Home.open(made) as opened:
+            answered(opened, "q", 1)
+            opened.deliver()
+    assert weft("unmute", "q", "--to", "file:a.jsonl", "--skip").code == 0
+    assert weft("subscribe", "q", "--to", "file:c.csv").code == 0
+    told = " ".join(weft("deliveries", "q", "--limit", "3").out.split())
+    assert "file:a.jsonl of q: none of the latest 3 messages is its own; --limit shows more, and nothing waits." in told
+    assert "file:c.csv of q: nothing was sent yet, and nothing waits." in told
+    assert (told.count("nothing was sent yet"), told.count("file:b.csv")) == (1, 3)
+    assert "none of the latest" not in weft("deliveries", "q").out
+
+
 def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
     assert weft("status", "--json").json["healthy"] is True
     assert weft("status").out.endswith("All is well.\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from weft.api import Weft
 from weft.cli import main
 from weft.configuration import configuration, settings_of
-from weft.configuration.spark_names import ADJUSTABLE, why_refused
+from weft.configuration.spark_names import ADJUSTABLE, meant, why_refused
 from weft.errors import Refused
 from weft.runtime.doctor import examine
 from weft.runtime.settings import settings
@@ -45,7 +48,7 @@ def test_what_is_set_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
         ("WEFT_QUERY_SECONDS", "0", "greater"),
         ("WEFT_QUERY_SECONDS", "nan", "number"),
         ("WEFT_QUERY_SECONDS", "inf", "finite"),
-        ("WEFT_QUERY_ROWS", "1e6", "integer"),
+        ("WEFT_QUERY_ROWS", "1e6", "it should be a whole number, such as 5"),
         ("WEFT_QUERY_ROWS", "-1", "greater"),
         ("WEFT_SPARK_MEMORY", "much", "match"),
     ],
@@ -168,18 +171,22 @@ def test_each_setting_is_told_with_where_it_comes_from_and_no_secret(
     assert found["smtp.password"].value == "(hidden)"
 
 
+def _secret(length: int) -> str:
+    return f"whsec_{base64.b64encode(bytes(length)).decode()}"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
         ("[limits]\nsecnds = 5", "limits.secnds is no setting: did you mean limits.seconds?", 2),
-        ("[limits]\nrows = 'many'", "limits.rows is 'many': input should be a valid integer", 2),
-        ("[limits]\nrows = true", "limits.rows is True: it should be a valid number", 2),
+        ("[limits]\nrows = 'many'", "limits.rows is 'many': it should be a whole number, such as 5", 2),
+        ("[limits]\nrows = true", "limits.rows is True: it should be a number", 2),
         ("[limit]\nrows = 5", "limit.rows is no setting: did you mean limits.rows?", 2),
         ("host = 'x'", "host is no setting: did you mean smtp.host?", 1),
         ("files_root = 'x'", "files_root is no setting: did you mean files.root?", 1),
         ("[smtp]\n\ntls = 'startls'", "did you mean starttls?", 3),
         ("smtp = {host = 'x', prt = 5}", "smtp.prt is no setting: did you mean smtp.port?", 1),
-        ("[smtp]\npassword = 5", "smtp.password is not one that can be: input should be a valid string", 2),
+        ("[smtp]\npassword = 5", "smtp.password is not one that can be: it should be a text in quotes", 2),
         ("[smtp]\nfrom = 'Weft'", "smtp.from is 'Weft': it is no address", 2),
         ("[spark]\nmemroy = '2g'", "spark.memroy is no setting of Weft or Spark: did you mean spark.memory?", 2),
         ("[spark]\nmemory = 'banana'", "spark.memory is 'banana'", 2),
@@ -193,7 +200,27 @@ def test_each_setting_is_told_with_where_it_comes_from_and_no_secret(
         ("[users.ann]\nzon = 'CET'", "users.ann.zon is no setting: did you mean users.ann.zone?", 2),
         ("[install]\nevery = 'often'", "install.every is 'often'", 2),
         ("[install]\nto = ['a', 5]", "install.to is 5", 2),
-        ("[install]\nto = 'email:a@x'", "install.to is 'email:a@x'", 2),
+        ("[install]\nto = {a = 1}", "install.to.a is no setting: did you mean install.to?", 2),
+        ("[install]\nto = 7", 'install.to is 7: it should be a list of texts, such as ["a", "b"]', 2),
+        ("[install]\nuser = ''", "install.user is '': it should not be empty", 2),
+        ("[limits]\nrows = 1.5", "limits.rows is 1.5: it should be a whole number", 2),
+        ("[webhook]\nprivate = 'maybe'", "webhook.private is 'maybe': it should be true or false", 2),
+        ("[webhook]\nsecret = 'abc'", "webhook.secret is not one that can be: it is not whsec_ with the base64", 2),
+        (f"[webhook]\nsecret = '{_secret(24)[6:]}'", "webhook.secret is not one that can be", 2),
+        (f"[webhook]\nsecret = '{_secret(24)}!'", "webhook.secret is not one that can be", 2),
+        (f"[webhook]\nsecret = '{_secret(23)}'", "base64 of 24 to 64 bytes", 2),
+        (f"[webhook]\nsecret = '{_secret(65)}'", "base64 of 24 to 64 bytes", 2),
+        ("[spark]\n'spark.sql.shufle.partitions' = 8", "did you mean spark.sql.shuffle.partitions?", 2),
+        ("[spark]\nsql.Shuffle.partitions = 8", "did you mean spark.sql.shuffle.partitions?", 2),
+        ("[spark]\n'spark.sql.ansi.enabeld' = true", "spark.sql.ansi.enabeld is not a setting of yours", 2),
+        ("[spark]\n'spark.executor.memroy' = '1g'", "did you mean spark.executor.memory?", 2),
+        ("[spark]\n'shuffle.partitions' = 8", "did you mean 'spark.sql.shuffle.partitions'?", 2),
+        ("[spark]\n'my.own' = 8", "'my.own' is no setting of Spark, whose names begin with spark.", 2),
+        ("[spark]\n'spark.sql.shuffle.partitions' = 'lots'", "it should be a whole number from 1 on", 2),
+        ("[spark]\n'spark.sql.shuffle.partitions' = 0", "it should be a whole number from 1 on", 2),
+        ("[spark]\n'spark.ui.enabled' = 'maybe'", "it should be true or false", 2),
+        ("[smtp]\npassword = 'x'\npassword_env = 'Y'", "by smtp.password and by smtp.password_env", 3),
+        ("[smtp]\npassword_file = 'x'\npassword_env = 'Y'", "the password is given twice", 2),
         ("cache = '/var/cache'", "cache is not set in a home's file", 1),
         ("[smtpp]", "smtpp is no setting", 1),
         ("a = [\n  1\n]\n[limits]\nrows = 0", "a is no setting", 1),
@@ -206,6 +233,41 @@ def test_a_key_or_value_of_the_file_that_cannot_be_is_refused_with_its_line(
         configuration(_written(tmp_path, text))
     assert message in refused.value.message
     assert refused.value.where == f"{tmp_path / 'weft.toml'}, line {line}"
+    assert "abc" not in str(refused.value) and "AAAA" not in str(refused.value)
+
+
+def test_one_text_is_a_list_of_one(tmp_path: Path) -> None:
+    found = configuration(_written(tmp_path, "[install]\nto = 'file:x.csv'\n[exec]\ncommands = 'notify --room ops'"))
+    assert (found.install_to, found.exec_commands) == (("file:x.csv",), ("notify --room ops",))
+
+
+@pytest.mark.parametrize("length", [24, 32, 64])
+def test_a_secret_of_standard_webhooks_is_taken(tmp_path: Path, length: int) -> None:
+    assert configuration(_written(tmp_path, f"[webhook]\nsecret = '{_secret(length)}'")).webhook_secret
+
+
+def test_a_variable_goes_over_the_password_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = _written(tmp_path, "[smtp]\npassword_env = 'MINE'")
+    monkeypatch.setenv("WEFT_SMTP_PASSWORD", "x")
+    assert configuration(home).smtp_password == "x"
+    monkeypatch.setenv("WEFT_SMTP_PASSWORD_FILE", "y")
+    with pytest.raises(Refused, match="by WEFT_SMTP_PASSWORD and by WEFT_SMTP_PASSWORD_FILE"):
+        configuration(home)
+
+
+def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:
+    """By the names that stand in Spark's own classes."""
+    import pyspark
+
+    found = set()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-*.jar"):
+        with zipfile.ZipFile(jar) as opened:
+            for name in opened.namelist():
+                if re.search(r"(SQLConf|StaticSQLConf|internal/config/[A-Za-z]+)\$\.class$", name):
+                    found |= set(re.findall(rb"spark\.(?:[A-Za-z]+\.)+[A-Za-z]+", opened.read(name)))
+    names = {each.decode() for each in found}
+    assert len(names) > 1000
+    assert {name: near for name in names if why_refused(name) is None and (near := meant(name))} == {}
 
 
 def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> None:
@@ -227,7 +289,7 @@ def test_a_password_that_others_can_read_is_told_by_the_doctor(tmp_path: Path) -
 
 def test_what_weft_starts_spark_with_is_refused_or_changes_no_answer(tmp_path: Path) -> None:
     own = settings("local[2]", (), configuration())
-    assert {name for name in own if why_refused(name) is None} == ADJUSTABLE
+    assert {name for name in own if why_refused(name) is None} == set(ADJUSTABLE)
     home = _written(tmp_path, "[spark]\n'spark.sql.shuffle.partitions' = 3\nmemory = '700m'")
     theirs = settings("local[2]", (), configuration(home))
     assert theirs == {**own, "spark.sql.shuffle.partitions": "3", "spark.driver.memory": "700m"}
@@ -277,6 +339,22 @@ def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
         with pytest.raises(Refused, match=r"did you mean email:…\?") as refused:
             weft.install("more", "SELECT a FROM t")
         assert refused.value.where == f"install.to of {weft.home / 'weft.toml'}"
+
+
+@pytest.mark.parametrize(
+    ("to", "reason"),
+    [("fiel:x.jsonl", "there is no channel 'fiel:x.jsonl': did you mean file:…?"), ("file:../../x.csv", "../../x.csv")],
+)
+def test_a_channel_of_the_file_that_cannot_be_is_told_before_an_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], to: str, reason: str
+) -> None:
+    home = _written(tmp_path, f"[install]\nto = ['file:x.csv', '{to}']")
+    monkeypatch.setenv("COLUMNS", "400")
+    assert reason in " ".join(_weft(monkeypatch, capsys, "config", "--home", str(home))[1].split())
+    told = _weft(monkeypatch, capsys, "doctor", "--home", str(home), "--json")[0]
+    check = next(each for each in json.loads(told) if each["name"] == "settings")
+    assert not check["ok"]
+    assert reason in check["seen"] and "install.to of" in check["seen"]
 
 
 def _rows(folder: Path) -> Path:

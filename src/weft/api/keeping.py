@@ -28,10 +28,14 @@ class Keeping(OfHome):
 
     def settings(self) -> tuple[Setting, ...]:
         """Every setting that holds for this home, with where it comes from; raises Refused for one that cannot be."""
+        from weft.delivery.registry import default_channels
+
+        default_channels(self.opened.folder)
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
         """Whether Weft and this home are well, check by check; starts no Spark."""
+        from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 
-        return examine(self.opened.folder, self.opened.clock())
+        return examine(self.opened.folder, self.opened.clock(), default_channels)

@@ -14,7 +14,7 @@ from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.replacing import ReplacedText
 from weft.catalog.subscriptions import Subscription
-from weft.configuration import FILE, configuration
+from weft.configuration import configuration
 from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
 from weft.instants import parse_interval
@@ -123,18 +123,14 @@ def _named(query: NewQuery, made: Callable[[], Made]) -> Made:
 def _canonical(home: Home, query: NewQuery) -> NewQuery:
     """The query with its timeliness in microseconds, and its channels as they are kept, what it leaves open being as
     the settings have it; raises Refused."""
-    from weft.delivery.registry import canonical
+    from weft.delivery.registry import canonical, default_channels
 
     chosen = configuration(home.folder)
     every = chosen.install_every if query.every is None else query.every
     every = parse_interval(every) if isinstance(every, str) else every
     start = query.start or ("start" if query.is_synopsis else chosen.install_from)
-    try:
-        channels = [canonical(channel, home.folder) for channel in texts(query.to) or chosen.install_to]
-    except Refused as error:
-        if not query.to and error.where is None:
-            error.where = f"install.to of {home.folder / FILE}"
-        raise
+    named = [canonical(channel, home.folder) for channel in texts(query.to)]
+    channels = named or default_channels(home.folder)
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     digest, zone = digest_times(query.digest, query.zone)
     if digest is not None and not to:

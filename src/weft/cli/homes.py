@@ -52,8 +52,10 @@ def init(
 def config(home: HomeOption = None, json: JsonOption = False) -> None:
     """Show every setting: what holds, and where it was set: by a variable, in the home's weft.toml, or nowhere."""
     from weft.configuration import FILE, settings_of
+    from weft.delivery.registry import default_channels
 
     folder = home_folder(home)
+    default_channels(folder)
     found = settings_of(folder)
     if json:
         say_json(
@@ -110,13 +112,14 @@ def prepare(json: JsonOption = False) -> None:
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
     """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
     from weft.cli.door.client import state
+    from weft.delivery.registry import default_channels
     from weft.runtime.doctor import Check, examine
     from weft.schedule.clock import now_us
 
     well = True
     found = []
     folder = home_folder(home)
-    for check in (*examine(folder, now_us()), Check("server", *state(folder))):
+    for check in (*examine(folder, now_us(), default_channels), Check("server", *state(folder))):
         well = well and check.ok
         found.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
         if not json:

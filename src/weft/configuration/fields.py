@@ -72,17 +72,24 @@ def _length(text: str) -> str:
 
 def _no_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("it should be a valid number")
+        raise ValueError("it should be a number")
     return value
 
 
 def _secret(text: str) -> str:
+    """A secret of Standard Webhooks: at least 24 bytes and at most 64."""
+    prefix, _, encoded = text.rpartition("_")
     try:
-        if not base64.b64decode(text.removeprefix("whsec_") + "==", validate=False):
-            raise ValueError
+        length = len(base64.b64decode(encoded, validate=True))
     except ValueError:
-        raise ValueError("it is not whsec_ with base64 after it") from None
+        length = 0
+    if prefix != "whsec" or not 24 <= length <= 64:
+        raise ValueError("it is not whsec_ with the base64 of 24 to 64 bytes after it")
     return text
+
+
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
 Memory = Annotated[str, AfterValidator(_memory)]
@@ -90,6 +97,7 @@ Address = Annotated[str, AfterValidator(_address)]
 Length = Annotated[str, AfterValidator(_length)]
 Secret = Annotated[str, AfterValidator(_secret)]
 Zone = Annotated[str, AfterValidator(_zone)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_one_or_more)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]
 Number = Annotated[float, BeforeValidator(_no_bool)]
 
@@ -188,7 +196,7 @@ class Configuration(BaseModel):
         default="again", description="what becomes of a message that may have gone: again (it is sent again) or hold"
     )
     webhook_secret: Annotated[Secret | None, Place("webhook.secret", "WEFT_WEBHOOK_SECRET", secret=True)] = Field(
-        default=None, description="the secret by which webhooks are signed: whsec_ and base64"
+        default=None, description="the secret by which webhooks are signed: whsec_ and the base64 of 24 to 64 bytes"
     )
     webhook_private: Annotated[bool, Place("webhook.private")] = Field(
         default=False, description="whether webhooks may go to addresses that are not public, and unencrypted"
@@ -203,7 +211,7 @@ class Configuration(BaseModel):
         allow_inf_nan=False,
         description="how long an answer is waited for, in seconds, 0.1 to 120",
     )
-    exec_commands: Annotated[tuple[str, ...], Place("exec.commands")] = Field(
+    exec_commands: Annotated[Texts, Place("exec.commands")] = Field(
         default=(), description="the commands that answers may be given to, word for word"
     )
     exec_timeout: Annotated[Number, Place("exec.timeout", "WEFT_EXEC_TIMEOUT")] = Field(
@@ -216,7 +224,7 @@ class Configuration(BaseModel):
     install_every: Annotated[Length | None, Place("install.every")] = Field(
         default=None, description="how often new queries run at least, such as 1h"
     )
-    install_to: Annotated[tuple[str, ...], Place("install.to")] = Field(
+    install_to: Annotated[Texts, Place("install.to")] = Field(
         default=(), description="where the answers of new queries go: a list of channels"
     )
     install_user: Annotated[str | None, Place("install.user")] = Field(

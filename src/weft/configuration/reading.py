@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
-from weft.configuration.spark_names import meant, why_refused
+from weft.configuration.spark_names import meant, why_refused, why_wrong
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
 
@@ -22,6 +22,16 @@ _FIELDS: Final = {place.key: name for name, place in PLACES.items() if place.key
 _VARIABLES: Final = {place.variable: name for name, place in PLACES.items() if place.variable is not None}
 _USER_KEYS: Final = tuple(User.model_fields)
 _SECTIONS: Final = ("spark", "users", *dict.fromkeys(key.partition(".")[0] for key in _FIELDS))
+_PASSWORD: Final = ("smtp_password", "smtp_password_env", "smtp_password_file")
+_WORDS: Final = {
+    "int": "it should be a whole number, such as 5",
+    "float": "it should be a number",
+    "bool": "it should be true or false",
+    "string": "it should be a text in quotes",
+    "tuple": 'it should be a list of texts, such as ["a", "b"]',
+    "path": "it should be a text in quotes",
+}
+"""What a value of another type is told, by the first word of what the validation calls its error."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
@@ -92,6 +102,7 @@ def _given(home: Path | None) -> _Given:
             given.values[field] = text
             given.places[field,] = (name, None)
     _refuse_misspelt(given.values.get("smtp_password_env"))
+    _refuse_two_passwords(given)
     return given
 
 
@@ -113,6 +124,14 @@ def _take(given: _Given, written: Written) -> None:
 
 
 def _spark_name(path: tuple[str, ...], written: Written) -> str:
+    last = path[-1]
+    if path[0] == "spark" and "." in last and not last.startswith("spark."):
+        whole = meant(f"spark.{last}") or f"spark.{last}"
+        raise Refused(
+            f"{last!r} is no setting of Spark, whose names begin with spark.: did you mean {whole!r}?",
+            where=written.where,
+            hint="Write the whole name in quotes.",
+        )
     name = ".".join(path)
     while name.startswith("spark.spark."):  # "spark.x.y" = … below [spark]
         name = name.removeprefix("spark.")
@@ -121,10 +140,13 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
         raise Refused(f"{name} is not a setting of yours: {reason}", where=written.where, hint="Take the line out.")
     near = meant(name)
     if near is not None:
+        own = why_refused(near) if near.count(".") > 1 else None
         raise Refused(
             f"{name} is no setting of Weft or Spark: did you mean {near}?",
             where=written.where,
-            hint='In [spark] stand master, memory, and settings of Spark such as "spark.sql.shuffle.partitions" = 4.',
+            hint=f"That one is not a setting of yours: {own}. Take the line out."
+            if own
+            else 'In [spark] stand master, memory, and settings of Spark such as "spark.sql.shuffle.partitions" = 4.',
         )
     return name
 
@@ -133,7 +155,11 @@ def _spark_text(name: str, written: Written) -> str:
     value = written.value
     if not isinstance(value, str | int | float):
         raise Refused(f"{name} is {value!r}: it should be a text, a number, true or false", where=written.where)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    wrong = why_wrong(name, text)
+    if wrong is not None:
+        raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change the line, or take it out.")
+    return text
 
 
 def _unknown(key: str, written: Written) -> Refused:
@@ -190,13 +216,23 @@ def _refusal(given: _Given, error: ValidationError) -> Refused:
     name, where = given.places[path]
     place = PLACES.get(path[0], Place(None))
     value = "not one that can be" if place.secret else repr(first["input"])
-    reason = str(first["msg"]).removeprefix("Value error, ")
+    reason = _reason(first)
     said = _likely(first)
     undo = "Set it anew, or unset it for the default." if where is None else "Change the line, or take it out."
     told = description(path[0])
     return Refused(
         f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"It says {told}. {undo}"
     )
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    """Why a value cannot be, in words that are not the validation's own."""
+    kind = str(error["type"])
+    if kind == "string_too_short":
+        return "it should not be empty"
+    if kind.endswith(("_type", "_parsing", "_from_float")):
+        return _WORDS.get(kind.partition("_")[0], str(error["msg"]))
+    return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "it should", 1)
 
 
 def _likely(error: Mapping[str, Any]) -> str:
@@ -206,6 +242,19 @@ def _likely(error: Mapping[str, Any]) -> str:
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
     near = difflib.get_close_matches(str(error["input"]), [word for word in words if word != "or"], 1, 0.6)
     return f": did you mean {near[0]}?" if near else ""
+
+
+def _refuse_two_passwords(given: _Given) -> None:
+    """Of what is set in the file one would go over the others in silence, and so among the variables."""
+    for in_file in (True, False):
+        ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
+        told = [given.places[path] for path in ways if (given.places[path][1] is not None) == in_file]
+        if len(told) > 1:
+            raise Refused(
+                f"the password is given twice: by {' and by '.join(name for name, _ in told)}",
+                where=told[1][1],
+                hint="Take out all of them but one.",
+            )
 
 
 def _refuse_misspelt(named: object) -> None:

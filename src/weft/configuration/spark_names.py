@@ -53,19 +53,28 @@ _OWN_BELOW: Final = {
     "spark.submit.": "Weft starts Spark itself",
     "spark.databricks.delta.retentionDurationCheck.": "files that somebody still reads must stay",
 }
-ADJUSTABLE: Final = frozenset(
-    {
-        "spark.driver.host",
-        "spark.driver.bindAddress",
-        "spark.ui.enabled",
-        "spark.ui.showConsoleProgress",
-        "spark.sql.ui.explainMode",
-        "spark.sql.shuffle.partitions",
-        "spark.sql.sources.parallelPartitionDiscovery.threshold",
-        "spark.sql.parquet.pushdown.inFilterThreshold",
-    }
-)
-"""Those that Weft sets, and a user may set otherwise: they change no answer."""
+_SWITCH: Final = ("true", "false")
+ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
+    "spark.driver.host": None,
+    "spark.driver.bindAddress": None,
+    "spark.ui.enabled": _SWITCH,
+    "spark.ui.showConsoleProgress": _SWITCH,
+    "spark.sql.ui.explainMode": ("simple", "extended", "codegen", "cost", "formatted"),
+    "spark.sql.shuffle.partitions": 1,
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
+    "spark.sql.parquet.pushdown.inFilterThreshold": 0,
+}
+"""Those that Weft sets, and a user may set otherwise: they change no answer.
+
+Each with what it may be: a whole number from there on, one of some words, anything (None).
+"""
+_USUAL: Final = (
+    "spark.driver.cores", "spark.driver.maxResultSize", "spark.driver.memoryOverhead", "spark.executor.cores",
+    "spark.executor.instances", "spark.executor.memory", "spark.executor.memoryOverhead", "spark.local.dir",
+    "spark.cores.max", "spark.default.parallelism", "spark.dynamicAllocation.enabled", "spark.eventLog.enabled",
+    "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
+)  # fmt: skip
+"""Others that are often set, for the sake of those who misspell them."""
 _SHORT: Final = ("spark.master", "spark.memory")
 
 
@@ -83,11 +92,50 @@ def why_refused(name: str) -> str | None:
 
 
 def meant(name: str) -> str | None:
-    """The key of [spark] that a name of two words looks like: Spark itself has none of those that Weft would pass on.
+    """The setting that a name is one of misspelt: of two words one of [spark], as Spark itself has none of those that
+    Weft would pass on; else one that is known, where one word of it is nearly the same, or the ``sql`` is missing.
 
-    >>> meant("spark.memroy"), meant("spark.sql.shuffle.partitions")
-    ('spark.memory', None)
+    >>> meant("spark.memroy"), meant("spark.sql.shufle.partitions"), meant("spark.shuffle.partitions")
+    ('spark.memory', 'spark.sql.shuffle.partitions', 'spark.sql.shuffle.partitions')
+    >>> meant("spark.sql.shuffle.partitions"), meant("spark.driver.port")
+    (None, None)
     """
-    if name.count(".") > 1:
+    known = (*_OWN, *ADJUSTABLE, *_USUAL)
+    if name in known:
         return None
-    return next(iter(difflib.get_close_matches(name, _SHORT, 1, 0.0)), None)
+    if name.count(".") <= 1:
+        return next(iter(difflib.get_close_matches(name, _SHORT, 1, 0.0)), None)
+    longer = f"spark.sql.{name.removeprefix('spark.')}"
+    return longer if longer in ADJUSTABLE else next((each for each in known if _misspelt(name, each)), None)
+
+
+def _misspelt(name: str, known: str) -> bool:
+    """Whether all words but one are the same, and that one too but for one slip."""
+    given, right = name.lower().split("."), known.lower().split(".")
+    if len(given) != len(right):
+        return False
+    other = [(a, b) for a, b in zip(given, right, strict=True) if a != b]
+    return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark tells capitals from small letters
+
+
+def _one_slip(a: str, b: str) -> bool:
+    """Whether one letter is missing, too many or another one, or two stand the wrong way round, in a word of five."""
+    same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b, shortest = a[same:], b[same:], min(len(a), len(b))
+    turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]
+    return shortest >= 5 and (a[1:] == b or a == b[1:] or a[1:] == b[1:] or turned)
+
+
+def why_wrong(name: str, text: str) -> str | None:
+    """Why Spark would not take the text for a setting whose values are known here; None where it would, or may.
+
+    >>> why_wrong("spark.sql.shuffle.partitions", "lots")
+    'it should be a whole number from 1 on'
+    """
+    allowed = ADJUSTABLE.get(name)
+    if isinstance(allowed, int):
+        fits = text.isdecimal() and text.isascii() and allowed <= int(text[:12]) and int(text[:12]) < 2**31
+        return None if fits else f"it should be a whole number from {allowed} on"
+    if isinstance(allowed, tuple) and text.lower() not in allowed:
+        return f"it should be {' or '.join(allowed)}"
+    return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.catalog import layout
-from weft.configuration import configuration
+from weft.configuration import FILE, configuration
 from weft.delivery.channel import Channel
 from weft.delivery.file import FileChannel
 from weft.delivery.mail.addresses import addressed
@@ -74,6 +74,16 @@ def canonical(text: str, home: Path) -> str:
     if text.strip().lower() == CURSOR:
         return CURSOR
     return _made(text, home).address
+
+
+def default_channels(home: Path) -> tuple[str, ...]:
+    """The channels of new queries that name none, by their one names; raises Refused, naming the key, where one of
+    ``install.to`` cannot be."""
+    try:
+        return tuple(canonical(each, home) for each in configuration(home).install_to)
+    except Refused as error:
+        error.where = error.where or f"install.to of {home / FILE}"
+        raise
 
 
 def require_taken(channels: Iterable[str], home: Path, answers: Answers) -> None:

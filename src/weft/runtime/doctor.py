@@ -41,10 +41,13 @@ class Check:
         return f"{'ok  ' if self.ok else 'BAD '} {self.name}: {self.seen}{advice}"
 
 
-def examine(home: Path | None, at: int) -> Iterator[Check]:
-    """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC)."""
+def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
+    """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC).
+
+    ``channels`` raises Refused where the settings of a home name one that cannot be; of channels nothing is known here.
+    """
     yield _python()
-    yield _guarded("settings", lambda: _settings(home))
+    yield _guarded("settings", lambda: _settings(home, channels))
     yield _guarded("java", _java)
     yield _guarded("spark and delta", _pair)
     yield _guarded("jars", _jars)
@@ -60,8 +63,10 @@ def _python() -> Check:
     return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
 
 
-def _settings(home: Path | None) -> str:
+def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> str:
     chosen = configuration(home)
+    if home is not None and channels is not None:
+        channels(home)
     if home is None or not (file := home / FILE).exists():
         return "as documented"
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
@@ -76,7 +81,8 @@ def _guarded(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except WeftError as problem:
-        return Check(name, False, problem.message, _one_line(problem.hint))
+        where = f"{problem.where}: " if problem.where else ""
+        return Check(name, False, f"{where}{problem.message}", _one_line(problem.hint))
 
 
 def _java() -> str:
@@ -111,7 +117,8 @@ def _class_archive(home: Path | None) -> str:
 
 def _disk(home: Path) -> Check:
     free, size = free_bytes(home)
-    seen = f"{free / 1e9:,.1f} of {size / 1e9:,.1f} GB are free where {home} lies"
+    unit, bytes_each = ("GB", 1e9) if size >= 10e9 else ("MB", 1e6)
+    seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free where {home} lies"
     return Check("disk", free >= LEAST_FREE, seen, f"make room: loads and ticks need {LEAST_FREE >> 20} MiB at least")
 
 

@@ -25,7 +25,9 @@ def program(site: Any, tmp_path: Path) -> Any:
         file.write_text(f"#!/bin/sh\nset -eu\ncd {tmp_path}\n{script}\n")
         file.chmod(0o755)
         allowed = f"[exec]\ncommands = ['{file} --room \"the ops\"']\ntimeout = {timeout}\n"
-        (site.home / "weft.toml").write_text(allowed + "[webhook]\nsecret = 'whsec_c2VjcmV0'\n")
+        (site.home / "weft.toml").write_text(
+            allowed + "[webhook]\nsecret = 'whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cywgbG9uZyBlbm91Z2g='\n"
+        )
         return canonical(f"exec: {file}  --room 'the ops'", site.home)
 
     return written

@@ -25,7 +25,7 @@ from weft.delivery.webhook.destination import destination
 from weft.errors import Refused
 
 SECOND = 1_000_000
-SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw=="
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cywgbG9uZyBlbm91Z2g="
 LATER = 10**15
 
 

@@ -29,7 +29,7 @@ def clock() -> list[int]:
 @pytest.fixture
 def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
     (tmp_path / "t.csv").write_text("n,s\n1,a\n2,b\n")
-    with Weft.open(tmp_path / "home", wall=lambda: clock[0]) as opened:
+    with Weft.open(tmp_path / "home", wall=lambda: clock[0], create=True) as opened:
         opened.ingest_file(tmp_path / "t.csv", "t")
         opened.install("q", OLD, user="ann", every="1h", to=["file:q.csv", "delta:q"])
         answered(opened, "q", 3)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.algebra.schema import TableSchema
     from weft.api import Weft
 
-PAIRS = 4
+PAIRS = 3
 MOST_BRANCHES = 5
 """Spark takes long to plan many, and what replacing does is the same for them."""
 
@@ -57,7 +57,7 @@ def pairs(chance: random.Random, engine: Sqlite, schemas: dict[str, TableSchema]
     return found
 
 
-@pytest.mark.parametrize(("number", "way"), [(1, "driver"), (2, "spark")])
+@pytest.mark.parametrize(("number", "way"), [(1, "driver"), pytest.param(2, "spark", marks=pytest.mark.slow)])
 def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

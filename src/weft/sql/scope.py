@@ -239,9 +239,7 @@ class Scope:
     def resolve(self, column: exp.Column) -> ColumnRef:
         """The column a name means; raises SqlError for one that is unknown or ambiguous."""
         if column.args.get("db") or column.args.get("catalog"):
-            raise SqlError(
-                f"{column.sql('spark')} has more than two parts", where=place(column), hint="Write alias.column."
-            )
+            raise self._of_too_many_parts(column)
         if not isinstance(column.this, exp.Identifier):
             raise SqlError(f"{column.sql('spark')} is not a column", where=place(column))
         found = self._find(column.table, column.name, column)
@@ -255,6 +253,14 @@ class Scope:
                 f"Periods are no columns of a view's FROM: write PERIOD_START({alias}), PERIOD_END({alias}) in WHERE."
             )
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=hint)
+
+    def _of_too_many_parts(self, column: exp.Column) -> SqlError:
+        alias, name, *parts = (part.name for part in column.parts)
+        hint = "Write alias.column."
+        if self._find(alias, name, column) is not None:
+            path = ".".join(parts)
+            hint = f"{alias}.{name} is a column; of JSON text GET_JSON_OBJECT({alias}.{name}, '$.{path}') is a part."
+        return SqlError(f"{column.sql('spark')} has more than two parts", where=place(column), hint=hint)
 
     def element(self, name: str) -> Element | None:
         """The element of an array that a name before -> stands for, in any case."""

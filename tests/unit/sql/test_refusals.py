@@ -207,6 +207,7 @@ OUTSIDE = {
     "a format with an open quote": ('SELECT DATE_FORMAT(ts, "a\'") AS y FROM msgs', "quote", "end", None),
     "a long padding": ("SELECT LPAD(msgid, 5000) AS y FROM msgs", "1,000", "any size", None),
     "a padding of a row": ("SELECT RPAD(name, age) AS y FROM users", "a constant", "known", None),
+    "a part of a column": ("SELECT m.subject.a.b AS y FROM msgs m", "two parts", "(m.subject, '$.a.b')", None),
     "the parts of a text": ("SELECT SPLIT(msgid, ',') AS y FROM msgs", "ARRAY<STRING>", "parts of it", None),
     "rand": ("SELECT msgid FROM msgs WHERE rand() < 0.5", "RAND()", "another value at every call", "line 1, column 30"),
     "uuid": ("SELECT uuid() AS u FROM msgs", "UUID()", "another value", None),

@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, working
+from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, table, working
 
 if TYPE_CHECKING:
     from weft.api.home import Weft
@@ -278,7 +278,7 @@ def retry(
     if json:
         say_json(counts)
     else:
-        rows = f"{done.stored:,} rows stored, {done.known:,} known"
+        rows = f"{counted(done.stored, 'row')} stored, {done.known:,} known"
         stay = "stays" if done.kept == 1 else "stay"
         tried = done.read + done.kept
         say(f"{tried:,} tried: {done.read:,} could be read ({rows}), {done.kept:,} {stay} in quarantine.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli import terminal
 from weft.instants import format_instant, format_rfc3339, from_datetime
 from weft.interruption import stop_here
+from weft.printable import counted as counted
 from weft.printable import one_line, visible
 
 if TYPE_CHECKING:

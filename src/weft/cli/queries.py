@@ -10,7 +10,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, moment, plain, say, say_json, table
+from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table
 from weft.cli.replacing import Asked, DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.configuration import configuration
 from weft.errors import Refused
@@ -284,7 +284,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     if found.read_by:
         say(f"read by    {', '.join(found.read_by)}")
     for relation, count in found.stored:
-        say(f"stored     {relation.formula}: {count:,} rows, {relation.bound}")
+        say(f"stored     {relation.formula}: {counted(count, 'row')}, {relation.bound}")
     for one in found.subscriptions:
         trouble = f"; {plain(one.trouble)}" if one.trouble else ""
         again = f"; tried again {moment(one.next_attempt_at)}" if one.next_attempt_at and one.is_served else ""

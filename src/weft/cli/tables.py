@@ -148,7 +148,7 @@ def _describe_results(found: ResultsDescription, json: bool) -> None:
         say_json(document)
         return
     span = f", _first_at from {instant(found.first.first_at)} to {instant(query.last_first_at)}" if found.first else ""
-    say(f"{schema.name}: {query.rows:,} answers of the query {query.name}{span}")
+    say(f"{schema.name}: {counted(query.rows, 'answer')} of the query {query.name}{span}")
     _show_columns(schema, [(*row.values, instant(row.first_at), row.ordinal) for row in found.samples])
     name = query.name if query.name.isidentifier() else f"`{query.name}`"
     say(f"Queries read it as any table, FROM results.{name}; a column that begins with _ is selected AS another name.")
@@ -186,4 +186,4 @@ def _extent(record: TableRecord) -> str:
     span = f"{instant(record.first_ts)} to {instant(record.last_ts)}"
     if record.tracked:
         return f"{record.name}: tracked, {record.rows:,} begins and ends of rows from {span}"
-    return f"{record.name}: {record.rows:,} rows, ts from {span}"
+    return f"{record.name}: {counted(record.rows, 'row')}, ts from {span}"

@@ -18,6 +18,7 @@ from weft.instants import from_datetime, to_datetime
 _MINUTE: Final = 60 * 1_000_000
 _HOUR: Final = 60 * _MINUTE
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WHOLE: Final = {"hourly": "hourly", "daily": "daily@08:00", "weekly": "weekly@mon-08:00"}
 _HINT: Final = "Write hourly, daily@08:00 or weekly@mon-08:00."
 
 
@@ -48,8 +49,8 @@ def parse_digest(text: str) -> Digest:
         return Digest("hour")
     found = re.fullmatch(r"(daily|weekly)@(?:([a-z]+)-)?(\d{1,2}):(\d{2})", written)
     if found is None or (found[1] == "weekly") != (found[2] is not None):
-        near = difflib.get_close_matches(written.partition("@")[0], ["hourly", "daily", "weekly"], 1, 0.6)
-        raise Refused(f"{text!r} is no digest" + (f": is it {near[0]}?" if near else ""), hint=_HINT)
+        near = difflib.get_close_matches(written.partition("@")[0], _WHOLE, 1, 0.6)
+        raise Refused(f"{text!r} is no digest" + (f": is it {_WHOLE[near[0]]}?" if near else ""), hint=_HINT)
     hour, minute = int(found[3]), int(found[4])
     if hour > 23 or minute > 59:
         raise Refused(f"{text!r} is no digest: there is no time {found[3]}:{found[4]}", hint=_HINT)

@@ -20,6 +20,7 @@ from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
 from weft.location import Location
+from weft.printable import counted
 from weft.runtime.session import plain_errors, spark_errors, told_by
 from weft.runtime.settings import small
 from weft.runtime.watchdog import TURN, limited
@@ -49,7 +50,7 @@ def limits(data: Location) -> Limits:
 
 def too_many(rows: int, most: int) -> LimitExceeded:
     """The error for a query that has found more new rows than it may."""
-    return LimitExceeded(f"the query found {rows:,} rows, and may add {most:,} in a tick", hint=_FEWER)
+    return LimitExceeded(f"the query found {counted(rows, 'row')}, and may add {most:,} in a tick", hint=_FEWER)
 
 
 @contextmanager

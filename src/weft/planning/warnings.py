@@ -112,6 +112,7 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
     """Tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     before: dict[str, None] = {}
+    timed: dict[str, None] = {}
     known = set(range_variables(plan.query)).union(*(range_variables(event.relation) for event in plan.branches))
     for branch in later:
         if branch.event.driver.kind == "beginning":
@@ -120,9 +121,15 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
         for alias in keyless(branch.paths):
             if alias in own and plan.from_now and _of_before(alias, known):
                 before[own[alias]] = None
+            elif alias in own and len(own) == 1 and branch.event.driver.scan is None:
+                timed[own[alias]] = None
             elif alias in own:
                 reached.setdefault(own[alias], set()).add(_written(alias, known))
-    return [*_from_now(list(before)), *(_whole(table, sorted(aliases)) for table, aliases in reached.items())]
+    return [
+        *_from_now(list(before)),
+        *(_awaited(table) for table in timed),
+        *(_whole(table, sorted(aliases)) for table, aliases in reached.items()),
+    ]
 
 
 def _of_before(alias: str, known: Collection[str]) -> bool:
@@ -156,3 +163,9 @@ def _whole(table: str, aliases: Sequence[str]) -> Note:
         "a.inreplyto = b.msgid, would let it look rows up"
     )
     return Note("warning", text, f"{whole}: no equality leads from what is new to {', '.join(aliases)}")
+
+
+def _awaited(table: str) -> Note:
+    whole = f"each tick that has work reads {table} whole"
+    reason = f"when a row of {table} becomes due is not a TIMESTAMP column of it plus a constant"
+    return Note("warning", f"{reason}, so no range of one column has the rows that do: {whole}", f"{whole}: {reason}")

@@ -36,6 +36,8 @@ def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scal
 
 
 def _instead(operator: str, left: DataType, right: DataType) -> str:
+    if operator in "+-" and left in _TIMES and right == STRING:
+        return ADVICE["a text beside a time"]
     if operator == "+" and STRING in (left, right):
         return ADVICE["+ of texts"]
     if operator in "+-" and left in _TIMES and right.numeric:

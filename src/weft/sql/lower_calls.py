@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Literal, Scalar
-from weft.algebra.schema import BOOLEAN, DOUBLE, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql.advice import advice
 from weft.sql.aggregates import MEASURES, WINDOW
@@ -124,10 +124,20 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
         family = function.takes[min(number, len(function.takes) - 1)]
         if not fits(arg.type, family):
             wanted = _CALLED.get(family, family)
-            hint = _FROM_TEXT if family in _CALLED and arg.type == STRING else advice(name)
+            hint = _converted(arg, family, number, node) or advice(name)
             raise SqlError(f"{name.upper()} takes {wanted}, not {arg.type}", where=place(node), hint=hint)
         if function.constant is not None and number >= function.constant:
             _constant(name, number, arg, family, node)
+
+
+def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:
+    """How an argument of another type becomes one that fits, where there is one way."""
+    if family in _CALLED and arg.type == STRING:
+        return _FROM_TEXT
+    if family != "STRING" or not (arg.type.numeric or arg.type in (BOOLEAN, DATE, TIMESTAMP)):
+        return None
+    given = node.expressions[number].sql("spark") if number < len(node.expressions) else ""
+    return f"Write CAST({given if 0 < len(given) <= 60 else '…'} AS STRING)."
 
 
 def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
@@ -135,7 +145,9 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
         wanted = "a constant other than 0" if family == "INDEX" else "a constant"
         bounded = "how long a row gets must be known"
         reason = bounded if family == "LENGTH" else "with what a row may hold there the query would fail"
-        raise SqlError(f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}", where=place(node))
+        hint = "Write the number itself there, the longest that you need." if family == "LENGTH" else None
+        told = f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}"
+        raise SqlError(told, where=place(node), hint=hint)
     if family == "LENGTH" and isinstance(arg.value, int) and arg.value > LONGEST_PADDING:
         told = f"{name.upper()} takes {LONGEST_PADDING:,} at most, not {arg.value:,}"
         raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node))
@@ -164,7 +176,7 @@ def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlErr
         return refuse(shown, node, "it runs code of the machine that Weft runs on")
     if name in EXPANDING:
         return refuse(shown, node, "it can make a row of any size out of a short one")
-    hint = advice(name) or suggestion(name, FUNCTIONS, "functions")
+    hint = advice(name) or suggestion(name, FUNCTIONS, "functions", 0.75)
     return refuse(shown, node, "it is not on the list of functions", hint)
 
 

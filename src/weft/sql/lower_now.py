@@ -79,12 +79,15 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
             "they have no fixed length, so no one instant turns the condition",
             "Move the other side: NOW() > DATEADD(MONTH, 1, ts).",
         )
+    counts_months = isinstance(side, Call) and side.name == "months_between"
     return refuse(
         "NOW() inside this expression",
         node,
         "it can be compared, rounded to a day or another unit, and intervals can be added to it or taken from it, but "
         "nothing else for now",
-        "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
+        "Move the row's own instant by the calendar: NOW() > DATEADD(MONTH, 10, ts)."
+        if counts_months
+        else "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
     )
 
 

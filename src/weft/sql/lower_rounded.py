@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.calendar import DAY, FIXED, following, reached
+from weft.algebra.calendar import DAY, FIXED, IN_MONTHS, following, reached
 from weft.algebra.scalar import MICROSECOND, Call, Case, Cast, Literal, Scalar, mentions_now, minus, plus
 from weft.algebra.schema import BOOLEAN, DATE, INTEGRAL, INTERVAL, TIMESTAMP
 from weft.sql import intervals
@@ -80,6 +80,19 @@ def _midnight(time: Scalar) -> Scalar:
     return converted(_as_day(time), TIMESTAMP)
 
 
+def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
+    """What to write instead of a number of units until NOW() that is compared so."""
+    if unit not in IN_MONTHS or not isinstance(count, int):
+        return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
+    if mentions_now(between[0]):
+        operator, count = MIRRORED[operator], -count
+    least = count + 1 if operator in _NEXT_UP else count
+    if least <= 0:  # what is cut off counts to the other side there
+        return "Move the row's own instant by the calendar: NOW() >= DATEADD(MONTH, 10, ts)."
+    step = ">=" if operator in (">", ">=") else "<"
+    return f"Move the row's own instant by the calendar: NOW() {step} DATEADD({unit}, {least}, ts)."
+
+
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> Step:
     """Whole units between NOW and an instant, compared with a constant."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
@@ -88,7 +101,7 @@ def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Sc
             f"a number of {unit}S until NOW() compared so",
             node,
             "only whole numbers of weeks and shorter units, that are constants, have a threshold",
-            "Write it like NOW() >= ts + INTERVAL 36 HOURS.",
+            _by_calendar(unit, between, operator, count),
         )
     start, end = between
     if mentions_now(start):

@@ -51,7 +51,9 @@ def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     if not function.least <= len(given) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
         raise SqlError(
-            f"{name.upper()} takes {wanted} arguments, not {len(given)}", where=place(node), hint=advice(name)
+            f"{name.upper()} takes {wanted} argument{'s' * (function.most > 1)}, not {len(given)}",
+            where=place(node),
+            hint=advice(name),
         )
     return FORMS[name](name, node, lower)
 

@@ -44,7 +44,17 @@ _LATER: Final = {
 
 
 def place(node: exp.Expr) -> str | None:
-    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it."""
+    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it.
+
+    Within an expression without a name, as INTERVAL 1 MONTH is, those of what it is a part of.
+    """
+    found, around = _first_place(node), node.parent
+    while found is None and isinstance(around, exp.Condition) and not isinstance(around, exp.Query):
+        found, around = _first_place(around), around.parent
+    return found
+
+
+def _first_place(node: exp.Expr) -> str | None:
     for part in node.walk():
         line, column = part.meta.get("line"), part.meta.get("col")
         if isinstance(line, int) and isinstance(column, int):

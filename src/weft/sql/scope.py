@@ -29,10 +29,10 @@ _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
 never be what another alias is renamed to."""
 
 
-def suggestion(wrong: str, known: Iterable[str], what: str) -> str:
-    """ "Did you mean …", or the names there are."""
+def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) -> str:
+    """ "Did you mean …", or the names there are; ``alike`` is how near a name must come, up to 1."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(wrong.lower(), [name.lower() for name in names], n=3, cutoff=0.5)
+    close = difflib.get_close_matches(wrong.lower(), [name.lower() for name in names], n=3, cutoff=alike)
     meant = [name for name in names if name.lower() in close]
     if meant:
         return f"Did you mean {' or '.join(meant)}?"

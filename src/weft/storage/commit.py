@@ -10,6 +10,8 @@ through the same handle: whoever commits in between, be it only to spend the num
 
 from __future__ import annotations
 
+import errno
+import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +22,7 @@ import pyarrow.parquet as pq
 
 from weft.errors import LeaseLost, StorageError
 from weft.failpoint import failpoint
-from weft.location import Location
+from weft.location import Location, free_bytes
 from weft.storage.columns import conformed
 from weft.storage.delta_log import (
     DataFile,
@@ -82,11 +84,8 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             make_durable(table, version)
         keep_open(table, opened)
     except delta_errors() as error:
-        raise StorageError(
-            f"the table could not be made or changed: {first_line(error)}",
-            where=str(table),
-            hint="Nothing was stored; run the command again. `weft doctor` tells what is damaged.",
-        ) from error
+        hint = "Nothing was stored; run the command again. `weft doctor` tells what is damaged."
+        raise _unwritten("the table could not be made or changed", table, error, hint) from error
 
 
 def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
@@ -169,11 +168,21 @@ def _append(
     # The files stay, named by no commit: one that a commit names must never be taken away by mistake.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
-    raise StorageError(
-        f"rows could not be stored: {first_line(problem)}",
-        where=str(table),
-        hint="Nothing of them was stored; run the command again.",
+    raise _unwritten(
+        "rows could not be stored", table, problem, "Nothing of them was stored; run the command again."
     ) from problem
+
+
+def _unwritten(told: str, table: Location, problem: Exception, hint: str) -> StorageError:
+    """What a person is told of a table that could not be written; of a full disk in words of its own."""
+    if os.strerror(errno.ENOSPC) in str(problem) or f"Errno {errno.ENOSPC}]" in str(problem):
+        free = free_bytes(str(table))[0]
+        return StorageError(
+            f"{told}: the disk is full, {free:,} bytes are free there",
+            where=str(table),
+            hint="Make room and run the command again: it goes on from what was committed.",
+        )
+    return StorageError(f"{told}: {first_line(problem)}", where=str(table), hint=hint)
 
 
 def name_files(

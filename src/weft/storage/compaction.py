@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
+from weft.printable import counted
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import (
     RESTORE_HINT,
@@ -165,7 +166,7 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
                 return taken, batches
         count = sum(batch.num_rows for batch in own)
         if count != file.rows:
-            problem = f"a data file has {count} rows, its table's log says {file.rows}"
+            problem = f"a data file has {counted(count, 'row')}, its table's log says {file.rows}"
             raise StorageError(problem, where=str(file.location), hint=RESTORE_HINT)
         taken.append(file)
         batches += own

@@ -9,6 +9,7 @@ from weft.catalog import CatalogParts, layout
 from weft.catalog.records import StoredVersion
 from weft.errors import StorageError
 from weft.location import Location
+from weft.printable import counted
 from weft.storage.delta_log import (
     RESTORE_HINT,
     DeltaSnapshot,
@@ -107,7 +108,7 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
     if not has_commits(table):
         if stored.version < 0:
             return []
-        return [Finding(path, f"the table is gone: {stored.rows} rows were recorded", RESTORE_HINT)]
+        return [Finding(path, f"the table is gone: {counted(stored.rows, 'row')} recorded", RESTORE_HINT)]
     try:
         with table.shared():  # nobody deletes them meanwhile
             found = delta_snapshot(table, check_files=False)
@@ -121,7 +122,7 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
     if expected_here and found.rows is not None and found.rows != stored.rows:
         if found.rows < stored.rows and has_discarded(table):
             return findings
-        problem = f"the table has {found.rows} rows at version {found.version}, {stored.rows} were recorded"
+        problem = f"the table has {counted(found.rows, 'row')} at version {found.version}, {stored.rows} were recorded"
         remedy = "Something other than Weft wrote to it, or a copy was put back in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings

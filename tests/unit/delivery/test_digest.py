@@ -80,8 +80,9 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
     ):
         assert str(parse_digest(text)) == same
     for text, told in (
-        ("dayly@08:00", "is it daily?"),
-        ("daily", "is it daily?"),
+        ("dayly@08:00", "is it daily@08:00?"),
+        ("daily", "is it daily@08:00?"),
+        ("weekly", "is it weekly@mon-08:00?"),
         ("daily@24:00", "there is no time 24:00"),
         ("weekly@08:00", "is no digest"),
         ("daily@mon-08:00", "is no digest"),

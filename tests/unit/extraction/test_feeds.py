@@ -240,7 +240,7 @@ def test_dated_changes_are_loaded_too(weft: Weft, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("day,id,name\n2026-01-01,1,Ann\n,2,Ben\n", "day is empty in 1 rows"),
+        ("day,id,name\n2026-01-01,1,Ann\n,2,Ben\n", "day is empty in 1 row"),
         ("day,id,name\n2026-01-01,1,Ann\n2026-01-01,1,Ben\n", "2 rows of the key 1"),
         ("day,id,name\n", "the file has no rows"),
         ("day,id\n2026-01-01,1\n", "no column 'name'"),

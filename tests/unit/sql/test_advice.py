@@ -93,6 +93,22 @@ REFUSED = (
     ("SELECT id FROM orders WHERE placed < GETDATE() - 1", "TIMESTAMP - INT", "INTERVAL 1 DAY"),
     ("SELECT id FROM orders WHERE placed > NOW() - '1 day'::interval", "INTERVAL as a type", "INTERVAL '1 day'"),
     ("SELECT id FROM orders WHERE placed > NOW() - INTERVAL '1 month'", "MONTH", "DATEADD(MONTH, 1, ts)"),
+    (
+        "SELECT id FROM orders WHERE TIMESTAMPDIFF(MONTH, placed, NOW()) > 10",
+        "MONTHS",
+        "NOW() >= DATEADD(MONTH, 11, ts)",
+    ),
+    ("SELECT id FROM orders WHERE TIMESTAMPDIFF(YEAR, placed, NOW()) < 2", "YEARS", "NOW() < DATEADD(YEAR, 2, ts)"),
+    ("SELECT id FROM orders WHERE MONTHS_BETWEEN(NOW(), placed) > 10", "NOW()", "NOW() > DATEADD(MONTH, 10, ts)"),
+    ("SELECT id FROM orders WHERE placed < NOW() - '30 days'", "TIMESTAMP - STRING", "ts - INTERVAL 30 DAYS"),
+    ("SELECT id FROM orders WHERE due < DATE('now', '-7 days')", "1 argument, not 2", "CURRENT_DATE - INTERVAL 7 DAYS"),
+    ("SELECT LPAD(id, 3, '0') AS x FROM orders", "STRING, not INT", "CAST(id AS STRING)"),
+    ("SELECT LPAD(status, id) AS x FROM orders", "a constant as argument 2", "the number itself"),
+    ("SELECT OVERLAY(status PLACING 'x' FROM 1) AS x FROM orders", "OVERLAY PLACING", "CONCAT"),
+    ("SELECT FORMAT_NUMBER(id, 2) AS x FROM orders", "FORMAT_NUMBER", "ROUND"),
+    ("SELECT id FROM orders WHERE ISODOW(placed) = 1", "ISODOW", "WEEKDAY(ts)"),
+    ("SELECT DAYNAME(placed) AS x FROM orders", "DAYNAME", "DATE_FORMAT(ts, 'EEEE')"),
+    ("SELECT BROUND(total) AS x FROM orders", "BROUND", "ROUND(value, digits)"),
     ("SELECT id FROM orders WHERE placed < DATE_SUB(NOW(), INTERVAL 1 DAY)", "DATE_SUB", "NOW() - INTERVAL '1' DAY"),
     ("SELECT id FROM orders WHERE placed < DATE_ADD(NOW(), INTERVAL 2 HOUR)", "DATE_ADD", "NOW() + INTERVAL '2' HOUR"),
     ("SELECT id FROM orders WHERE placed < TIMESTAMP_SUB(NOW(), INTERVAL 1 DAY)", "TIMESTAMP_SUB", "NOW() - INTERVAL"),
@@ -210,5 +226,37 @@ def test_what_is_advised_is_taken() -> None:
     for name, text in ADVICE.items():
         called = {each.lower() for each in re.findall(r"\b([A-Z_]{2,})\(", text)}
         assert called <= {*FUNCTIONS, *others, "decimal", "in"}, name
-    assert not FUNCTIONS.keys() & ADVICE.keys() - {"date_add", "date_sub", "unix_timestamp", "isnull"}
+    assert not FUNCTIONS.keys() & ADVICE.keys() - {"date", "date_add", "date_sub", "unix_timestamp", "isnull"}
     assert advice("SYSDATE") == advice("sysdate")
+
+
+@pytest.mark.parametrize(
+    ("condition", "column"),
+    [
+        ("placed > NOW() - INTERVAL 1 MONTH", 39),
+        ("NOW() > placed + INTERVAL 1 YEAR", 38),
+        ("id > 3 + WEIRD(placed)", 39),
+    ],
+)
+def test_a_refused_interval_has_its_place(condition: str, column: int) -> None:
+    with pytest.raises(SqlError) as refused:
+        plan(f"SELECT id FROM orders WHERE {condition}", TABLES)
+    line, _, found = (refused.value.where or "").partition(", column ")
+    assert line == "line 1"
+    assert abs(int(found) - column) <= 2
+
+
+@pytest.mark.parametrize(
+    "written", ["TIMESTAMPDIFF(MONTH, placed, NOW()) > 10", "TIMESTAMPDIFF(YEAR, placed, NOW()) < 2"]
+)
+def test_what_is_advised_for_months_is_taken(written: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        plan(f"SELECT id FROM orders WHERE {written}", TABLES)
+    advised = (refused.value.hint or "").partition(": ")[2].removesuffix(".").replace("ts", "placed")
+    plan(f"SELECT id FROM orders WHERE {advised}", TABLES)
+
+
+def test_a_name_that_is_only_a_little_alike_is_not_meant() -> None:
+    with pytest.raises(SqlError) as refused:
+        plan("SELECT ISO_WEEK_DAY(placed) AS d FROM orders", TABLES)
+    assert "Did you mean" not in (refused.value.hint or "")

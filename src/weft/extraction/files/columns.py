@@ -39,8 +39,8 @@ def may_name_column(name: str) -> bool:
 
 def check_names(names: Sequence[str], where: str) -> None:
     """Raises Refused for names that cannot be columns, or that differ in nothing but case."""
-    seen: dict[str, str] = {}
-    for name in names:
+    seen: dict[str, tuple[int, str]] = {}
+    for number, name in enumerate(names, 1):
         if not may_name_column(name) or name.lower() in _RESERVED:
             proposal = re.sub(r"\W+", "_", name).strip("_") or "column"
             raise Refused(
@@ -49,8 +49,13 @@ def check_names(names: Sequence[str], where: str) -> None:
                 where=where,
             )
         if name.lower() in seen:
-            raise Refused(f"two columns have the same name: {seen[name.lower()]!r} and {name!r}", where=where)
-        seen[name.lower()] = name
+            first, other = seen[name.lower()]
+            raise Refused(
+                f"two columns have the same name: {other!r}, column {first}, and {name!r}, column {number}",
+                hint="Rename one of them in the file (its first line holds the names); capitals make no difference.",
+                where=where,
+            )
+        seen[name.lower()] = (number, name)
     if len(names) > MAX_COLUMNS:
         raise Refused(f"more than {MAX_COLUMNS} columns", hint="Nested values are kept as JSON text.", where=where)
     if not names:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
+from weft.printable import counted
 
 Cells = list[str | None]
 
@@ -195,7 +196,7 @@ def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | N
     if cells == []:
         return None
     if cells is not None and width is not None and len(cells) != width:
-        problem = f"{len(cells)} cells where there should be {width}"
+        problem = f"{counted(len(cells), 'cell')} where there should be {width}"
     if problem is not None:
         lines.put_back(lines.taken[1:])
         return TextRecord(number, lines.taken[0], None, problem)

@@ -22,7 +22,7 @@ from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
 from weft.extraction.sources.tracked import polling, settle_polls, source_schema
-from weft.printable import Brief
+from weft.printable import Brief, counted
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import arrow_type
 from weft.storage.periods import repeated_keys
@@ -116,7 +116,9 @@ def _rows(
     if not pa.types.is_timestamp(dates.type):
         raise Refused(f"{ts_from!r} is no column of instants", where=source.name, hint="ISO 8601 is read.")
     if dates.null_count:
-        raise Refused(f"{ts_from} is empty in {dates.null_count:,} rows", where=source.name, hint="Date every row.")
+        raise Refused(
+            f"{ts_from} is empty in {counted(dates.null_count, 'row')}", where=source.name, hint="Date every row."
+        )
     ops = pa.repeat(pa.scalar("U"), rows.num_rows) if op is None else _ops(rows.column(by_name[op.lower()]))
     values = [rows.column(by_name[name.lower()]) for name, _ in wanted]
     order = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))

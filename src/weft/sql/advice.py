@@ -69,7 +69,7 @@ ADVICE: Final[dict[str, str]] = {
         "Write DATE_TRUNC('DAY', ts), or CAST(ts AS DATE) for the day.",
     ),
     **dict.fromkeys(("dayname", "monthname"), "Write DATE_FORMAT(ts, 'EEEE') or DATE_FORMAT(ts, 'MMMM')."),
-    **dict.fromkeys(("isodow", "day_of_week"), "Write WEEKDAY(ts) + 1 (Monday: 1) or EXTRACT(DOW FROM ts) (Sunday: 1)."),
+    **dict.fromkeys(("isodow", "day_of_week"), "Write WEEKDAY(ts) + 1; EXTRACT(DOW FROM ts) is 1 on Sunday."),
     "bround": "Write ROUND(value, digits), which rounds halves away from zero.",
     "format_number": "Write CAST(ROUND(value, digits) AS STRING).",
     **dict.fromkeys(("date_part", "datepart", "datename"), "Write EXTRACT(HOUR FROM ts), or HOUR(ts)."),

@@ -10,8 +10,6 @@ through the same handle: whoever commits in between, be it only to spend the num
 
 from __future__ import annotations
 
-import errno
-import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -52,6 +50,8 @@ _LEVEL: Final = 1
 _ROW_GROUP: Final = 32_768
 """Rows that a reader can leave out together, by the statistics within the file."""
 _SAMPLE: Final = 10_000
+_FULL: Final = ("No space left on device", "[Errno 28]", "os error 28")
+"""What Arrow and delta-rs say of a disk that is full."""
 
 
 def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
@@ -175,7 +175,7 @@ def _append(
 
 def _unwritten(told: str, table: Location, problem: Exception, hint: str) -> StorageError:
     """What a person is told of a table that could not be written; of a full disk in words of its own."""
-    if os.strerror(errno.ENOSPC) in str(problem) or f"Errno {errno.ENOSPC}]" in str(problem):
+    if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
             f"{told}: the disk is full, {free:,} bytes are free there",

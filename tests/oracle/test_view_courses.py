@@ -25,7 +25,7 @@ from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
 from weft.errors import SqlError
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 VIEWS = 520
 COURSES = 8
@@ -36,6 +36,8 @@ LONGEST = 220
 """Of longer texts those of the first value are tried (``test_views``); some take a thousand statements to maintain."""
 DEEP = 10
 """Each tenth view has three SELECTs or more, and may be half as long again."""
+WIDE = 5
+"""From so many range variables on a view is planned with DuckDB's optimizer: without it, joins are products."""
 LONG = 6
 """How many times as many views ``make test-long`` draws."""
 LONG_COURSES = 14
@@ -45,8 +47,8 @@ SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32)
 class Tried:
     """The cases of one shard, and what they are like."""
 
-    def __init__(self, shard: int, folder: Path, longest: int = LONGEST) -> None:
-        self.shard, self.folder, self.longest = shard, folder, longest
+    def __init__(self, shard: int, folder: Path, sql: TemporalSql, longest: int = LONGEST) -> None:
+        self.shard, self.folder, self.sql, self.longest = shard, folder, sql, longest
         self.courses = COURSES
         self.counts: Counter[str] = Counter()
         self.seen: set[str] = set()
@@ -70,12 +72,19 @@ class Tried:
         place.mkdir()
         instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
         courses = [telling(query, chance, instants) for _ in range(1 if alone else self.courses)]
+        self.optimized(query.text().count(" AS a") >= WIDE)
         try:
             keeping = Keeping(query, courses, place)
             self.along(keeping, instants)
         except SqlError as refused:
             assert "Take it apart" in str(refused)
             self.counts["beyond the limits"] += 1
+
+    def optimized(self, wanted: bool) -> None:
+        """Small queries are planned sooner without DuckDB's optimizer."""
+        every = self.sql.connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+        disabled = "" if wanted else ",".join(name for (name,) in every)
+        self.sql.connection.execute(f"SET GLOBAL disabled_optimizers = '{disabled}'")
 
     def along(self, keeping: Keeping, instants: list[int]) -> None:
         """Refreshes at these instants, and compares each course."""
@@ -104,11 +113,8 @@ class Tried:
 
 @pytest.fixture
 def tried(tmp_path: Path, shard: int) -> Iterator[Tried]:
-    """Small queries are planned sooner without DuckDB's optimizer."""
     with temporal_sql() as sql:
-        every = ",".join(name for (name,) in sql.connection.execute("SELECT name FROM duckdb_optimizers()").fetchall())
-        sql.connection.execute(f"SET GLOBAL disabled_optimizers = '{every}'")
-        yield Tried(shard, tmp_path)
+        yield Tried(shard, tmp_path, sql)
         sql.connection.execute("RESET GLOBAL disabled_optimizers")
 
 

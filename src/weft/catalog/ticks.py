@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, literal, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -236,8 +236,11 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     kept = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
+        # With another text a query may add answers that all begin before those it has had.
+        this = bindparam("last", type_=kept.c.last_first_at.type)
+        greatest = case((kept.c.last_first_at > this, kept.c.last_first_at), else_=this)
         connection.execute(
-            update(kept).where(kept.c.query_id == bindparam("which")).values(last_first_at=bindparam("last")), last
+            update(kept).where(kept.c.query_id == bindparam("which")).values(last_first_at=greatest), last
         )
 
 

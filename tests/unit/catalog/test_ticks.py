@@ -129,6 +129,15 @@ def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
         writer.ticks.commit(tick.tick_id, {}, [], 9)
 
 
+def test_the_last_first_instant_never_falls(writer: Writer) -> None:
+    """What reads a query's answers takes it for the greatest, and leaves them alone where that is not new to it."""
+    kept = install(writer).query_id
+    for t, last, greatest in ((100, 99, 99), (200, 7, 99), (300, None, 99), (400, 350, 350)):
+        tick = writer.ticks.plan(t, Choice(), t)
+        writer.ticks.commit(tick.tick_id, {kept: Count(int(last is not None), None, None, t, last)}, [], t)
+        assert writer.queries.by_id(kept).last_first_at == greatest
+
+
 def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path, opened: Opened) -> None:
     a = install(writer, "a").query_id
     tick = writer.ticks.plan(100, Choice((a,)), 7)

@@ -183,7 +183,7 @@ def _explain_tick(name: str, home: Path | None, json: bool) -> None:
             }
         )
         return
-    since = f"from {instant(found.tau)} on" if found.tau is not None else "its first, over everything"
+    since = f"from {instant(found.tau)} on" if found.tau is not None else "over everything"
     say(f"The next tick of {found.query.name}: {since}, before {instant(found.t)}")
     if found.lower:
         say(f"{', '.join(found.lower)}, which it reads, would be run first; shown are their answers so far.")
@@ -221,7 +221,7 @@ def as_text(found: Explanation) -> list[str]:
     lines = ["The query, normalized", *_indented(found.query), "", "An answer appears when"]
     lines += [f"  {number}. {each.why}" for number, each in enumerate(found.later, 1)] or ["  (never)"]
     arrives = "arrives or ends" if found.summary.ending else "arrives"
-    time = "yes: time alone can make answers appear" if found.time_driven else f"no: only when something {arrives}"
+    time = "yes: time alone can make answers appear" if found.summary.time else f"no: only when something {arrives}"
     lines += [f"Rows with no new data: {time}.", ""]
     lines += [line for note in found.notes for line in _note(note.level, note.text)]
     lines += ["", f"Plan {found.signature}: shared by all queries that differ in these constants only"]

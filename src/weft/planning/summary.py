@@ -23,6 +23,7 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
+from weft.algebra.scalar import call
 from weft.derivation.merge import blocks, merged_predicate
 from weft.planning.condition_words import condition_words
 from weft.planning.plan import Plan, with_constants
@@ -39,7 +40,8 @@ _CLAUSES: Final = 3
 class Summary:
     """``when``: what makes answers appear, a clause each, joined by or; ``holding``: what is true at such an instant.
 
-    ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not.
+    ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not, unless
+    it makes rows appear in what comes from ``results``, the tables of other queries' answers.
     ``ending``: rows that end can make answers appear, besides those that arrive; ``arriving``: these can.
     ``bounded_by``: the tables each row of which gives at most one answer, so that there are no more answers than rows
     of them (None: there is no such bound).  ``tables`` are all that are read, of which ``tracked`` are recorded ones.
@@ -53,6 +55,7 @@ class Summary:
     bounded_by: tuple[str, ...] | None
     tables: tuple[str, ...]
     tracked: tuple[str, ...]
+    results: tuple[str, ...]
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -67,7 +70,8 @@ class Summary:
             return cut(f"Time alone makes answers appear, too: {' or '.join(self.time)}")
         if self.arriving or self.ending:
             needed = " or ".join((["arrive"] if self.arriving else []) + (["end"] if self.ending else []))
-            return f"Time alone makes no answer appear: rows have to {needed}."
+            unless = f", unless it makes rows of {' or '.join(self.results)} appear" if self.results else ""
+            return cut(f"Time alone makes no answer appear{unless}: rows have to {needed}.")
         return "Time alone makes no answer appear later."
 
 
@@ -76,17 +80,19 @@ def summary(plan: Plan) -> Summary:
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
-    time = tuple(dict.fromkeys(_turning(event) for event in events if _by_time(event)))
+    timely = [event for event in events if _by_time(event)]
+    alone = [event for event in timely if not _as_rows_arrive(event)]
     found = blocks(plan.query)
     return Summary(
         when=_clauses(events),
         holding=(*_demanded(found, events), *(("it was no answer just before",) if plan.from_now and events else ())),
-        time=time,
-        arriving="arrival" in kinds,
+        time=tuple(dict.fromkeys(map(_turning, alone))),
+        arriving="arrival" in kinds or len(alone) < len(timely),
         ending="departure" in kinds,
         bounded_by=_bound(found),
         tables=tuple(table.name for table in plan.tables),
         tracked=tuple(table.name for table in plan.tables if not table.append_only),
+        results=tuple(table.name for table in plan.tables if table.source == "results"),
     )
 
 
@@ -108,6 +114,12 @@ def first(lines: Sequence[str], most: int, others: str) -> list[str]:
 
 def _by_time(event: Event) -> bool:
     return event.driver.kind in ("now_from", "now_before")
+
+
+def _as_rows_arrive(event: Event) -> bool:
+    """Whether its instant is always one at which one of its rows arrives: these cannot all be there before it."""
+    before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
+    return exclude_each_other((*conjuncts(condition(event.block)), *before))
 
 
 def _turning(event: Event) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from netnews import TABLES
+from weft.algebra.schema import STRING
+from weft.catalog.records import results_schema
 from weft.planning.explain import explain
 from weft.planning.how_many import Extent, how_many
 from weft.planning.plan import plan
@@ -51,6 +53,29 @@ def test_time_beside_what_arrives_is_told_with_its_condition() -> None:
         "if at that instant NOW() >= reminders.whenToRemind, and",
         "  NOW() < reminders.whenToRemind + 1 day",
         "Time alone makes answers appear, too: NOW reaches reminders.whenToRemind",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT o.msgid FROM msgs e JOIN msgs o ON o.sender = e.sender WHERE NOW() > e.ts + INTERVAL 90 DAYS "
+        "AND o.ts > e.ts + INTERVAL 90 DAYS",
+        "SELECT msgid FROM msgs WHERE ts <= NOW()",
+    ],
+)
+def test_time_alone_does_nothing_where_a_row_has_to_arrive_at_that_instant(text: str) -> None:
+    found = told(text)
+    assert found.time == () and found.lines[-1] == "Time alone makes no answer appear: rows have to arrive."
+    assert told(text.replace("NOW() > e", "NOW() > INTERVAL 1 DAY + e").replace("ts <= NOW", "date <= NOW")).time
+
+
+def test_time_may_make_rows_of_other_answers_appear() -> None:
+    columns = (("msgid", STRING),)
+    low = results_schema(7, "low", columns)
+    found = summary(plan("SELECT msgid FROM results.low", {**TABLES, low.name: low}))
+    assert found.lines[-1] == (
+        "Time alone makes no answer appear, unless it makes rows of results.low appear: rows have to arrive."
     )
 
 

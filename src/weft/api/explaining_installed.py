@@ -59,7 +59,8 @@ def _answers(home: Home, query: QueryRecord) -> str:
     if not query.rows or query.last_first_at is None:
         return "Answers so far: none."
     told = f"Answers so far: {query.rows:,}, the last of {format_instant(query.last_first_at)}"
-    daily = rate(home.catalog.ticks.of_query(query.query_id, _TICKS))
+    ticks = home.catalog.ticks.of_query(query.query_id, _TICKS)
+    daily = rate([tick for tick in ticks if query.replaced_at is None or tick.t > query.replaced_at])
     return f"{told}; {daily}." if daily else f"{told}."
 
 
@@ -71,7 +72,7 @@ def rate(ticks: Sequence[TickQuery]) -> str | None:
         return None
     rows = sum(tick.rows or 0 for tick in whole)
     days = length / _DAY
-    return f"{rows:,} in the last {days:,.0f} day{'s' * (round(days) != 1)}"
+    return f"{rows:,} in {days:,.0f} day{'s' * (round(days) != 1)} of its last ticks"
 
 
 def _next_due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
@@ -84,15 +85,18 @@ def _next_due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str,
 def _due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
     tau = tau_of(query, query.tau)
     if query.tau is None:
-        return "with the next tick, which is its first"
+        whole = "everything again" if tau is None else f"everything from {format_instant(tau)} on"
+        anew = any(tick.rows is not None for tick in home.catalog.ticks.of_query(query.query_id, _TICKS))
+        return f"with the next tick, which {f'goes through {whole}' if anew else 'is its first'}"
     arriving = " or ".join(schema.name for schema in shape.tables)
     if due.arrived(Member(query, tau, query.tau), shape, tables):
         return f"with the next tick, since something has come into {arriving}"
     later = f"once something comes into {arriving}"
-    if not shape.time_driven:
+    if not (query.reads or shape.time_driven):
         return later
     if query.next_due is None:
         return "with the next tick, which asks whether time has made answers appear"
     if query.next_due >= due.NEVER:
         return f"{later}; of what is there, time alone makes no more answers"
-    return f"at {format_instant(query.next_due)}, when time alone makes an answer appear, or {later}"
+    makes = "can make" if query.reads else "makes"
+    return f"at {format_instant(query.next_due)}, when time alone {makes} an answer appear, or {later}"

@@ -246,12 +246,12 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is the last t it was ticked at (None: never); ``next_ordinal`` the ordinal that its next answer will get
-    (the first is 1); ``next_due`` the next instant at which time alone can add a row (None: unknown); ``every_us`` its
-    timeliness in microseconds (None: each tick).  ``reads`` are the ids of the queries whose results it reads,
-    ``stratum`` is one more than the greatest of theirs (0: it reads none); ``last_first_at`` is the greatest first
-    instant of its answers (None: it has none); ``replaced_at`` is when its text took the place of another (None: it is
-    its first one).
+    ``tau`` is the last t it was ticked at (None: never, or its next tick goes through everything again);
+    ``next_ordinal`` the ordinal that its next answer will get (the first is 1); ``next_due`` the next instant at which
+    time alone can add a row (None: unknown); ``every_us`` its timeliness in microseconds (None: each tick).  ``reads``
+    are the ids of the queries whose results it reads, ``stratum`` is one more than the greatest of theirs (0: it reads
+    none); ``last_first_at`` is the greatest first instant of its answers (None: it has none); ``replaced_at`` is when
+    its text took the place of another (None: it is its first one).
     """
 
     query_id: int
@@ -292,7 +292,7 @@ class QueryRecord(Brief):
         return results_schema(self.query_id, self.name, self.columns)
 
     def _brief(self) -> str:
-        until = "never ticked" if self.tau is None else f"up to {format_instant(self.tau)}"
+        until = "all to be gone through" if self.tau is None else f"up to {format_instant(self.tau)}"
         return f"query {self.name} of {self.user}, {self.state}, {counted(self.rows, 'answer')}, {until}: {self.sql}"
 
 

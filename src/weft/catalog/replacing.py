@@ -24,7 +24,8 @@ from weft.errors import Conflict
 
 @dataclass(frozen=True)
 class ReplacedText:
-    """A text that a query had from ``since`` until ``until``, when it had been ticked to ``tau`` (µs UTC; None: never).
+    """A text that a query had from ``since`` until ``until``, when it had been ticked to ``tau`` (µs UTC; None: it had
+    yet to go through everything).
 
     ``from_instant`` is as in QueryRecord; ``rows`` is the number of answers by then: those up to that ordinal are of
     this text or of one before it.

@@ -89,7 +89,7 @@ def say_replaced(query: QueryRecord, old: ReplacedText) -> None:
     )
     say(f"{stay}; its channels go on.")
     if old.tau is None:
-        say("The text before was never run.")
+        say("The text before had yet to go through everything: what it alone gives is not delivered.")
     else:
         say(f"The text before was run up to {instant(old.tau)}: what it alone gives from then on is not delivered.")
     if query.state == "paused":

@@ -29,7 +29,7 @@ def member(
     """The query as it goes into a tick at ``t``: its window ends at the least instant that what it reads has reached.
 
     ``lower`` has the queries that it reads, ``reached`` the instants up to which their answers are complete (None: they
-    never ran).
+    have yet to go through everything).
     """
     begin = tau_of(query, tau)
     if not query.reads:
@@ -39,6 +39,8 @@ def member(
         return Member(query, begin, t)
     behind = min(ends, key=ends.__getitem__)
     name, end = lower[behind].name, ends[behind]
-    where = "which has never run" if end == MIN_INSTANT else f"which was ticked to {format_instant(end)}"
+    where = (
+        "which has yet to go through everything" if end == MIN_INSTANT else f"which was ticked to {format_instant(end)}"
+    )
     how = {"active": "", "paused": " and is paused", "failed": " and has failed"}
     return Member(query, begin, end, f"waits for {name}, {where}{how.get(lower[behind].state, '')}")

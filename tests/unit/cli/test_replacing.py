@@ -17,7 +17,7 @@ def test_a_text_is_replaced_and_told_of(home: Path, weft: Command) -> None:
     assert told.code == 0
     assert "q stands, for ann." in told.out
     assert "No answer yet; its channels go on." in told.out
-    assert "The text before was never run." in told.out
+    assert "The text before had yet to go through everything: what it alone gives is not delivered." in told.out
     assert "active, replaced " in weft("queries").out
     shown = weft("show", "q")
     assert "SELECT n FROM t WHERE n > 1" in next(each for each in shown.out.splitlines() if each.startswith("before "))

@@ -70,11 +70,11 @@ def test_one_that_failed_goes_on_and_one_that_is_paused_stays_so(weft: Weft) -> 
     assert weft.resume("q").state == "active"
 
 
-def ticked(weft: Weft, t: int) -> None:
+def ticked(weft: Weft, t: int, next_due: int | None = None) -> None:
     """A tick of all queries that finds nothing."""
     with weft.writing("tick") as writer:
         tick = writer.ticks.plan(t, Choice(), t)
-        counts = {query.query_id: Count(0, None, None, t) for query, _ in writer.ticks.members(tick.tick_id)}
+        counts = {query.query_id: Count(0, None, next_due, t) for query, _ in writer.ticks.members(tick.tick_id)}
         writer.ticks.commit(tick.tick_id, counts, [], t)
 
 
@@ -146,6 +146,24 @@ def test_what_reads_its_results_looks_again_and_comes_after_it(weft: Weft, clock
     weft.install("q", OLD, replace=True, start="now")  # nothing of it will begin before what they have gone through
     assert {name: weft.show(name).query.tau for name in names} == taus
     assert [weft.show(name).query.stratum for name in ("q", *names)] == [0, 1, 2, 1, 1]
+
+
+def test_explain_says_when_what_reads_others_is_due_and_what_is_gone_through_again(
+    weft: Weft, clock: list[int]
+) -> None:
+    weft.install("low", "SELECT n, s FROM t WHERE NOW() > ts + INTERVAL 1 DAY")
+    weft.install("above", "SELECT n, s FROM results.low")
+    clock[0] += SECOND
+    assert "which is its first" in str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
+    ticked(weft, clock[0], clock[0] + 86_400 * SECOND)
+    told = str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
+    assert "time alone can make an answer appear, or once something comes into results.low" in told
+    weft.install("low", "SELECT n, s FROM t WHERE NOW() > ts + INTERVAL 2 DAYS", replace=True)
+    for name in ("low", "above"):
+        told = str(weft.explain_installed(name).next_due)  # type: ignore[union-attr]
+        assert told == "Next due: with the next tick, which goes through everything again."
+    weft.install("low", "SELECT n, s FROM t", replace=True, start="now")
+    assert "goes through everything from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("point", ["replace.checked", "replace.stored"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from weft.algebra.relation import Output, Query
@@ -59,14 +60,22 @@ def _answers(home: Home, query: QueryRecord) -> str:
     if not query.rows or query.last_first_at is None:
         return "Answers so far: none."
     told = f"Answers so far: {query.rows:,}, the last of {format_instant(query.last_first_at)}"
-    ticks = home.catalog.ticks.of_query(query.query_id, _TICKS)
-    daily = rate([tick for tick in ticks if query.replaced_at is None or tick.t > query.replaced_at])
+    daily = None if query.tau is None else rate(home.catalog.ticks.of_query(query.query_id, _TICKS))
     return f"{told}; {daily}." if daily else f"{told}."
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Answers a day over the windows of these ticks, those without a beginning left out; None for less than a day."""
-    whole = [tick for tick in ticks if tick.tau is not None and tick.rows is not None]
+    """Answers over the windows of these ticks, the newest first; None for less than a day.
+
+    Those up to the last one that went through everything are left out: they may be of another text.
+
+    >>> day = 86_400_000_000
+    >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)
+    >>> rate([of(9, 8, 3), of(8, 6, 4), of(6, None, 700), of(6, 5, 90)])
+    '7 in 3 days of its last ticks'
+    """
+    since = takewhile(lambda tick: tick.tau is not None, ticks)
+    whole = [tick for tick in since if tick.rows is not None]
     length = sum(tick.t - tick.tau for tick in whole if tick.tau is not None)
     if length < _DAY:
         return None

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
+from weft.catalog.home import read_home
 from weft.catalog.installing import plan_of, stratum_of
 from weft.catalog.queries import change_query, live_readers, query_named
 from weft.catalog.records import QueryDefinition, QueryRecord
@@ -87,7 +88,9 @@ class Replacements:
             for reader in sorted(above.values(), key=lambda each: each.stratum):  # what is read comes first
                 change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
                 if past:
-                    change_query(connection, reader.query_id, tau=None, next_due=None, next_run=None)
+                    # It has waited since now, and not since it was installed; of a replay home that is another clock.
+                    run = at if read_home(connection).clock == "wall" else None
+                    change_query(connection, reader.query_id, tau=None, next_due=None, next_run=run)
             return found
 
     def require_no_circle(self, query: QueryDefinition) -> None:

@@ -139,6 +139,7 @@ def test_what_reads_its_results_looks_again_and_comes_after_it(weft: Weft, clock
     }  # fmt: skip
     assert [found[name].tau for name in names] == [None] * 4
     assert {name: found[name].from_instant for name in names} == begins
+    assert weft.catalog.queries.waiting_since(clock[0])[0] == clock[0]
     assert found["lower"].tau is not None
     assert weft.show("lower").read_by == ("q",)
     ticked(weft, clock[0] + 2)

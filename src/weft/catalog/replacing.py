@@ -7,7 +7,7 @@ text gave them.  The texts before are kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,12 +55,17 @@ class Replacements:
         Its next tick goes through all that there is from that beginning on.  ``past`` says that it may have answers
         whose first instants were gone through already: those that read its results, and those that read theirs, look
         again at everything from their own beginnings on.  One that had failed is active again, one that is paused stays
-        so.  Called when no tick is planned.  Raises NotFound, Conflict where it would read its own results, ClockError
+        so.  Where the text, its plan and its beginning stay as they are, only the owner and the timeliness change.
+
+        Called when no tick is planned.  Raises NotFound, Conflict where it would read its own results, ClockError
         as ``go_forward``.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
             above = _refuse_circle(connection, query, old)
+            if _is_same_text(connection, query, old):
+                run = None if query.every_us is None or old.tau is None else old.tau + query.every_us
+                return change_query(connection, old.query_id, user=query.user, every_us=query.every_us, next_run=run)
             if query.from_instant is not None:
                 go_forward(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
@@ -85,12 +90,7 @@ class Replacements:
                 stratum=stratum,
                 replaced_at=at,
             )
-            for reader in sorted(above.values(), key=lambda each: each.stratum):  # what is read comes first
-                change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
-                if past:
-                    # It has waited since now, and not since it was installed; of a replay home that is another clock.
-                    run = at if read_home(connection).clock == "wall" else None
-                    change_query(connection, reader.query_id, tau=None, next_due=None, next_run=run)
+            _move_readers(connection, above.values(), at, past=past)
             return found
 
     def require_no_circle(self, query: QueryDefinition) -> None:
@@ -104,6 +104,21 @@ class Replacements:
         wanted = select(*_KEPT).where(kept.query_id == query_id).order_by(kept.number)
         with self._database.reading() as connection:
             return tuple(ReplacedText(*row) for row in connection.execute(wanted))
+
+
+def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryRecord) -> bool:
+    plan, kept = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
+    return plan == old.plan_id and kept == (query.sql, query.parameters, query.from_instant)
+
+
+def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
+    """Puts what reads a query above it; with ``past`` it looks again at everything."""
+    # It has waited since now, and not since it was installed; of a replay home that is another clock.
+    run = at if read_home(connection).clock == "wall" else None
+    for reader in sorted(above, key=lambda each: each.stratum):  # what is read comes first
+        change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
+        if past:
+            change_query(connection, reader.query_id, tau=None, next_due=None, next_run=run)
 
 
 def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, QueryRecord]:

@@ -151,6 +151,7 @@ def install(
         foretell(asked, replace, home, json)
         return
     with opened(home) as weft:
+        began = weft.clock()
         given = partial(weft.install, name, text, every=every, to=formed(to or (), form), digest=digest, zone=zone)
         query = given(
             user=user if user or replace else configuration(weft.home).install_user or terminal.user(),
@@ -162,7 +163,7 @@ def install(
             duplicates=duplicates,
             replace=replace,
         )
-        _say_installed(weft, query, json)
+        _say_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
 
 
 def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
@@ -174,7 +175,8 @@ def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
     return [f"{each}#as={form.value}" if each.strip().lower().startswith("webhook:") else each for each in channels]
 
 
-def _say_installed(weft: Weft, query: QueryRecord, json: bool) -> None:
+def _say_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
+    """``replaced``: its text took the place of another just now; None: it is a new query."""
     from weft.planning.synopsis_plan import is_synopsis
 
     installed = weft.show(query.name)
@@ -193,8 +195,10 @@ def _say_installed(weft: Weft, query: QueryRecord, json: bool) -> None:
             say(f"WARNING: {note.text}", style="yellow")
     if query.from_instant is not None:
         say(f"It delivers what enters its answer from {instant(query.from_instant)} on.")
-    if query.replaced_at is not None:
+    if replaced:
         say_replaced(query, installed.replaced[-1])
+    elif replaced is not None:
+        say(f"Its text is the one it had: it goes on from where it was, every {_every(query)}.")
     say("It runs with the next `weft tick`, or under `weft run`; `weft results " + query.name + "` shows its answers.")
 
 

@@ -24,6 +24,9 @@ def test_a_text_is_replaced_and_told_of(home: Path, weft: Command) -> None:
     (text,) = weft("show", "q", "--json").json["replaced"]
     assert (text["sql"], text["rows"], text["ticked_to"]) == ("SELECT n FROM t WHERE n > 1", 0, None)
     assert weft("queries", "--json").json[0]["replaced_at"] == text["until"]
+    same = weft("install", "q", "SELECT n FROM t WHERE n > 2", "--replace", "--every", "1h").out
+    assert "it goes on from where it was, every 1h" in same and "text before" not in same
+    assert len(weft("show", "q", "--json").json["replaced"]) == 1
     weft("pause", "q")
     assert "It stays paused" in weft("install", "q", "SELECT n FROM t", "--replace", "--from", "now").out
 

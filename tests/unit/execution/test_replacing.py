@@ -167,6 +167,18 @@ def test_explain_says_when_what_reads_others_is_due_and_what_is_gone_through_aga
     assert "goes through everything from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
 
 
+def test_with_the_text_it_has_only_its_owner_and_its_timeliness_change(weft: Weft, clock: list[int]) -> None:
+    weft.install("above", "SELECT n, s FROM results.q")
+    ticked(weft, clock[0])
+    before = {each.name: each for each in weft.queries()}
+    found = weft.install("q", OLD, replace=True, user="bob", every="2h")
+    assert found == replace(before["q"], user="bob", every_us=7_200 * SECOND)
+    assert weft.show("above").query == before["above"] and weft.show("q").replaced == ()
+    assert weft.catalog.queries.next_wake(0) == clock[0]  # that of the other, which runs with each tick
+    weft.pause("above")
+    assert weft.catalog.queries.next_wake(0) == clock[0] + 7_200 * SECOND
+
+
 @pytest.mark.parametrize("point", ["replace.checked", "replace.stored"])
 def test_killed_it_is_the_old_one_or_the_new_one(weft: Weft, point: str) -> None:
     before = weft.show("q")

@@ -28,7 +28,11 @@ _TICKS: Final = 100
 
 def extents(home: Home, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
     """How much is in the tables, and in the results, that a query is over."""
-    found = {table.name: Extent(table.rows, table.first_ts, table.last_ts) for table in home.catalog.tables.all()}
+    views = {view.table_id for view in home.catalog.views.all()}
+    found = {
+        table.name: Extent(table.rows, table.first_ts, table.last_ts, table.table_id in views)
+        for table in home.catalog.tables.all()
+    }
     results = [schema for schema in schemas.values() if schema.source == "results"]
     for query in home.catalog.queries.by_ids([schema.id for schema in results]):
         found[query.results.name] = Extent(query.rows, None, query.last_first_at)

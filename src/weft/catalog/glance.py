@@ -14,6 +14,7 @@ from weft.catalog.naming import folded
 from weft.catalog.records import results_schema, table_schema
 
 _TABLES = "SELECT table_id, name, {} FROM tables{} ORDER BY table_id"
+_SIZES = "SELECT name, rows, first_ts, last_ts, table_id IN (SELECT table_id FROM views) FROM tables"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
 """SQLite takes so many parameters in one statement at least."""
@@ -26,8 +27,9 @@ READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 
-def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None]]:
-    """Rows, first and last ts of each of the home's tables by name, and the number of answers of ``queries``.
+def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None, bool]]:
+    """Rows, first and last ts of each of the home's tables by name and whether it is a view; and the number of answers
+    of ``queries``.
 
     What cannot be told this way is left out.
     """
@@ -35,12 +37,12 @@ def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int,
     names = sorted(set(map(folded, queries)))[:_MOST_NAMES]
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
-            tables = connection.execute("SELECT name, rows, first_ts, last_ts FROM tables").fetchall()
+            tables = connection.execute(_SIZES).fetchall()
             answers = connection.execute(_ANSWERS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return {}
-    found = {name: (rows, first, last) for name, rows, first, last in tables}
-    return found | {results_schema(0, name, ()).name: (rows, None, last) for name, rows, last in answers}
+    found = {name: (rows, first, last, bool(view)) for name, rows, first, last, view in tables}
+    return found | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
 
 
 def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSchema] | None:

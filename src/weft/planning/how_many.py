@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,18 +10,21 @@ from typing import Final
 from weft.planning.summary import Summary
 
 _DAY: Final = 86_400_000_000
+_TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 
 @dataclass(frozen=True)
 class Extent:
     """How many rows a table has, and the first and last of their instants (microseconds UTC; None: it is empty).
 
-    Of a tracked table they are changes: a row for each begin and each end of a period.
+    Of a tracked table they are changes: a row for each begin and each end of a period.  ``view``: it is a view, which
+    is brought up to date before it is asked, so that what it has now bounds nothing.
     """
 
     rows: int
     first: int | None = None
     last: int | None = None
+    view: bool = False
 
 
 def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
@@ -31,7 +35,7 @@ def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = 
     if not found.when or any(name not in extents for name in found.tables):
         return None
     sizes = [f"{name} has {_size(extents[name], _unit(found, [name]))}" for name in found.tables]
-    if found.bounded_by is None:
+    if found.bounded_by is None or any(extents[name].view for name in found.bounded_by):
         return f"How many: `weft try` counts those of now ({', '.join(sizes)})."
     most = sum(extents[name].rows for name in found.bounded_by)
     names = list(dict.fromkeys(found.bounded_by))
@@ -39,10 +43,23 @@ def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = 
         return f"How many: none so far, there is nothing in {' or '.join(names)}."
     rates = [told for name in names if (told := rate(extents[name])) is not None]
     daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
-    each = f"one for each {_unit(found, names)} of {' and '.join(names)}{daily}"
+    each = _each(found) + daily
     if from_now:
-        return f"How many: at most {each}, of which there {'is' if most == 1 else 'are'} {most:,} now."
+        there = sum(extents[name].rows for name in names)
+        return f"How many: at most {each}, of which there {'is' if there == 1 else 'are'} {there:,} now."
     return f"How many so far: at most {most:,}, {each}; `weft try` counts those of now."
+
+
+def _each(found: Summary) -> str:
+    """Of what there is how much: a table that several SELECTs are over counts once for each of them."""
+    alike: dict[tuple[int, str], list[str]] = {}
+    for name, times in Counter(found.bounded_by).items():
+        alike.setdefault((times, _unit(found, [name])), []).append(name)
+    parts = [
+        f"{_TIMES.get(times, f'{times:,}')} for each {unit} of {' and '.join(names)}"
+        for (times, unit), names in alike.items()
+    ]
+    return " and ".join(parts)
 
 
 def _unit(found: Summary, names: Sequence[str]) -> str:

@@ -43,8 +43,9 @@ class Summary:
     ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not, unless
     it makes rows appear in what comes from ``results``, the tables of other queries' answers.
     ``ending``: rows that end can make answers appear, besides those that arrive; ``arriving``: these can.
-    ``bounded_by``: the tables each row of which gives at most one answer, so that there are no more answers than rows
-    of them (None: there is no such bound).  ``tables`` are all that are read, of which ``tracked`` are recorded ones.
+    ``bounded_by``: by SELECT the table each row of which gives it at most one answer, so that there are no more answers
+    than rows of them, those of a table that stands twice counted twice (None: there is no such bound).  ``tables`` are
+    all that are read, of which ``tracked`` are recorded ones.
     """
 
     when: tuple[str, ...]

@@ -135,6 +135,16 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
             "SELECT name FROM staff",
             "How many so far: at most 1, one for each recorded change of staff; `weft try` counts those of now.",
         ),
+        (
+            "SELECT msgid FROM msgs UNION SELECT sender FROM msgs",
+            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts those "
+            "of now.",
+        ),
+        (
+            "SELECT msgid FROM msgs UNION SELECT name FROM staff",
+            "How many so far: at most 801, one for each row of msgs and one for each recorded change of staff; "
+            "`weft try` counts those of now.",
+        ),
         ("SELECT id FROM reminders", None),
     ],
 )
@@ -147,6 +157,16 @@ def test_from_now_on_the_past_is_not_counted() -> None:
     found = told("SELECT sender FROM msgs", from_now=True)
     assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
         "How many: at most one for each row of msgs, of which there are 2 now."
+    )
+
+
+def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
+    found = told("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
+    assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
+        "How many: at most two for each row of msgs, of which there are 2 now."
+    )
+    assert how_many(told("SELECT name FROM staff"), {"staff": Extent(3, 0, 1, view=True)}) == (
+        "How many: `weft try` counts those of now (staff has 3 recorded changes)."
     )
 
 

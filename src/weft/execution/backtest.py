@@ -135,16 +135,16 @@ def _told(spark: SparkSession, found: NewAnswers, plan: Plan, window: Window, li
         ordered = in_order(found.rows, {0: types})
         shown = ordered if limit is None else ordered.slice(0, limit)
         parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
-        counted = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
+        by_part = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
     else:
         from pyspark.sql import functions as F
 
         ordered = found.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
         shown = (ordered if limit is None else ordered.limit(limit)).toArrow()
         part = found.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
-        counted = {row["part"]: row["count"] for row in part.collect()}
+        by_part = {row["part"]: row["count"] for row in part.collect()}
     instants = shown.column("first_at").cast(pa.int64()).to_pylist()
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)
     answers = tuple((at, tuple(decode(row, types))) for at, row in rows)
-    counts = tuple(counted.get(number, 0) for number in range(-(-(window.until - begin) // length)))
+    counts = tuple(by_part.get(number, 0) for number in range(-(-(window.until - begin) // length)))
     return Backtest(columns, answers, count, window.since, window.until, begin, counts, spark)

@@ -49,8 +49,9 @@ class NewAnswers:
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
         """As the ledger has them, numbered within their query in the order of ``execution.ordering``."""
-        before = {member.query.query_id: member.query.rows for member in members}
-        columns = {member.query.query_id: member.query.types for member in members}
+        queries = [member.query for member in members if member.query.query_id in self.added]
+        before = {query.query_id: query.rows for query in queries}
+        columns = {query.query_id: query.types for query in queries}
         if isinstance(self.rows, pa.Table):
             return arrow_answers.numbered(self.rows, before, columns, tick_id)
         return _numbered(self.spark, self.rows, before, columns, tick_id)

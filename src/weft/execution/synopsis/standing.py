@@ -242,11 +242,12 @@ class SynopsesOfTick:
         rows = self._new(pa.concat_tables([NO_ANSWERS, *found.answers]), members)
         if not rows.num_rows:
             return [], {}
-        queries = [each.member.query for each in members]
+        added = arrow_answers.added(rows)
+        queries = [each.member.query for each in members if each.member.query.query_id in added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
         numbered = arrow_answers.numbered(rows, before, columns, self.tick.tick_id)
-        return [_Written(Output(ANSWERS, layout.LEDGER, numbered))], arrow_answers.added(rows)
+        return [_Written(Output(ANSWERS, layout.LEDGER, numbered))], added
 
     def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
         """Each answer once, less what the ledger has."""

@@ -177,17 +177,25 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         name: str,
         sql: str,
         *,
+        user: str | None = None,
+        every: str | int | None = None,
         start: FromMode | None = None,
         to: str | Sequence[str] = (),
         keep: Keep = "history",
         language: Language = "sql",
+        allow_unbounded: bool = False,
+        discard_history: bool = False,
+        duplicates: bool = False,
+        digest: str | None = None,
+        zone: str | None = None,
     ) -> Replacement:
         """What ``install`` with ``replace`` would come to, were it ticked now: how many answers would be new, how many
         known, and how many only the old text gave.  Nothing is changed; views that the text names are maintained first.
 
         Raises as ``install``, LimitExceeded, ExecutionError, StorageError.
         """
-        given = NewQuery(name, sql, start=start, to=texts(to), keep=keep, language=language)
+        kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
+        given = NewQuery(name, sql, user, every, start, texts(to), *kept)
         return replacing.replacement(self.opened, given, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:

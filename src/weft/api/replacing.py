@@ -44,6 +44,7 @@ def replacement(home: Home, query: NewQuery, current: Callable[[], int]) -> Repl
     catalog = home.catalog
     old = catalog.queries.named(query.name)
     given = _definition(home, catalog, query, old)
+    _refuse_same(catalog, old, given)
     catalog.replacements.require_no_circle(given)
     until = current()
     if given.from_instant is not None and given.from_instant >= until:

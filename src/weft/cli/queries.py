@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table
-from weft.cli.replacing import Asked, DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
+from weft.cli.replacing import DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.configuration import configuration
 from weft.errors import Refused
 
@@ -146,23 +145,25 @@ def install(
 ) -> None:
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
-    if dry_run:
-        asked = Asked(name, text, None if start is None else start.value, tuple(to or ()), keep.value, language.value)
-        foretell(asked, replace, home, json)
-        return
     with opened(home) as weft:
+        given: dict[str, Any] = {
+            "user": user if user or replace else configuration(weft.home).install_user or terminal.user(),
+            "every": every,
+            "start": None if start is None else start.value,
+            "to": formed(to or (), form),
+            "digest": digest,
+            "zone": zone,
+            "keep": keep.value,
+            "language": language.value,
+            "allow_unbounded": allow_unbounded,
+            "discard_history": discard_history,
+            "duplicates": duplicates,
+        }
+        if dry_run:
+            foretell(weft, name, text, given, replace=replace, json=json)
+            return
         began = weft.clock()
-        given = partial(weft.install, name, text, every=every, to=formed(to or (), form), digest=digest, zone=zone)
-        query = given(
-            user=user if user or replace else configuration(weft.home).install_user or terminal.user(),
-            start=None if start is None else start.value,
-            keep=keep.value,
-            language=language.value,
-            allow_unbounded=allow_unbounded,
-            discard_history=discard_history,
-            duplicates=duplicates,
-            replace=replace,
-        )
+        query = weft.install(name, text, replace=replace, **given)
         _say_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.frame import opened
 from weft.cli.printing import instant, iso, say, say_json, working_on_spark
 from weft.errors import Refused
 from weft.printable import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
-    from weft.api.standing import Keep
-    from weft.catalog.records import FromMode, QueryRecord
+    from weft.api.home import Weft
+    from weft.catalog.records import QueryRecord
     from weft.catalog.replacing import ReplacedText
     from weft.execution.replacing import Replacement
-    from weft.planning.synopsis_plan import Language
 
 ReplaceOption = Annotated[
     bool,
@@ -30,29 +27,20 @@ DryRunOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is asked for, as ``Weft.replacement`` takes it."""
+def foretell(weft: Weft, name: str, sql: str, given: Mapping[str, Any], *, replace: bool, json: bool) -> None:
+    """Says what replacing would come to, ``given`` being what ``install`` would get.
 
-    name: str
-    sql: str
-    start: FromMode | None
-    to: tuple[str, ...]
-    keep: Keep
-    language: Language
-
-
-def foretell(asked: Asked, replace: bool, home: Path | None, json: bool) -> None:
-    """Says what replacing would come to; raises Refused where nothing is to be replaced."""
+    Raises Refused where nothing is to be replaced.
+    """
     if not replace:
         raise Refused(
             "--dry-run is for --replace", hint="What a new query would have delivered is told by: weft backtest."
         )
-    with opened(home) as weft, working_on_spark("asking"):
+    with working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
-            found = weft.replacement(**vars(asked))
+            found = weft.replacement(name, sql, **given)
     if json:
         say_json(_as_json(found))
     else:

@@ -104,9 +104,8 @@ def test_what_cannot_take_its_place_changes_nothing(
     with pytest.raises(error, match=words):
         weft.install("q", text, replace=True, **given)  # type: ignore[arg-type]
     assert weft.show("q") == before
-    if not given and text != OLD:
-        with pytest.raises(error, match=words):
-            weft.replacement("q", text)
+    with pytest.raises(error, match=words):
+        weft.replacement("q", text, **given)  # type: ignore[arg-type]
 
 
 def test_there_has_to_be_one_and_no_synopsis(weft: Weft) -> None:

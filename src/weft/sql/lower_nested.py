@@ -33,6 +33,9 @@ _AS_TEXT: Final = (
     "Of a JSON text GET_JSON_OBJECT(doc, '$.a[0]') gives a part, and FROM_JSON(doc, 'a INT').a a typed one."
 )
 _PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
+_EACH: Final = "_each_"
+"""The beginning of what an element is called in Spark's SQL; its number follows."""
+_MOST_PLACES: Final = 2**31 - 1
 _STEPS: Final = "a path is $ and then .name, ['a name'], [0], [*] or .*"
 
 
@@ -133,8 +136,10 @@ def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> 
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
-    # Range variables never begin with _, so that none is taken for it, and none of them hides it.
-    element = Element(f"_each_{len(scope.elements) + 1}", items.type.element)
+    # Range variables never begin with _, so that none is taken for it, and none of them hides it.  The numbers go up
+    # inwards, and are not the count of the names: a name within may be that of an outer one, which then counts no more.
+    outer = max((int(each.name.removeprefix(_EACH)) for each in scope.elements.values()), default=0)
+    element = Element(f"{_EACH}{outer + 1}", items.type.element)
     inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})
     test = lower(condition.this, inner)
     if test.type not in (BOOLEAN, NULL):
@@ -194,6 +199,9 @@ def _element_at(call: Call, node: exp.Expr) -> Call:
         hint = "Write array[n], which counts from 0, for a place that a row tells."
         reason = "at 0 the query would fail"
         raise SqlError(f"ELEMENT_AT of an ARRAY takes a constant other than 0: {reason}", where=place(node), hint=hint)
+    if abs(wanted.value) > _MOST_PLACES:
+        told = f"ELEMENT_AT of an ARRAY takes a place up to {_MOST_PLACES}, not {wanted.value}"
+        raise SqlError(told, where=place(node), hint="No ARRAY is longer.")
     return replace(call, args=(holder, replace(wanted, fixed=True)))
 
 

@@ -39,6 +39,13 @@ READ = (
         "ARRAY<STRING>>>>').`items`, _each_1 -> EXISTS(_each_1.tags, _each_2 -> (_each_2 = _each_1.sku) AND "
         "(docs.id > 0)))",
     ),
+    (
+        "EXISTS(SPLIT(doc, 'a'), x -> EXISTS(SPLIT(x, 'b'), x -> EXISTS(SPLIT(x, 'c'), y -> x <> y)))",
+        "BOOLEAN",
+        "EXISTS(SPLIT(docs.doc, 'a'), _each_1 -> EXISTS(SPLIT(_each_1, 'b'), _each_2 -> "
+        "EXISTS(SPLIT(_each_2, 'c'), _each_3 -> _each_2 <> _each_3)))",
+    ),
+    ("ELEMENT_AT(SPLIT(doc, ','), 2147483647)", "STRING", "ELEMENT_AT(SPLIT(docs.doc, ','), 2147483647)"),
 )
 
 # A text, what is said, and what to do.
@@ -71,6 +78,8 @@ REFUSED = (
     ("SPLIT(doc, '(')[0]", "(", "not closed"),
     ("SIZE(SPLIT(doc, '('))", "(", "not closed"),
     ("COALESCE(SPLIT(doc, ','), SPLIT(doc, ';'))", "a plain value", "a plain value"),
+    ("ELEMENT_AT(SPLIT(doc, ','), 3000000000)", "up to 2147483647, not 3000000000", "No ARRAY is longer"),
+    ("ELEMENT_AT(SPLIT(doc, ','), -2147483648)", "up to 2147483647", "No ARRAY is longer"),
     ("SIZE(doc)", "an ARRAY or a MAP, not STRING", "FROM_JSON"),
     ("ARRAY_CONTAINS(SPLIT(doc, ','), 1)", "not for INT", "CAST"),
     ("ARRAY_CONTAINS(SPLIT(doc, ','), NULL)", "not NULL", "a type"),

@@ -15,6 +15,7 @@ from weft.api import Weft
 from weft.cli import main
 from weft.configuration import configuration, settings_of
 from weft.configuration.spark_names import ADJUSTABLE, meant, why_refused
+from weft.delivery.mail.channel import server_of
 from weft.errors import Refused
 from weft.runtime.doctor import examine
 from weft.runtime.settings import settings
@@ -253,6 +254,45 @@ def test_a_variable_goes_over_the_password_of_the_file(tmp_path: Path, monkeypat
     monkeypatch.setenv("WEFT_SMTP_PASSWORD_FILE", "y")
     with pytest.raises(Refused, match="by WEFT_SMTP_PASSWORD and by WEFT_SMTP_PASSWORD_FILE"):
         configuration(home)
+
+
+@pytest.mark.parametrize("in_file", ["password = 'theirs'", "password_env = 'MINE'", "password_file = 'theirs'"])
+def test_a_variable_goes_over_a_password_that_is_given_in_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_file: str
+) -> None:
+    home = _written(tmp_path, f"[smtp]\nhost = 'h'\nfrom = 'a@example.com'\nuser = 'u'\n{in_file}")
+    (tmp_path / "mine").write_text("right\n")
+    (home / "theirs").write_text("wrong\n")
+    monkeypatch.setenv("MINE", "wrong")
+    monkeypatch.setenv("WEFT_SMTP_PASSWORD_FILE", str(tmp_path / "mine"))
+    assert server_of(configuration(home)).password == "right"
+    given = {each.key for each in settings_of(home) if each.key.startswith("smtp.password") and each.value is not None}
+    assert given == {"smtp.password_file"}
+
+
+def test_a_secret_setting_of_spark_is_not_shown(tmp_path: Path) -> None:
+    keys = ("spark.authenticate.secret", "spark.ssl.keyStorePassword", "spark.hadoop.fs.s3a.session.token")
+    home = _written(tmp_path, "".join(f"'{key}' = 'open sesame'\n" for key in keys))
+    assert {each.value for each in settings_of(home) if each.key in keys} == {"(hidden)"}
+    assert set(configuration(home).spark.values()) == {"open sesame"}
+    with pytest.raises(Refused) as refusal:
+        configuration(_written(tmp_path, "'spark.authenticate.secret' = ['open sesame']"))
+    assert "sesame" not in str(refusal.value)
+
+
+def test_settings_of_spark_of_two_words_are_taken(tmp_path: Path) -> None:
+    names = (
+        "spark.files",
+        "spark.speculation",
+        "spark.logConf",
+        "spark.authenticate",
+        "spark.archives",
+        "spark.plugins",
+    )
+    home = _written(tmp_path, "".join(f"'{name}' = 'true'\n" for name in names))
+    assert set(configuration(home).spark) == set(names)
+    assert {meant(name) for name in ("spark.memroy", "spark.mem", "spark.Memory")} == {"spark.memory"}
+    assert {meant(name) for name in ("spark.mastr", "spark.Master")} == {"spark.master"}
 
 
 def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:

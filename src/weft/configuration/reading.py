@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
-from weft.configuration.spark_names import meant, why_refused, why_wrong
+from weft.configuration.spark_names import meant, secret, why_refused, why_wrong
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
 
@@ -76,7 +76,7 @@ def settings_of(home: Path) -> tuple[Setting, ...]:
         name = place.key or field
         found.append(Setting(name, hidden, _origin(given, (field,)), place.variable))
     for key, text in sorted(chosen.spark.items()):
-        found.append(Setting(key, text, _origin(given, ("spark", key)), None))
+        found.append(Setting(key, "(hidden)" if secret(key) else text, _origin(given, ("spark", key)), None))
     for name, user in sorted(chosen.users.items()):
         for key in _USER_KEYS:
             path = ("users", name, key)
@@ -103,6 +103,7 @@ def _given(home: Path | None) -> _Given:
             given.places[field,] = (name, None)
     _refuse_misspelt(given.values.get("smtp_password_env"))
     _refuse_two_passwords(given)
+    _leave_one_password(given)
     return given
 
 
@@ -154,7 +155,8 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
 def _spark_text(name: str, written: Written) -> str:
     value = written.value
     if not isinstance(value, str | int | float):
-        raise Refused(f"{name} is {value!r}: it should be a text, a number, true or false", where=written.where)
+        told = "not one that can be" if secret(name) else repr(value)
+        raise Refused(f"{name} is {told}: it should be a text, a number, true or false", where=written.where)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     wrong = why_wrong(name, text)
     if wrong is not None:
@@ -255,6 +257,15 @@ def _refuse_two_passwords(given: _Given) -> None:
                 where=told[1][1],
                 hint="Take out all of them but one.",
             )
+
+
+def _leave_one_password(given: _Given) -> None:
+    """Of a variable's password and the file's, which may be given in another way, the variable's."""
+    ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
+    if any(given.places[path][1] is None for path in ways):
+        for path in ways:
+            if given.places[path][1] is not None:
+                del given.places[path], given.values[path[0]]
 
 
 def _refuse_misspelt(named: object) -> None:

@@ -7,6 +7,7 @@ or of an error is therefore not a matter of taste.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Final
 
 _SAME: Final = "a query must mean the same at every tick, and Weft's own reading of it rests on that"
@@ -75,7 +76,10 @@ _USUAL: Final = (
     "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
 )  # fmt: skip
 """Others that are often set, for the sake of those who misspell them."""
-_SHORT: Final = ("spark.master", "spark.memory")
+_SHORT: Final = ("master", "memory")
+"""Weft's own in [spark]."""
+_ALIKE: Final = 0.65
+_SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def why_refused(name: str) -> str | None:
@@ -91,20 +95,30 @@ def why_refused(name: str) -> str | None:
     return lower.get(name.lower()) or next(below, None)
 
 
+def secret(name: str) -> bool:
+    """Whether a setting of Spark is one that nobody is to see, by the words that Spark itself hides.
+
+    >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
+    (True, True, False)
+    """
+    return _SECRET.search(name) is not None
+
+
 def meant(name: str) -> str | None:
-    """The setting that a name is one of misspelt: of two words one of [spark], as Spark itself has none of those that
-    Weft would pass on; else one that is known, where one word of it is nearly the same, or the ``sql`` is missing.
+    """The setting that a name is one of misspelt: of two words one of [spark], where the second is alike; else one that
+    is known, where one word of it is nearly the same, or the ``sql`` is missing.
 
     >>> meant("spark.memroy"), meant("spark.sql.shufle.partitions"), meant("spark.shuffle.partitions")
     ('spark.memory', 'spark.sql.shuffle.partitions', 'spark.sql.shuffle.partitions')
-    >>> meant("spark.sql.shuffle.partitions"), meant("spark.driver.port")
-    (None, None)
+    >>> meant("spark.sql.shuffle.partitions"), meant("spark.driver.port"), meant("spark.speculation")
+    (None, None, None)
     """
     known = (*_OWN, *ADJUSTABLE, *_USUAL)
     if name in known:
         return None
     if name.count(".") <= 1:
-        return next(iter(difflib.get_close_matches(name, _SHORT, 1, 0.0)), None)
+        near = difflib.get_close_matches(name.rpartition(".")[2].lower(), _SHORT, 1, _ALIKE)
+        return f"spark.{near[0]}" if near else None
     longer = f"spark.sql.{name.removeprefix('spark.')}"
     return longer if longer in ADJUSTABLE else next((each for each in known if _misspelt(name, each)), None)
 

@@ -1,11 +1,12 @@
 """Rows in Arrow, read strictly by the columns of a table: nothing is rounded, cut or taken for another kind of value.
 
-But nanoseconds are cut to microseconds, as those of Parquet are.
+But nanoseconds are cut to microseconds, as those of Parquet are, and a DOUBLE that goes into FLOAT is the nearest one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,11 +15,13 @@ import pyarrow.compute as pc
 from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.python_rows import value_of
-from weft.extraction.row_values import BITS, Columns, no_column, wrong_value
+from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_value
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import INSTANT, arrow_type
 
 _DAY_US: Final = 86_400_000_000
+_EXACT: Final = 2**53
+"""From here on a DOUBLE stands for more than one whole number."""
 
 
 def from_arrow(
@@ -28,7 +31,8 @@ def from_arrow(
 
     Whole numbers of any width go where their values fit, into DECIMAL, FLOAT and DOUBLE too; floats into DECIMAL where
     their shortest texts fit; instants of any unit, UTC where they have no zone.  ``of_pandas``, which has no column of
-    whole numbers with a value missing and none of days: whole floats go into whole numbers, midnights into DATE.
+    whole numbers with a value missing and none of days: whole floats below 2**53 go into whole numbers, midnights into
+    DATE.
     Raises Refused for anything else, naming the row (from 1), the column and the value.
     """
     before = 0
@@ -73,12 +77,20 @@ def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], 
         else:
             low = middle
     source, before = place
-    raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}")
+    hint = None
+    if (
+        of_pandas
+        and kind.name in BITS
+        and pa.types.is_floating(found.type)
+        and _EXACT <= abs(found[low].as_py()) < 2**63
+    ):
+        hint = f'It may have been another whole number before pandas made it a float: give {name} with dtype="Int64".'
+    raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}", hint)
 
 
 def _shown(value: pa.Scalar) -> str:
     try:
-        return repr(value.as_py())
+        return shown(value.as_py())
     except (ValueError, OverflowError):  # beyond what Python has
         return f"{value.value} ({value.type})"
 
@@ -109,8 +121,10 @@ def _of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.ChunkedArray, Dat
 
 
 def _whole(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
-    takes = pa.types.is_integer(column.type) or (of_pandas and pa.types.is_floating(column.type))
-    return _cast(column, kind, of_pandas) if takes else None
+    floats = of_pandas and pa.types.is_floating(column.type)
+    if floats and pc.any(pc.greater_equal(pc.abs(column.cast(pa.float64())), float(_EXACT))).as_py():
+        return None
+    return _cast(column, kind, of_pandas) if floats or pa.types.is_integer(column.type) else None
 
 
 def _float(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
@@ -129,7 +143,8 @@ def _decimal(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chu
     elif pa.types.is_floating(column.type):
         texts = column.cast(pa.string())
         if pc.any(pc.match_substring(texts, "e")).as_py():  # Arrow takes 1e-300 for 0
-            return pa.chunked_array([pa.array([value_of(each, kind) for each in column.to_pylist()], arrow_type(kind))])
+            values = (each and value_of(Decimal(each), kind) for each in texts.to_pylist())
+            return pa.chunked_array([pa.array(values, arrow_type(kind))])
         column = texts
     elif not pa.types.is_decimal(column.type):
         return None

@@ -18,7 +18,7 @@ from weft.errors import Refused
 from weft.extraction.arrow_rows import check_names, from_arrow
 from weft.extraction.batches import Row, batches_of
 from weft.extraction.python_rows import from_dicts, value_of
-from weft.extraction.row_values import Columns, wrong_value
+from weft.extraction.row_values import Columns, listed, shown, wrong_value
 from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.storage.columns import arrow_type
 
@@ -86,8 +86,21 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
     if not isinstance(first, str | bytes):
         return _python(whole), "these rows"
     source = name if isinstance(name, str) else "these lines"
-    lines = (each.encode() if isinstance(each, str) else each for each in whole)
-    return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source  # type: ignore[arg-type]
+    lines = _lines(whole, source)
+    return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source
+
+
+def _lines(given: Iterable[object], source: str) -> Iterator[bytes]:
+    for number, line in enumerate(given, 1):
+        where = f"{source}, line {number}"
+        if not isinstance(line, str | bytes):
+            hint = "Give lines of JSON only, or dicts only."
+            raise Refused(f"this is no line of JSON: a {type(line).__name__}", where=where, hint=hint)
+        try:
+            yield line.encode() if isinstance(line, str) else line
+        except UnicodeEncodeError:
+            hint = "Open the file with open(path, 'rb'), so that its bytes are read as they are."
+            raise Refused("this line is no text: a half of a character is in it", where=where, hint=hint) from None
 
 
 def _arrow(rows: Any, columns: Columns) -> Pieces:
@@ -97,10 +110,26 @@ def _arrow(rows: Any, columns: Columns) -> Pieces:
         raise Refused(f"a {type(rows).__name__} is no table", hint=_FORMS) from None
     pieces = (
         pa.Table.from_batches([batch.slice(at, _ROWS)])
-        for batch in reader
+        for batch in _read_to_the_end(reader)
         for at in range(0, max(batch.num_rows, 1), _ROWS)
     )
     yield from from_arrow(chain([reader.schema.empty_table()], pieces), columns, "these rows")
+
+
+def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    before = 0
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError) as error:
+            told = next(iter(str(error).splitlines()), type(error).__name__)
+            where = f"these rows, behind row {before}"
+            hint = "Nothing was stored. What gives the rows failed: see to that, and append again."
+            raise Refused(f"the rows could be read no further: {told}", where=where, hint=hint) from error
+        yield batch
+        before += batch.num_rows
 
 
 def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
@@ -111,11 +140,11 @@ def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
     """The columns of a DataFrame, and the levels of its index that have a name."""
-    named = [name for name in rows.index.names if name is not None]
-    if named:
-        rows = rows.reset_index(level=named)
     check_names(rows.columns, columns, "the DataFrame")
+    rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
+    if len(rows) and not kinds:
+        raise Refused(f"{len(rows)} rows without a column", where="the DataFrame", hint=listed(columns))
 
     def pieces() -> Pieces:
         for at in range(0, max(len(rows), 1), _ROWS):
@@ -126,15 +155,32 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
     yield from from_arrow(pieces(), columns, "the DataFrame", of_pandas=True)
 
 
+def _with_levels(rows: Any, columns: Columns) -> Any:
+    """The DataFrame with the levels of its index that have a name as columns; one that a column equals is left out."""
+    same = [
+        place
+        for place, name in enumerate(rows.index.names)
+        if name in rows.columns and rows.index.get_level_values(place).equals(rows[[name]].set_index(name).index)
+    ]
+    if same:
+        rows = rows.reset_index(level=same, drop=True)
+    named = [name for name in rows.index.names if name is not None]
+    check_names([*rows.columns, *named], columns, "the DataFrame")
+    return rows.reset_index(level=named) if named else rows
+
+
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
     """A column; Python's objects are taken one by one, a NaN among them being a value that is missing."""
     if values.dtype != object:
-        return pa.array(values, from_pandas=True)
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError):
+            raise wrong_value(name, kind, f"a column of {values.dtype}", "the DataFrame") from None
     found = []
     for place, value in enumerate(values, before + 1):
         missing = isinstance(value, float) and value != value
         try:
             found.append(None if missing else value_of(value, kind))
         except (ValueError, TypeError, OverflowError, ArithmeticError):
-            raise wrong_value(name, kind, repr(value), f"the DataFrame, row {place}") from None
+            raise wrong_value(name, kind, shown(value), f"the DataFrame, row {place}") from None
     return pa.array(found, arrow_type(kind))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, localcontext
 from typing import Any, Final
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.row_values import BITS, Columns, no_column, wrong_value
+from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_value
 from weft.storage.columns import arrow_type
 
 _MISSING: Final = ("NaTType", "NAType")
@@ -40,7 +41,7 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
             try:
                 found[name] = value_of(row.get(name), kind)
             except (ValueError, TypeError, OverflowError, ArithmeticError):
-                raise wrong_value(name, kind, repr(row[name]), where) from None
+                raise wrong_value(name, kind, shown(row[name]), where) from None
         yield found
 
 
@@ -52,13 +53,21 @@ def value_of(value: Any, kind: DataType) -> object:
     """
     if value is None or type(value).__name__ in _MISSING:
         return None
-    if type(value).__module__ == "numpy":
-        # A datetime64 of nanoseconds would be an int.
+    if _of_numpy(value):
+        if value.dtype.kind == "m":
+            raise TypeError  # a length of nanoseconds would be an int, and so would an instant of them
         value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
+        if value is None:
+            return None
     taken = _TAKEN.get(kind.name)
     if taken is None:
         return pa.array([value], arrow_type(kind))[0].as_py()
     return taken(value, kind)
+
+
+def _of_numpy(value: object) -> bool:
+    """Whether it is a scalar of numpy, whose library is then loaded; an array is none."""
+    return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
 
 
 def _text(value: Any, _kind: DataType) -> str:
@@ -87,9 +96,10 @@ def _float(value: Any, kind: DataType) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError
     found = float(value)
-    if isinstance(value, int) and int(found) != value:
+    stored = pa.scalar(found, pa.float32()).as_py() if kind.name == "FLOAT" else found
+    if math.isfinite(found) and not math.isfinite(stored):
         raise OverflowError
-    if kind.name == "FLOAT" and math.isfinite(found) and not math.isfinite(pa.scalar(found, pa.float32()).as_py()):
+    if isinstance(value, int) and int(stored) != value:
         raise OverflowError
     return found
 
@@ -119,8 +129,10 @@ def _instant(value: Any, _kind: DataType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if hasattr(value, "to_pydatetime"):
-        # That of pandas, whose nanoseconds are cut; it warns where there are any.
-        value = value.floor("us").to_pydatetime()  # type: ignore[attr-defined]
+        # That of pandas, whose nanoseconds are cut; it warns where there are any.  It cuts the time on the wall, which
+        # is two instants where clocks are put back: so that of UTC.
+        utc: Any = value if value.tzinfo is None else value.tz_convert("UTC")  # type: ignore[attr-defined]
+        value = utc.floor("us").to_pydatetime()
     aware: dt.datetime = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return aware.astimezone(dt.timezone.utc)
 

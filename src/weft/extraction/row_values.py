@@ -49,7 +49,22 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
     return Refused(f"there is no column {name!r}", where=where, hint=listed(columns))
 
 
-def wrong_value(name: str, kind: DataType, value: str, where: str) -> Refused:
-    """What to say of a value that is none of its column's type; ``value`` as it is to be shown."""
-    shown = value if len(value) <= 60 else f"{value[:60]}…"
-    return Refused(f"{name} is {shown}, which is no {kind}", where=where, hint=f"{name} takes {taken_by(kind)}.")
+def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
+    """What to say of a value that is none of its column's type; ``value`` as it is to be shown.
+
+    ``hint`` None: what the column takes.
+    """
+    cut = value if len(value) <= 60 else f"{value[:60]}…"
+    return Refused(f"{name} is {cut}, which is no {kind}", where=where, hint=hint or f"{name} takes {taken_by(kind)}.")
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it; where Python does not, what it is.
+
+    >>> shown("a"), shown(10**5000)
+    ("'a'", 'an int of 16610 bits')
+    """
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # too many digits, or too deep
+        return f"an int of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"

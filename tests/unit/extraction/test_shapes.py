@@ -93,3 +93,21 @@ def test_random_values_are_held_by_their_type(seed: int) -> None:
     type = of_texts(map(json.dumps, values))
     assert all(_holds(type, value) for value in values)
     assert DataType.parse_nested(str(type)) == type
+
+
+@pytest.mark.parametrize(
+    ("texts", "type"),
+    [
+        (['{"a": [9007199254740993, 1.5]}'], "STRUCT<a: ARRAY<STRING>>"),
+        (["[1.5]", "[1]", "[-9007199254740993]"], "ARRAY<STRING>"),
+        (["[9007199254740993]", "[1]", "[1.5]"], "ARRAY<STRING>"),
+        (["[9007199254740993, 1]"], "ARRAY<BIGINT>"),
+        (["[9007199254740992, 1.5]"], "ARRAY<DOUBLE>"),
+        (["[1e999]"], "ARRAY<STRING>"),
+        (["[1e-999]"], "ARRAY<STRING>"),
+        (["[-0.0E5, 1e-300]"], "ARRAY<DOUBLE>"),
+        (["[NaN, 1.5]"], "ARRAY<STRING>"),
+    ],
+)
+def test_no_type_is_told_that_would_read_another_number(texts: list[str], type: str) -> None:
+    assert str(of_texts(texts)) == type

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
@@ -12,10 +14,15 @@ import pyarrow as pa
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
 
 LOOKED_AT: Final = 1_000
-"""Values of a column of JSON whose shape is looked at."""
+"""Values of a column of JSON whose shape is looked at, at most."""
+LOOKED_AT_CHARACTERS: Final = 8 << 20
+"""Their characters together, at most."""
 _MOST_FIELDS: Final = 100
 _BIGGEST: Final = 2**63
 _EXACT_DIGITS: Final = 15
+_EXACT: Final = 2**53
+_LONG: Final = replace(BIGINT, precision=19)
+"""A BIGINT beyond what a DOUBLE holds, as long as others may be joined with it."""
 
 
 def of_texts(texts: Iterable[str]) -> DataType:
@@ -53,8 +60,12 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
 def _number(text: str) -> DataType:
     """The type of a number, so that none is made of it that has another value."""
     if text.lstrip("-").isdigit():
-        return BIGINT if len(text) < 40 and -_BIGGEST <= int(text) < _BIGGEST else STRING
-    return DOUBLE if sum(sign.isdigit() for sign in text) <= _EXACT_DIGITS else STRING
+        if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
+            return STRING
+        return BIGINT if abs(int(text)) <= _EXACT else _LONG
+    # 1e999 would be infinite, and 1e-999 nothing.
+    kept = math.isfinite(float(text)) and (float(text) != 0 or not text.lower().partition("e")[0].strip("-0."))
+    return DOUBLE if kept and sum(sign.isdigit() for sign in text) <= _EXACT_DIGITS else STRING
 
 
 def _of_value(value: Any, depth: int) -> DataType:
@@ -92,6 +103,8 @@ def _joined(one: DataType, other: DataType) -> DataType:
         for name, kind in other.fields:
             fields[name] = _joined(fields.get(name, NULL), kind)
         return _struct(fields)
+    if {one, other} == {BIGINT, _LONG}:
+        return _LONG
     return DOUBLE if {one, other} == {BIGINT, DOUBLE} else STRING
 
 
@@ -104,4 +117,4 @@ def _known(type: DataType) -> DataType:
             fields = tuple((name, _known(kind)) for name, kind in type.fields)
             return DataType("STRUCT", fields=fields) if fields else STRING
         case _:
-            return STRING if type == NULL else type
+            return STRING if type == NULL else BIGINT if type == _LONG else type

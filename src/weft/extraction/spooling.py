@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -36,21 +37,40 @@ def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
         yield pa.concat_tables([schema.empty_table(), *held])
         return
     with tempfile.NamedTemporaryFile(prefix="weft-rows-", suffix=".arrow") as file:
-        try:
-            _write(file.name, held, left, schema)
-        except OSError as error:
-            raise StorageError(
-                f"rows could not be kept until all were read: {error.strerror or error}",
-                where=file.name,
-                hint="Nothing was stored. Make room there, or name another folder with the variable TMPDIR.",
-            ) from error
+        _keep(file.name, chain(_taken(held), left), schema)
         with pa.memory_map(file.name) as mapped:
             yield pa.ipc.open_file(mapped).read_all()
 
 
-def _write(name: str, held: list[pa.Table], left: Iterator[pa.Table], schema: pa.Schema) -> None:
-    with pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        while held:
-            writer.write_table(held.pop(0))
-        for piece in left:
-            writer.write_table(piece)
+def _taken(held: list[pa.Table]) -> Iterator[pa.Table]:
+    while held:
+        yield held.pop(0)
+
+
+def _keep(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Writes the pieces into a file.  What they themselves raise is not told as a failure to write."""
+    with _told(name):
+        sink = pa.OSFile(name, "wb")
+        writer = pa.ipc.new_file(sink, schema)
+    for piece in pieces:
+        with _told(name):
+            _write(writer, piece)
+    with _told(name):
+        writer.close()
+        sink.close()
+
+
+def _write(writer: pa.RecordBatchFileWriter, piece: pa.Table) -> None:
+    writer.write_table(piece)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"rows could not be kept until all were read: {error.strerror or error}",
+            where=name,
+            hint="Nothing was stored. Make room there, or name another folder with the variable TMPDIR.",
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
+from weft.extraction import spooling
 from weft.extraction.given_rows import reader_of
 
 UTC = dt.timezone.utc
@@ -113,3 +115,15 @@ def test_a_stream_that_fails_midway_is_refused_with_how_far_it_came() -> None:
     stream = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
     told = refusal(stream, x="INT")
     assert (told.where, "the network" in told.message) == ("these rows, behind row 2", True)
+
+
+def test_a_failure_of_what_gives_the_rows_is_not_told_as_a_full_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pieces() -> Iterator[pa.Table]:
+        yield pa.table({"x": [1]})
+        yield pa.table({"x": [2]})
+        raise ConnectionResetError("their database went away")
+
+    monkeypatch.setattr(spooling, "IN_MEMORY", 0)
+    kept = spooling.spooled(pieces(), pa.schema({"x": pa.int64()}))
+    with pytest.raises(ConnectionResetError, match="their database"), kept:
+        raise AssertionError

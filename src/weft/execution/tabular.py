@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
+_DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _PIECE: Final = 10_000
 _SHOWN: Final = 20
 """Rows in a notebook."""
@@ -84,10 +86,19 @@ class Tabular(Brief):
             raise Refused(
                 "pandas is not installed", hint="pip install pandas, or take to_arrow() or to_dicts()."
             ) from None
+        import pyarrow as pa
+
         table = self.to_arrow()
+        far = {}
+        for place, name in enumerate(table.column_names):
+            if (days := _far(table.column(place))) is not None:
+                far[name] = pd.Series(days, dtype=object)
+                table = table.set_column(place, name, pa.nulls(len(days)))
         frame = table.to_pandas()
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if column.null_count and (kind := _NULLABLE.get(str(column.type))) is not None:
+            if name in far:
+                frame[name] = far[name]
+            elif column.null_count and (kind := _NULLABLE.get(str(column.type))) is not None:
                 frame[name] = pd.array(column.to_pylist(), dtype=kind)
         return frame
 
@@ -132,6 +143,27 @@ def told_columns(columns: Columns) -> str:
 
 
 _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "bool": "boolean"}
+
+
+def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
+    """The days of a column in which one is beyond the years that Python has; None for another column.
+
+    pandas has days as Python's dates, and fails at the first that is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.type != pa.date32() or column.null_count == len(column):
+        return None
+    days = column.cast(pa.int32())
+    bounds = pc.min_max(days).as_py()
+    first, last = (each.toordinal() - _DAY_ZERO for each in (dt.date.min, dt.date.max))
+    if first <= bounds["min"] and bounds["max"] <= last:
+        return None
+    return [
+        dt.date.fromordinal(day + _DAY_ZERO) if day is not None and first <= day <= last else day
+        for day in days.to_pylist()
+    ]
 
 
 def _moment(value: Value) -> Value:

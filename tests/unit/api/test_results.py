@@ -22,7 +22,7 @@ from answered import answered
 from definitions import definition
 from delta_tables import write_ledger
 from unit.extraction.test_given_rows import ARROW, KINDS, ROW
-from weft.algebra.schema import BIGINT, INT, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DATE, INT, STRING, TIMESTAMP, DataType
 from weft.api import Weft
 from weft.catalog.records import Choice, Count
 from weft.errors import HomeClosed, NotFound, Refused
@@ -204,3 +204,14 @@ def test_lines_say_what_matters(home: Weft) -> None:
     assert repr(home.queries()[0]) == (
         "<query q of ann, active, 25 answers, up to 1970-01-01 00:00:00.00001 UTC: SELECT a FROM t>"
     )
+
+
+def test_days_beyond_the_years_of_python_are_numbers_in_pandas_too() -> None:
+    days = (dt.date(2026, 2, 28), 3_000_000, None, dt.date.max)
+    found = Answer((("y", DATE), ("z", DATE)), tuple((day, None) for day in days), 4, 0, None)  # type: ignore[arg-type]
+    assert [row["y"] for row in found.to_dicts()] == list(days)
+    frame = found.to_pandas()
+    assert (list(frame.columns), list(frame["y"])) == (["y", "z"], list(days))
+    assert frame["z"].isna().all()
+    plain = Answer((("y", DATE),), ((dt.date.min,), (dt.date.max,)), 2, 0, None).to_pandas()  # type: ignore[arg-type]
+    assert list(plain["y"]) == [dt.date.min, dt.date.max]

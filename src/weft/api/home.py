@@ -86,7 +86,11 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
                 hint="Make one with `weft init`, from Python with Weft.open(…, create=True), or name another.",
             )
         catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
-        found = catalog.home().clock
+        try:
+            found = catalog.home().clock
+        except BaseException:
+            catalog.close()
+            raise
         if existed and clock is not None and found != clock:
             catalog.close()
             raise Conflict(

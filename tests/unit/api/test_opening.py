@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weft import Stop, Weft
+from weft.catalog import layout
 from weft.errors import ExecutionError, HomeClosed, NotFound, WeftError
 from weft.schedule import runner
 
@@ -52,6 +56,18 @@ def test_a_path_that_is_mistyped_makes_no_home(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         Weft.open(tmp_path / "hoem", clock="replay")
     assert not (tmp_path / "hoem").exists()
+
+
+def test_a_home_whose_catalog_says_nothing_leaves_no_file_open(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    Weft.open(folder, create=True).close()
+    with closing(sqlite3.connect(layout.catalog_file(folder))) as damaged:
+        damaged.execute("DELETE FROM home")
+        damaged.commit()
+    with pytest.raises(WeftError) as told:  # held, so that nothing is collected as garbage
+        Weft.open(folder)
+    opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    assert told and not [each for each in opened if each.startswith(str(folder))]
 
 
 def test_the_home_of_the_variable_is_the_one_where_none_is_named(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -33,8 +33,9 @@ def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.T
     """
     given = data / layout.GIVEN
     for name in given.names():
-        if (given / name).modified_ms() * 1_000 < at - DAY_US:
-            (given / name).clear()
+        with suppress(FileNotFoundError):  # another process may take its folder away meanwhile
+            if (given / name).modified_ms() * 1_000 < at - DAY_US:
+                (given / name).clear()
     folder = given / str(uuid.uuid4())
     try:
         with plain_errors("computing the rows of the DataFrame"):

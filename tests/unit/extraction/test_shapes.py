@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from weft.algebra.schema import DataType
+from weft.extraction.files.inspection import json_evidence
 from weft.extraction.files.shapes import of_arrow, of_texts
+from weft.extraction.files.text_records import TextRecord
+from weft.storage.local_sql import connect
 
 
 @pytest.mark.parametrize(
@@ -111,3 +115,17 @@ def test_random_values_are_held_by_their_type(seed: int) -> None:
 )
 def test_no_type_is_told_that_would_read_another_number(texts: list[str], type: str) -> None:
     assert str(of_texts(texts)) == type
+
+
+def test_of_long_values_only_the_first_are_looked_at_and_held() -> None:
+    def records(long: int) -> Iterator[TextRecord]:
+        for number in range(long):
+            yield record(number + 1, {"a": 1, "b": "x" * (1 << 20)})
+        yield record(long + 1, {"c": 1})
+
+    def record(line: int, value: object) -> TextRecord:
+        return TextRecord(line, b"", {"doc": json.dumps(value)}, kinds={"doc": "nested"})
+
+    with connect() as connection:
+        few, many = (json_evidence(records(long), connection, lambda _: None)["doc"].shape for long in (3, 20))
+    assert (str(few), str(many)) == ("STRUCT<a: BIGINT, b: STRING, c: BIGINT>", "STRUCT<a: BIGINT, b: STRING>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -17,7 +18,7 @@ from weft.errors import Refused
 from weft.extraction.files.columns import check_names
 from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
 from weft.extraction.files.rows import text_table
-from weft.extraction.files.shapes import LOOKED_AT
+from weft.extraction.files.shapes import LOOKED_AT, LOOKED_AT_CHARACTERS
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
@@ -97,6 +98,7 @@ def json_evidence(
     inference = Inference(())
     kinds: dict[str, set[str]] = {}
     nested: dict[str, list[str]] = {}
+    lengths: Counter[str] = Counter()
     good = (record for record in records if isinstance(record.cells, dict))
     for piece in _pieces(good):
         names: dict[str, None] = {}
@@ -104,8 +106,12 @@ def json_evidence(
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
-                if kind == "nested" and len(texts := nested.setdefault(name, [])) < LOOKED_AT:
-                    texts.append(str(record.cells[name]) if isinstance(record.cells, dict) else "")
+                if kind == "nested" and isinstance(record.cells, dict):
+                    text = str(record.cells[name])
+                    lengths[name] += len(text)
+                    texts = nested.setdefault(name, [])
+                    if len(texts) < LOOKED_AT and lengths[name] <= LOOKED_AT_CHARACTERS:
+                        texts.append(text)
         look(list(names))
         cells = {
             name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())

@@ -101,8 +101,8 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
 
     @property
     def home(self) -> Path:
-        """The home's folder."""
-        return self.opened.folder
+        """The home's folder, which is known when it is closed, too."""
+        return self._home.folder
 
     @property
     def catalog(self) -> Catalog:

@@ -107,6 +107,7 @@ def test_what_was_taken_from_a_home_is_closed_with_it(tmp_path: Path) -> None:
     for asked in (catalog.home, catalog.tables.all, held.queries.all, lambda: next(steps), lambda: home.catalog):
         with pytest.raises(HomeClosed):
             asked()
+    assert home.home == tmp_path / "home"
     with pytest.raises(HomeClosed), home:
         pass
 

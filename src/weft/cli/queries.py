@@ -146,13 +146,10 @@ def install(
     """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        given: dict[str, Any] = {
+        given: dict[str, Any] = {"every": every, "to": formed(to or (), form), "digest": digest, "zone": zone}
+        given |= {
             "user": user if user or replace else configuration(weft.home).install_user or terminal.user(),
-            "every": every,
             "start": None if start is None else start.value,
-            "to": formed(to or (), form),
-            "digest": digest,
-            "zone": zone,
             "keep": keep.value,
             "language": language.value,
             "allow_unbounded": allow_unbounded,

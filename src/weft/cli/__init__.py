@@ -6,20 +6,8 @@ import os
 import sys
 from typing import Final, NoReturn
 
-_NOT_NEEDED: Final = ("numpy", "pandas")
-"""What pyarrow and pyspark import where it is installed, to ask whether what they are given is of it; that takes longer
-than many a command."""
 _LASTING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
 """Commands whose JVM lives long enough for Java's optimizing compiler to pay for itself."""
-
-
-class _Left:
-    """Has the import of what is not needed fail, as where it is not installed."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raises ModuleNotFoundError for that; of anything else it knows nothing."""
-        if name in _NOT_NEEDED:
-            raise ModuleNotFoundError(f"{name} is not needed here", name=name)
 
 
 def main() -> NoReturn:
@@ -30,7 +18,6 @@ def main() -> NoReturn:
     from weft.cli.door.place import command_first
     from weft.cli.terminal import escape_what_cannot_be_shown
 
-    sys.meta_path.insert(0, _Left())
     escape_what_cannot_be_shown()
     arguments = command_first(sys.argv[1:])
     code = _through_door(arguments)

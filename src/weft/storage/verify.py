@@ -108,7 +108,13 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
     if not has_commits(table):
         if stored.version < 0:
             return []
-        return [Finding(path, f"the table is gone: {counted(stored.rows, 'row')} recorded", RESTORE_HINT)]
+        return [
+            Finding(
+                path,
+                f"the table is gone: {counted(stored.rows, 'row')} {'was' if stored.rows == 1 else 'were'} recorded",
+                RESTORE_HINT,
+            )
+        ]
     try:
         with table.shared():  # nobody deletes them meanwhile
             found = delta_snapshot(table, check_files=False)

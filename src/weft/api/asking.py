@@ -12,13 +12,14 @@ from weft.catalog.records import FromMode
 from weft.errors import Refused
 from weft.instants import format_instant
 from weft.planning.explain import Explanation
-from weft.planning.plan import plan, standing_plan
+from weft.planning.plan import Plan, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.forecast import Forecast
+    from weft.execution.relations import Relation
     from weft.planning.upkeep_words import Explained
 
 
@@ -34,12 +35,8 @@ class Asking(Viewing):
         compiled = plan(sql, self.opened.schemas(sql))
         at = self.current_views(sql, None if now is None else micros(now))
         from weft.execution.ad_hoc import ask
-        from weft.execution.relations import relations
-        from weft.execution.synopsis.discarding import refuse_discarded
 
-        refuse_discarded(self.opened.catalog, compiled.tables)
-
-        known = relations(self.opened.catalog, compiled.reads)
+        known = self._read_by(compiled)
         return ask(self.opened.session(), self.opened.catalog.data, known, compiled.query, at, limit)
 
     def backtest(
@@ -62,13 +59,18 @@ class Asking(Viewing):
                 f"there is no instant {asked}", hint="--from is the first instant, --to the one after the last."
             )
         from weft.execution.backtest import Window, backtest
+
+        known = self._read_by(compiled)
+        window = Window(begins, ends, self.opened.catalog.home().t0)
+        return backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+
+    def _read_by(self, compiled: Plan) -> dict[str, Relation]:
+        """What a query reads as it is now; raises Refused where rows of it were discarded."""
         from weft.execution.relations import relations
         from weft.execution.synopsis.discarding import refuse_discarded
 
         refuse_discarded(self.opened.catalog, compiled.tables)
-        window = Window(begins, ends, self.opened.catalog.home().t0)
-        known = relations(self.opened.catalog, compiled.reads)
-        return backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+        return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
         """What the query would do when installed, ``brief`` in about ten lines; starts no Spark.  Raises SqlError."""

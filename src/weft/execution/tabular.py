@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
-_PIECE: Final = 10_000
 _SHOWN: Final = 20
 """Rows in a notebook."""
 _LONGEST: Final = 200
@@ -56,20 +55,9 @@ class Tabular(Brief):
 
     def to_arrow(self) -> pa.Table:
         """The rows as a table of Arrow, all of them in memory; instants are microseconds UTC."""
-        import pyarrow as pa
+        from weft.storage.typed_answers import typed_table
 
-        from weft.storage.columns import arrow_type
-
-        columns = self._typed()
-        names = distinct([name for name, _ in columns])
-        schema = pa.schema([(name, arrow_type(kind)) for name, (_, kind) in zip(names, columns, strict=True)])
-        rows, pieces = self._values(), []
-        while some := list(islice(rows, _PIECE)):
-            arrays = [
-                pa.array(values, field.type) for values, field in zip(zip(*some, strict=True), schema, strict=True)
-            ]
-            pieces.append(pa.record_batch(arrays, schema=schema))
-        return pa.Table.from_batches(pieces, schema)
+        return typed_table(self._typed(), self._values())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -12,10 +13,14 @@ from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL
 from weft.storage.columns import arrow_type
 from weft.storage.ledger import ResultRow
+from weft.storage.values import Value
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
-_OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
+OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
+"""The columns that answers have before those of their query."""
+_PIECE: Final = 10_000
+"""Rows that are held as Python's values at once."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
@@ -24,9 +29,7 @@ def answers_schema(columns: Columns) -> pa.Schema:
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
     """
-    names = distinct([name for name, _ in (*_OWN, *columns)])
-    kinds = [arrow_type(kind) for _, kind in (*_OWN, *columns)]
-    return pa.schema(list(zip(names, kinds, strict=True)))
+    return _schema((*OWN, *columns))
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
@@ -34,8 +37,18 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
     Instants are microseconds UTC, also those beyond the years that Python has.
     """
-    schema = answers_schema(columns)
-    values = [(row.ordinal, row.first_at, row.tick, *row.values) for row in rows]
-    by_column = zip(*values, strict=True) if values else ((),) * len(schema)
-    arrays = [pa.array(each, field.type) for each, field in zip(by_column, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+    return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
+
+
+def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
+    """The rows, in their order, under the names of these columns, one that is there already with a number."""
+    schema, left, pieces = _schema(columns), iter(rows), []
+    while some := list(islice(left, _PIECE)):
+        arrays = [pa.array(values, field.type) for values, field in zip(zip(*some, strict=True), schema, strict=True)]
+        pieces.append(pa.record_batch(arrays, schema=schema))
+    return pa.Table.from_batches(pieces, schema)
+
+
+def _schema(columns: Columns) -> pa.Schema:
+    names = distinct([name for name, _ in columns])
+    return pa.schema([(name, arrow_type(kind)) for name, (_, kind) in zip(names, columns, strict=True)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 
 C = TypeVar("C", bound="type[Any]")
@@ -65,7 +65,9 @@ class DataType:
     """A type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
     ``element`` is that of an ARRAY's elements or a MAP's values, ``key`` that of a MAP's keys; ``fields`` are those of
-    a STRUCT.  Nested types are those of expressions within a query; no column has one.
+    a STRUCT.  Nested types are those of expressions within a query.  A column that is declared with one is a STRING of
+    JSON text, and ``shape`` is what that text is read as where parts of it are asked for.  It takes no part in
+    comparisons: as a whole the column is text.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -77,6 +79,29 @@ class DataType:
     element: DataType | None = field(default=None, repr=False)
     key: DataType | None = field(default=None, repr=False)
     fields: tuple[tuple[str, DataType], ...] = field(default=(), repr=False)
+    shape: DataType | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of_column(cls, text: str) -> DataType:
+        """Reads the type of a column as it is declared, which may be nested; raises ValueError as ``parse_nested``.
+
+        >>> kind = DataType.of_column("array<int>")
+        >>> str(kind), kind.declared
+        ('STRING', 'ARRAY<INT>')
+        """
+        return cls.of_json(cls.parse_nested(text))
+
+    @classmethod
+    def of_json(cls, shape: DataType) -> DataType:
+        """JSON text that is read as ``shape``; a type that is not nested is that type.
+
+        Raises ValueError for one that JSON does not have (``beyond_json``).
+        """
+        if not shape.nested:
+            return shape
+        if (found := shape.beyond_json()) is not None:
+            raise ValueError(f"{found[0]} within {shape}: {found[1]}")
+        return cls("STRING", shape=shape)
 
     @classmethod
     def parse(cls, text: str) -> DataType:
@@ -111,7 +136,7 @@ class DataType:
             return cls.parse(text)
         if depth >= MOST_NESTED:
             raise ValueError(f"a type nested more than {MOST_NESTED} deep")
-        name, parts = outer[1].upper(), _parts(outer[2])
+        name, parts = outer[1].upper(), between_commas(outer[2])
         if name == "STRUCT":
             fields = tuple(_field(part, depth + 1) for part in parts)
             if len({each.lower() for each, _ in fields}) < len(fields):
@@ -136,6 +161,36 @@ class DataType:
                 return self.name
 
     @property
+    def declared(self) -> str:
+        """The type as a column is declared with it: that of the values for which JSON text stands."""
+        return str(self.shape or self)
+
+    def extended(self, found: DataType) -> DataType:
+        """The type with the fields that ``found`` has besides; what it has already keeps its type.
+
+        >>> read = DataType.parse_nested
+        >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
+        'ARRAY<STRUCT<a: INT, b: DATE>>'
+        """
+        if self.name != found.name or not self.nested:
+            return self
+        if self.element is not None and found.element is not None:
+            return replace(self, element=self.element.extended(found.element))
+        there = {name.lower(): kind for name, kind in found.fields}
+        fields = [(name, kind.extended(there.get(name.lower(), kind))) for name, kind in self.fields]
+        new = [each for each in found.fields if self.field_type(each[0]) is None]
+        return replace(self, fields=(*fields, *new))
+
+    def beyond_json(self) -> tuple[DataType, str] | None:
+        """A part that no JSON has, and why; None where there is none."""
+        if self.name == "MAP" and self.key != STRING:
+            return self, "the keys of JSON are strings"
+        if self in (INTERVAL, NULL, BINARY):
+            return self, "JSON has no such values"
+        parts = (self.element, *(kind for _, kind in self.fields))
+        return next((found for part in parts if part and (found := part.beyond_json())), None)
+
+    @property
     def nested(self) -> bool:
         """Whether it is made of other types."""
         return self.name in NESTED
@@ -150,7 +205,7 @@ class DataType:
         return self.name in NUMERIC
 
 
-def _parts(text: str) -> list[str]:
+def between_commas(text: str) -> list[str]:
     """What stands between the commas that are in no brackets and no name in backquotes."""
     parts, depth, quoted = [""], 0, False
     for sign in text:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import getpass
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import DataType, between_commas
 from weft.errors import Refused
 from weft.instants import from_datetime, parse_instant, parse_interval
 
@@ -101,14 +100,14 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
     [('id', 'BIGINT'), ('name', 'None'), ('price', 'DECIMAL(8,2)')]
     """
     found: list[tuple[str, DataType | None]] = []
-    for each in re.split(r",(?![^(]*\))", text):
+    for each in between_commas(text):
         name, _, kind = each.strip().partition(" ")
         try:
             if name:
-                found.append((name, DataType.parse(kind) if kind.strip() else None))
+                found.append((name, DataType.of_column(kind) if kind.strip() else None))
         except ValueError as error:
-            whole = " Nested values are kept as JSON text: tags STRING." if "<" in text else ""
-            raise Refused(f"{option}: {error}", hint=f"Write it like: id BIGINT, name, hired DATE.{whole}") from None
+            nested = " Nested: tags ARRAY<STRING>, buyer STRUCT<id: BIGINT, name: STRING>." if "<" in text else ""
+            raise Refused(f"{option}: {error}", hint=f"Write it like: id BIGINT, name, hired DATE.{nested}") from None
     if not found:
         raise Refused(f"{option} names no column", hint="Write it like: id BIGINT, name, hired DATE.")
     return found

@@ -62,7 +62,7 @@ def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSch
                 return None
             columns: dict[int, list[Column]] = {}
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):
-                column = Column(column_id, name, DataType.parse(type_name), bool(nullable))
+                column = Column(column_id, name, DataType.of_column(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
             tracked = "tracked" if found[0] >= _TRACKED_SINCE else "0"
             named = _NAMED if found[0] >= _VIEWS_SINCE else ""
@@ -75,6 +75,8 @@ def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSch
         for table_id, name, tracked in tables
     }
     for query_id, name, stored in results:
-        schema = results_schema(query_id, name, [(label, DataType.parse(kind)) for label, kind in json.loads(stored)])
+        schema = results_schema(
+            query_id, name, [(label, DataType.of_column(kind)) for label, kind in json.loads(stored)]
+        )
         known[schema.name] = schema
     return known

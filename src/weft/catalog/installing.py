@@ -80,7 +80,7 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
         "sql": query.sql,
         "plan_id": plan_id,
         "parameters": json.dumps([list(each) for each in query.parameters]),
-        "columns": json.dumps([[column, str(type_)] for column, type_ in query.columns]),
+        "columns": json.dumps([[column, type_.declared] for column, type_ in query.columns]),
         "names": json.dumps(query.names),
         "every_us": query.every_us,
         "from_mode": "start" if query.from_instant is None else "now",

@@ -64,7 +64,7 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
     columns: dict[int, list[Column]] = {}
     wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
     for row in connection.execute(text(wanted)):
-        column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
+        column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     tables = connection.execute(text("SELECT table_id, name FROM tables ORDER BY table_id"))
     return {row.name: TableSchema(row.table_id, row.name, tuple(columns.get(row.table_id, ()))) for row in tables}

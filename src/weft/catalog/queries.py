@@ -347,7 +347,7 @@ def _parameters(stored: str) -> tuple[Parameter, ...]:
 @lru_cache(maxsize=1_000)
 def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
     """An answer's columns; those of a plan's queries are mostly the same text."""
-    return tuple((name, DataType.parse(type_)) for name, type_ in json.loads(stored))
+    return tuple((name, DataType.of_column(type_)) for name, type_ in json.loads(stored))
 
 
 @lru_cache(maxsize=1_000)

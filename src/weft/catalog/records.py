@@ -94,7 +94,7 @@ class TableRecord(Brief):
         return self.schema.name
 
     def _brief(self) -> str:
-        columns = ", ".join(f"{column.name} {column.type}" for column in self.schema.columns)
+        columns = ", ".join(f"{column.name} {column.type.declared}" for column in self.schema.columns)
         return f"table {self.name}, {counted(self.rows, 'row')}: {columns}"
 
 

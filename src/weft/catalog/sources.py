@@ -196,4 +196,4 @@ def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType |
     chosen = options.get("columns")
     if chosen is None:
         return None
-    return [(name, None if kind is None else DataType.parse(kind)) for name, kind in chosen]
+    return [(name, None if kind is None else DataType.of_column(kind)) for name, kind in chosen]

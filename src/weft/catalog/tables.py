@@ -72,8 +72,13 @@ class Tables:
         with self._database.reading() as connection:
             return read_table(connection, table_id)
 
-    def evolve(self, name: str, columns: Sequence[tuple[str, DataType]]) -> TableRecord:
-        """Adds nullable columns after those that are there; raises Conflict where one exists already."""
+    def evolve(
+        self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
+    ) -> TableRecord:
+        """Adds nullable columns after those that are there, and to nested ones the fields of their types ``extended``.
+
+        Raises Conflict where a column exists already.
+        """
         _check_columns(columns)
         with self._database.changing() as connection:
             table = _named(connection, name)
@@ -83,7 +88,10 @@ class Tables:
                 if table.schema.column(each) is not None:
                     raise Conflict(f"{table.name} has a column {each!r} already")
             last = max(column.id for column in table.stored.columns)
-            _add_columns(connection, table.table_id, last + 1, columns)
+            if columns:
+                _add_columns(connection, table.table_id, last + 1, columns)
+            for each, kind in extended:
+                _extend(connection, table, each, kind)
             return read_table(connection, table.table_id)
 
     def versions(self) -> tuple[StoredVersion, ...]:
@@ -192,7 +200,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     auxiliary = set(connection.execute(select(ddl.views.c.table_id).where(ddl.AUXILIARY)).scalars())
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
-        column = Column(row.column_id, row.name, DataType.parse(row.type), bool(row.nullable))
+        column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
         TableRecord(
@@ -245,12 +253,21 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
                 "table_id": table_id,
                 "column_id": column_id,
                 "name": name,
-                "type": str(type_),
+                "type": type_.declared,
                 "nullable": int(folded(name) not in (TS, VALID_FROM)),
             }
             for column_id, (name, type_) in enumerate(columns, first_id)
         ],
     )
+
+
+def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
+    """Adds to a nested column the fields that ``kind`` has besides; those of another that did so meanwhile stay."""
+    column = table.stored.column(name)
+    if column is not None and column.type.shape is not None and kind.shape is not None:
+        extended = DataType.of_json(column.type.shape.extended(kind.shape))
+        own = (ddl.columns.c.table_id == table.table_id) & (ddl.columns.c.column_id == column.id)
+        connection.execute(update(ddl.columns).where(own).values(type=extended.declared))
 
 
 def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) -> str:

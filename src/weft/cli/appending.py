@@ -37,9 +37,9 @@ def create(
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else []
     with opened(home, create=True) as weft:
         made = weft.make_table(name, columns, keys=keys)
-    has = ", ".join(f"{column.name} {column.type}" for column in made.schema.columns)
+    has = ", ".join(f"{column.name} {column.type.declared}" for column in made.schema.columns)
     if json:
-        listed = [{"name": column.name, "type": str(column.type)} for column in made.schema.columns]
+        listed = [{"name": column.name, "type": column.type.declared} for column in made.schema.columns]
         say_json({"name": made.name, "columns": listed, "keys": made.keys})
     else:
         say(f"{made.name} is a table: {has}.")

@@ -85,7 +85,7 @@ def add(
     if json:
         say_json(_as_json(found))
         return
-    named = ", ".join(f"{c.name} {c.type}" for c in record.schema.columns if c.name not in _PERIOD)
+    named = ", ".join(f"{c.name} {c.type.declared}" for c in record.schema.columns if c.name not in _PERIOD)
     say(f"{found.name} tracks {plain(found.location)}: {named}")
     say(f"  `weft source poll {found.name}` records what it holds now; `weft run` polls it every {_every(found)}.")
 
@@ -257,7 +257,7 @@ def show(
         record = weft.catalog.tables.by_id(found.table_id)
     columns = [each for each in record.schema.columns if each.name not in _PERIOD]
     if json:
-        told = [{"name": each.name, "type": str(each.type)} for each in columns]
+        told = [{"name": each.name, "type": each.type.declared} for each in columns]
         say_json({**_as_json(found), "key": record.keys, "columns": told, "changes": record.rows})
         return
     say(f"{found.name} tracks {plain(found.location)} ({found.kind}), polled every {_every(found)}")
@@ -266,7 +266,7 @@ def show(
     say(f"  last poll {instant(found.polled_at, 'never')}, last change {instant(found.changed_at, 'never')}")
     if found.trouble is not None:
         screen().print(f"  trouble: {plain(found.trouble)}", style="yellow", soft_wrap=True)
-    table(("column", "type"), [(each.name, str(each.type)) for each in columns])
+    table(("column", "type"), [(each.name, each.type.declared) for each in columns])
 
 
 _STAMPS = {"clock": "the home's clock", "file": "the time of the file", "source": "the source's own time of the change"}

@@ -139,7 +139,7 @@ def _describe_results(found: ResultsDescription, json: bool) -> None:
         document = {
             "name": schema.name,
             "query": query.name,
-            "columns": [{"name": c.name, "type": str(c.type)} for c in schema.columns],
+            "columns": [{"name": c.name, "type": c.type.declared} for c in schema.columns],
             "rows": query.rows,
             "first_at": iso(found.first.first_at if found.first else None),
             "last_first_at": iso(query.last_first_at),
@@ -156,7 +156,7 @@ def _describe_results(found: ResultsDescription, json: bool) -> None:
 
 def _show_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> None:
     rows = [
-        (c.name, str(c.type), "" if c.nullable else "not null", *(shown(row[n]) for row in samples))
+        (c.name, c.type.declared, "" if c.nullable else "not null", *(shown(row[n]) for row in samples))
         for n, c in enumerate(schema.columns)
     ]
     table(("column", "type", "", *(f"sample {n}" for n in range(1, len(samples) + 1))), rows)
@@ -171,7 +171,7 @@ def _as_json(found: Description, discarded: bool) -> dict[str, object]:
         "name": record.name,
         "tracked": record.tracked,
         "discarded": discarded,
-        "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in record.schema.columns],
+        "columns": [{"name": c.name, "type": c.type.declared, "nullable": c.nullable} for c in record.schema.columns],
         "rows": record.rows,
         "first_ts": iso(record.first_ts),
         "last_ts": iso(record.last_ts),

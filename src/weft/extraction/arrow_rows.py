@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
+from weft.extraction.nested_values import json_of
 from weft.extraction.python_rows import value_of
 from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_value
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
@@ -102,8 +103,13 @@ def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.C
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if kind.shape is not None:
+            values = column.to_pylist(maps_as_pydicts="strict")
+            return pa.chunked_array(
+                [pa.array([None if v is None else json_of(v, kind.shape) for v in values], pa.string())]
+            )
         return _CONVERSIONS.get(kind.name, _cast)(column, kind, of_pandas)
-    except (pa.ArrowException, ValueError, ArithmeticError):
+    except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
         return None
 
 

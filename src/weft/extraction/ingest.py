@@ -266,4 +266,5 @@ def _file_table(
     if keys is not None and [key.lower() for key in keys] != [key.lower() for key in found.keys]:
         has = ", ".join(found.keys) or "none"
         raise Refused(f"the keys of {found.name} are fixed: {has}", hint="Leave --key out, or choose another table.")
-    return writer.tables.evolve(name, source.matched.added) if source.matched.added else found
+    added, extended = source.matched.added, source.matched.extended
+    return writer.tables.evolve(name, added, extended) if added or extended else found

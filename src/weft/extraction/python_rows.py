@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
+from weft.extraction.nested_values import json_of
 from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_value
 from weft.storage.columns import arrow_type
 
@@ -59,6 +60,8 @@ def value_of(value: Any, kind: DataType) -> object:
         value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
         if value is None:
             return None
+    if kind.shape is not None:
+        return json_of(value, kind.shape)
     taken = _TAKEN.get(kind.name)
     if taken is None:
         return pa.array([value], arrow_type(kind))[0].as_py()

@@ -30,6 +30,8 @@ def taken_by(kind: DataType) -> str:
     >>> taken_by(DataType("TINYINT")), taken_by(DataType("DATE"))
     ('an int from -128 to 127', 'a date')
     """
+    if kind.shape is not None:
+        return f"dicts and lists, or JSON, of that type: {kind.declared}"
     if kind.name in BITS:
         most = 2 ** (BITS[kind.name] - 1)
         return f"an int from {-most} to {most - 1}"
@@ -41,7 +43,7 @@ def taken_by(kind: DataType) -> str:
 
 def listed(columns: Columns) -> str:
     """A table's columns, in words."""
-    return f"The columns are {', '.join(f'{each} {kind}' for each, kind in columns)}."
+    return f"The columns are {', '.join(f'{each} {kind.declared}' for each, kind in columns)}."
 
 
 def no_column(name: object, columns: Columns, where: str) -> Refused:
@@ -55,7 +57,9 @@ def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | N
     ``hint`` None: what the column takes.
     """
     cut = value if len(value) <= 60 else f"{value[:60]}…"
-    return Refused(f"{name} is {cut}, which is no {kind}", where=where, hint=hint or f"{name} takes {taken_by(kind)}.")
+    return Refused(
+        f"{name} is {cut}, which is no {kind.declared}", where=where, hint=hint or f"{name} takes {taken_by(kind)}."
+    )
 
 
 def shown(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.row_values import BITS, Columns, listed, no_column
+from weft.extraction.nested_values import json_of
+from weft.extraction.row_values import BITS, Columns, listed, no_column, shown, wrong_value
 
 _OTHER: Final[Mapping[str, Any]] = {
     "STRING": str,
@@ -41,10 +43,14 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
     naming the line and the column.
     """
     model = _model(tuple(columns))
+    nested = any(kind.shape is not None for _, kind in columns)
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield _values(model.model_validate_json(line, strict=True), columns)
+                row = _values(model.model_validate_json(line, strict=True), columns)
+                if nested:
+                    row |= _nested(json.loads(line, parse_float=Decimal), columns, f"{source}, line {number}")
+                yield row
             except ValidationError as error:
                 raise _refused(error, columns, f"{source}, line {number}") from None
 
@@ -52,9 +58,22 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
     """One row of texts by column, each read as its column's type; raises Refused as ``from_json``."""
     try:
-        return _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
+        row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
+        return {**row, **_nested(values, columns, source)}
     except ValidationError as error:
         raise _refused(error, columns, source) from None
+
+
+def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:
+    """The values of nested columns as JSON text."""
+    found: dict[str, object] = {}
+    for name, kind in columns:
+        if kind.shape is not None and (value := row.get(name)) is not None:
+            try:
+                found[name] = json_of(value, kind.shape)
+            except (ValueError, TypeError):
+                raise wrong_value(name, kind, shown(value), where) from None
+    return found
 
 
 @cache
@@ -69,6 +88,8 @@ def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
 
 
 def _kind(kind: DataType) -> Any:
+    if kind.shape is not None:
+        return Any
     if kind.name in BITS:
         most = 2 ** (BITS[kind.name] - 1)
         return Annotated[int, Field(ge=-most, lt=most)]
@@ -99,4 +120,6 @@ def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
     if kind is None:
         return Refused(f"this is no row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.')
     given = str(first["input"])[:60]
-    return Refused(f"{name} is {given!r}, which is no {kind} ({first['msg']})", where=where, hint=listed(columns))
+    return Refused(
+        f"{name} is {given!r}, which is no {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from weft.algebra.event import Event
 from weft.algebra.relation import Scan
 from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, columns, shifted
 from weft.algebra.schema import DATE
-from weft.algebra.traverse import rename
+from weft.algebra.traverse import rename, transform
 from weft.sql import render
 from weft.sql.scope import as_written
 
@@ -162,8 +162,18 @@ def scalar_words(scalar: Scalar) -> str:
     >>> scalar_words(call("<", u, Literal(Decimal("1.50"), DataType("DECIMAL", 38, 18))))
     'u.name < 1.50'
     """
-    text = render.scalar(rename(scalar, {ref.scan: as_written(ref.scan) for ref in columns(scalar)}))
+    named_as = {ref.scan: as_written(ref.scan) for ref in columns(scalar)}
+    text = render.scalar(rename(transform(scalar, _without_reading), named_as))
     return _SPELLED.sub(_plainly, text)
+
+
+def _without_reading(part: Any) -> Any:
+    """A nested column as such, where its JSON text is read with the column's own type."""
+    match part:
+        case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
+            return ref
+        case _:
+            return part
 
 
 def _plainly(found: re.Match[str]) -> str:

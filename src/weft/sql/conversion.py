@@ -44,6 +44,12 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
     return left, right
 
 
+def opened(value: Scalar) -> Scalar:
+    """A column of JSON text that has a shape as a value of that; any other value as it is."""
+    shape = value.type.shape
+    return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
+
+
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     """Refuses an IN whose strings and times Spark compares as text, unless that comes to the same.
 

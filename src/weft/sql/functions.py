@@ -72,7 +72,7 @@ def common(types: Sequence[DataType]) -> DataType:
 def wider(left: DataType, right: DataType) -> DataType:
     """The type both can be read as, as Spark widens them; raises TypeError where there is none."""
     if left == right:
-        return left
+        return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
         return TIMESTAMP
     if not (left.numeric and right.numeric):

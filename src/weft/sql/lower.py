@@ -9,6 +9,7 @@ FROM is lowered by ``lower_from``, conditions by ``lower_predicate``, scalars by
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -227,9 +228,10 @@ def _alike(left: Source, right: Source, node: exp.Expr, scope: Scope) -> tuple[S
 
 def _typed(relation: Source, types: Sequence[DataType], scope: Scope) -> Source:
     refs = attributes(relation)
-    if all(ref.type == type for ref, type in zip(refs, types, strict=True)):
+    if all(ref.type == type and ref.type.shape == type.shape for ref, type in zip(refs, types, strict=True)):
         return relation
-    values = (ref if ref.type == type else Cast(ref, type) for ref, type in zip(refs, types, strict=True))
+    pairs = zip(refs, types, strict=True)
+    values = (replace(ref, type=type) if ref.type == type else Cast(ref, type) for ref, type in pairs)
     outputs = tuple(Output(ref.column, value) for ref, value in zip(refs, values, strict=True))
     return Project(relation, scope.fresh(refs[0].scan), outputs)
 

@@ -12,7 +12,7 @@ from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataTy
 from weft.errors import SqlError
 from weft.sql.advice import advice
 from weft.sql.aggregates import MEASURES, WINDOW
-from weft.sql.conversion import converted, typed
+from weft.sql.conversion import converted, opened, typed
 from weft.sql.functions import (
     AGGREGATES,
     EXPANDING,
@@ -53,6 +53,8 @@ _CALLED: Final = {
     "PART": "a value with a type",
     "ANY": "a plain value",
 }
+_CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NESTED"))
+"""The families of which only nested values are."""
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
 
@@ -61,6 +63,7 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     """The function ``name`` of the allow-list; raises SqlError for arguments that Spark would refuse, at once or at
     some row."""
     function = FUNCTIONS[name]
+    args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
     _fitting(name, function, args, node)
     if name == "mod":
         args = [beside_decimal(args[0], args[1], node), beside_decimal(args[1], args[0], node)]
@@ -121,13 +124,17 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
             hint=advice(name),
         )
     for number, arg in enumerate(args):
-        family = function.takes[min(number, len(function.takes) - 1)]
+        family = _family(function, number)
         if not fits(arg.type, family):
             wanted = _CALLED.get(family, family)
             hint = _converted(arg, family, number, node) or advice(name)
             raise SqlError(f"{name.upper()} takes {wanted}, not {arg.type}", where=place(node), hint=hint)
         if function.constant is not None and number >= function.constant:
             _constant(name, number, arg, family, node)
+
+
+def _family(function: Function, number: int) -> str:
+    return function.takes[min(number, len(function.takes) - 1)]
 
 
 def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:

@@ -17,8 +17,9 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Cast, Element, Literal, Scalar
-from weft.algebra.schema import BINARY, BOOLEAN, INTEGRAL, INTERVAL, NULL, STRING, DataType
+from weft.algebra.schema import BOOLEAN, INTEGRAL, NULL, STRING, DataType
 from weft.errors import SqlError
+from weft.sql.conversion import opened
 from weft.sql.functions import FUNCTIONS, wider
 from weft.sql.lower_calls import apply, part_of_split
 from weft.sql.patterns import check_pattern
@@ -48,6 +49,7 @@ def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
 
 def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
     """The field ``name`` of a value; raises SqlError where it has none."""
+    value = opened(value)
     listed = value.type.name == "ARRAY"
     holder = value.type.element if listed else value.type
     if holder is None or holder.name != "STRUCT":
@@ -72,7 +74,7 @@ def field_name(value: Scalar) -> str | None:
 
 
 def whole(value: Scalar, node: exp.Expr) -> None:
-    """Raises SqlError for a column of a nested type: no table and no answer has one."""
+    """Raises SqlError for a column whose value would be of a nested type: tables and answers have JSON text."""
     if value.type.nested:
         hint = "Ask for parts of it, or for its text: TO_JSON(…)."
         raise refuse(f"a column of type {value.type}", node, "it cannot be stored", hint)
@@ -85,7 +87,7 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
     of, wanted = node.this, lower(node.expressions[0], scope)
     if isinstance(of, exp.Anonymous) and str(of.this).lower() == "split":
         return part_of_split([lower(part, scope) for part in of.expressions], wanted, node)
-    value = lower(of, scope)
+    value = opened(lower(of, scope))
     match value.type:
         case DataType(name="ARRAY", element=DataType() as element):
             if wanted.type.name not in INTEGRAL:
@@ -132,7 +134,7 @@ def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> 
     given = node.expressions
     if len(given) != 2 or not isinstance(given[1], exp.Lambda) or len(given[1].expressions) != 1:
         raise SqlError(f"{name.upper()} takes an array and a condition on its element", where=place(node), hint=shown)
-    items, condition = lower(given[0], scope), given[1]
+    items, condition = opened(lower(given[0], scope)), given[1]
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
@@ -166,18 +168,9 @@ def _read_json(call: Call, node: exp.Expr) -> Call:
     except ValueError as error:
         hint = "Write it like FROM_JSON(doc, 'a INT, tags ARRAY<STRING>') or FROM_JSON(doc, 'ARRAY<STRING>')."
         raise SqlError(f"FROM_JSON cannot read such a type: {error}", where=place(node), hint=hint) from None
-    _readable(type, node)
+    if (found := type.beyond_json()) is not None:
+        raise refuse(f"{found[0]} in FROM_JSON", node, found[1])
     return Call(call.name, (text, Literal(str(type), STRING, fixed=True)), type)
-
-
-def _readable(type: DataType, node: exp.Expr) -> None:
-    """Raises SqlError for a type that no JSON has."""
-    if type in (INTERVAL, NULL, BINARY) or (type.name == "MAP" and type.key != STRING):
-        reason = "the keys of JSON are strings" if type.name == "MAP" else "JSON has no such values"
-        raise refuse(f"{type} in FROM_JSON", node, reason)
-    for part in (type.element, *(kind for _, kind in type.fields)):
-        if part is not None:
-            _readable(part, node)
 
 
 def _split(call: Call, node: exp.Expr) -> Call:

@@ -85,7 +85,7 @@ def _column(node: exp.Column, scope: Scope) -> Scalar:
     first, *fields = node.parts
     value: Scalar | None = scope.element(first.name)
     if value is None:
-        return scope.resolve(node)
+        value, fields = scope.path(node)
     for field in fields:
         value = field_of(value, field.name, node)
     return value

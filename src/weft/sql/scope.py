@@ -254,6 +254,22 @@ class Scope:
             )
         raise SqlError(f"there is no column {shown!r}", where=place(column), hint=hint)
 
+    def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
+        """The column that a name with points in it begins with, and the names of fields behind it.
+
+        As Spark has it: ``a.b`` is the column b of the alias a, and only where there is none the field b of a column a.
+        Raises SqlError as ``resolve``; a column without a shape has no fields.
+        """
+        first, *behind = column.parts
+        if behind:
+            found = self._find(first.name, behind[0].name, column)
+            if found is not None and found.type.shape is not None:
+                return found, behind[1:]
+            own = self._find("", first.name, column) if found is None else None
+            if own is not None and own.type.shape is not None:
+                return own, behind
+        return self.resolve(column), []
+
     def _of_too_many_parts(self, column: exp.Column) -> SqlError:
         alias, name, *parts = (part.name for part in column.parts)
         hint = "Write alias.column."

@@ -202,30 +202,29 @@ def test_timestamps_of_every_unit_and_zone_of_parquet(tmp_path: Path, unit: str,
     assert [row["at"] for row in rows(source)] == [expected, None]
 
 
-def test_nested_values_are_kept_whole_as_json_text_with_a_word_about_it(tmp_path: Path) -> None:
+def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -> None:
     text = '{"id":1,"who":{"a":[1.50,"é"]},"tags":["x"],"t":"[]"}\n{"id":2,"who":null,"tags":[],"t":"{}"}\n'
     source = opened(tmp_path / "x.jsonl", text)
-    assert [str(kind) for _, kind in source.columns] == ["BIGINT", "STRING", "STRING", "STRING"]
+    declared = [kind.declared for _, kind in source.columns]
+    assert declared == ["BIGINT", "STRUCT<a: ARRAY<STRING>>", "ARRAY<STRING>", "STRING"]
     assert [row["who"] for row in rows(source)] == ['{"a":[1.50,"é"]}', None]
     (note,) = source.notes
-    assert "JSON text: who, tags;" in note and "GET_JSON_OBJECT(who, '$…')" in note
-    assert "FROM_JSON(who, 'STRUCT<a: ARRAY<STRING>>'), FROM_JSON(tags, 'ARRAY<STRING>')" in note
+    assert note == "nested values have types, which `weft describe` shows: write who.a, tags[0]"
     lists = pa.array([[("k", [1, None])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
     digits = pa.array([[Decimal("12345678901234567890.12")], []], pa.list_(pa.decimal128(38, 2)))
     pq.write_table(pa.table({"m": lists, "s": [{"a": 1}, None], "d": digits}), tmp_path / "x.parquet")
     source = open_file(tmp_path / "x.parquet", None, options=DEFAULT_OPTIONS)
     found = [(row["m"], row["s"], row["d"]) for row in rows(source)]
     assert found == [('{"k":[1,null]}', '{"a":1}', "[12345678901234567890.12]"), (None, None, "[]")]
-    (note,) = source.notes
-    assert "FROM_JSON(m, 'MAP<STRING, ARRAY<BIGINT>>'), FROM_JSON(s, 'STRUCT<a: BIGINT>')" in note
-    assert "FROM_JSON(d, 'ARRAY<DECIMAL(38,2)>')" in note
+    declared = [kind.declared for _, kind in source.columns]
+    assert declared == ["MAP<STRING, ARRAY<BIGINT>>", "STRUCT<a: BIGINT>", "ARRAY<DECIMAL(38,2)>"]
+    assert source.notes[0].endswith("write m['…'], s.a, d[0]")
 
 
 def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_path: Path) -> None:
     text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
     source = opened(tmp_path / "x.jsonl", text)
-    nested = next(note for note in source.notes if "JSON text" in note)
-    assert "JSON text: a_b, m, n;" in nested
-    assert nested.endswith("with their types FROM_JSON(a_b, 'ARRAY<DOUBLE>')")
+    assert "nested values have types, which `weft describe` shows: write a_b[0]" in source.notes
+    assert any("no one type are kept as JSON text: m, n; GET_JSON_OBJECT(m, '$…')" in note for note in source.notes)
     chosen = opened(tmp_path / "y.jsonl", '{"doc":[1]}\n', types=(("doc", DataType("STRING")),))
     assert "JSON text: doc;" in chosen.notes[0]

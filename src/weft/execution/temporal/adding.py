@@ -26,17 +26,23 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
         refused = not_local(bound.plan.view)
         if refused is not None:
-            raise Refused(
-                f"views have no {refusal(refused)}: it might come out otherwise here than in a standing query",
-                where=scalar(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)})),
-                hint="docs/reference/views.md lists what they have.",
-            )
+            raise _refused(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)}))
         at = home.clock()
         try:
             kept = over_parts(writer, bound, at)
             return writer.views.add(name, bound.columns, text, stored_view(kept), reads_of(kept), mode, at)
         finally:
             _clear(writer, writer.views.forget_unread())
+
+
+def _refused(part: Scalar) -> Refused:
+    match part:
+        case Call(name="from_json", args=(column, _)) if column.type.shape is not None:
+            hint = "Keep the whole column in the view, and ask for its parts in a query over the view."
+            return Refused("views have no parts of nested columns", where=scalar(column), hint=hint)
+        case _:
+            told = f"views have no {refusal(part)}: it might come out otherwise here than in a standing query"
+            return Refused(told, where=scalar(part), hint="docs/reference/views.md lists what they have.")
 
 
 def refusal(refused: Scalar) -> str:

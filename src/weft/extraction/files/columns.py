@@ -23,13 +23,15 @@ class FileColumns:
     """What of a file is stored: ``stored`` columns with their types, of which the table lacks ``added``.
 
     ``absent`` are columns of the table that the file lacks (NULL in every row); ``own_time`` is the file's column
-    from which ts is mapped, as the file writes it, or None.
+    from which ts is mapped, as the file writes it, or None.  ``extended`` are nested columns of the table with types
+    that have all fields of the file's.
     """
 
     stored: tuple[tuple[str, DataType], ...]
     added: tuple[tuple[str, DataType], ...]
     absent: tuple[tuple[str, DataType], ...]
     own_time: str | None
+    extended: tuple[tuple[str, DataType], ...] = ()
 
 
 def may_name_column(name: str) -> bool:
@@ -89,9 +91,9 @@ def typed(
     wanted = {name.lower(): kind for name, kind in types}
     for name, kind in wanted.items():
         column = None if schema is None else schema.column(name)
-        if column is not None and column.type != kind:
+        if column is not None and column.type.declared != kind.declared:
             raise Refused(
-                f"{column.name} is {kind} by --types, and {column.type} in the table",
+                f"{column.name} is {kind.declared} by --types, and {column.type.declared} in the table",
                 hint="A column keeps the type that the first load gave it; leave it out, or choose another table.",
                 where=where,
             )
@@ -123,7 +125,20 @@ def match_columns(
     absent = tuple((name, kind) for name, kind in known if name.lower() not in in_file)
     if (added or absent) and not evolve:
         _refuse_others(schema.name, [name for name, _ in added], [name for name, _ in absent], where)
-    return FileColumns(tuple(types.get(name.lower(), (name, kind)) for name, kind in stored), added, absent, own_time)
+    kept = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
+    extended = _extended(stored, kept) if evolve else ()
+    return FileColumns(kept, added, absent, own_time, extended)
+
+
+def _extended(
+    stored: Sequence[tuple[str, DataType]], kept: Sequence[tuple[str, DataType]]
+) -> tuple[tuple[str, DataType], ...]:
+    """The nested columns that lack fields of the file's, with those."""
+    found = []
+    for (_, kind), (name, own) in zip(stored, kept, strict=True):
+        if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:
+            found.append((name, DataType.of_json(all_of)))
+    return tuple(found)
 
 
 def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.algebra.schema import STRING, DataType
-from weft.extraction.files.shapes import of_texts
+from weft.extraction.files.shapes import joined, known
 from weft.storage.local_sql import quoted
 
 _INTEGER: Final = "-?(0|[1-9][0-9]*)"
@@ -65,7 +65,7 @@ class Evidence:
 
     ``whole`` and ``fraction`` are the most digits before and behind the point, ``rounded`` says that a DOUBLE would
     have another value than one of the texts; they count where the column can be a DECIMAL.  ``shape`` is that of the
-    first arrays and objects of JSON among them (``shapes.of_texts``), None where there are none.
+    arrays and objects of JSON among them (``shapes.joined``), None where there are none.
     """
 
     filled: bool = False
@@ -83,8 +83,15 @@ class Evidence:
             max(self.whole, other.whole),
             max(self.fraction, other.fraction),
             self.rounded or other.rounded,
-            self.shape or other.shape,
+            self._shape_with(other),
         )
+
+    def _shape_with(self, other: Evidence) -> DataType | None:
+        if self.shape is None and other.shape is None:
+            return None
+        if not (self.filled and other.filled):
+            return self.shape or other.shape
+        return joined(self.shape or STRING, other.shape or STRING)
 
     def among(self, kinds: frozenset[str]) -> Evidence:
         """As if only these types were possible."""
@@ -103,6 +110,8 @@ class Evidence:
         exact = "DECIMAL" in self.possible and 0 < self.fraction <= _MOST_DIGITS - self.whole
         if exact and (found is None or (found == "DOUBLE" and self.rounded)):
             return DataType("DECIMAL", _MOST_DIGITS, self.fraction)
+        if found is None and self.shape is not None:
+            return DataType.of_json(known(self.shape))
         return STRING if found is None else DataType(found)
 
 
@@ -160,16 +169,14 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 }
 
 
-def of_json(evidence: Evidence, kinds: frozenset[str], nested: Sequence[str] = ()) -> Evidence:
+def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
     """What a JSON column says, given what its values were (``string number boolean nested``).
 
-    ``nested`` are the texts of its first arrays and objects.  Digits in a string are a string: a postal code is no
-    number.
+    ``shape`` is that of its arrays and objects, where there are some.  Digits in a string are a string: a postal code
+    is no number.
     """
     found = evidence.among(_OF_KIND.get(kinds, frozenset()))
-    if not nested:
-        return found
-    return replace(found, shape=of_texts(nested) if kinds == {"nested"} else STRING)
+    return found if shape is None else replace(found, shape=shape if kinds == {"nested"} else STRING)
 
 
 def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -13,12 +12,12 @@ from typing import Final, TypeVar
 import duckdb
 import pyarrow as pa
 
-from weft.algebra.schema import STRING, DataType
+from weft.algebra.schema import NULL, STRING, DataType
 from weft.errors import Refused
 from weft.extraction.files.columns import check_names
 from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
 from weft.extraction.files.rows import text_table
-from weft.extraction.files.shapes import LOOKED_AT, LOOKED_AT_CHARACTERS
+from weft.extraction.files.shapes import joined, of_text
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
@@ -97,8 +96,7 @@ def json_evidence(
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}
-    nested: dict[str, list[str]] = {}
-    lengths: Counter[str] = Counter()
+    shapes: dict[str, DataType] = {}
     good = (record for record in records if isinstance(record.cells, dict))
     for piece in _pieces(good):
         names: dict[str, None] = {}
@@ -107,11 +105,7 @@ def json_evidence(
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
                 if kind == "nested" and isinstance(record.cells, dict):
-                    text = str(record.cells[name])
-                    lengths[name] += len(text)
-                    texts = nested.setdefault(name, [])
-                    if len(texts) < LOOKED_AT and lengths[name] <= LOOKED_AT_CHARACTERS:
-                        texts.append(text)
+                    shapes[name] = joined(shapes.get(name, NULL), of_text(str(record.cells[name])))
         look(list(names))
         cells = {
             name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())
@@ -119,7 +113,7 @@ def json_evidence(
         }
         inference.observe(connection, pa.table(cells))
     return {
-        name: of_json(each, frozenset(kinds.get(name, ())), nested.get(name, ()))
+        name: of_json(each, frozenset(kinds.get(name, ())), shapes.get(name))
         for name, each in inference.found().items()
     }
 

@@ -28,6 +28,7 @@ from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.inspection import csv_layout, infer_csv, json_evidence
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.rows import Format, Layout
+from weft.extraction.files.shapes import known as without_gaps
 from weft.extraction.files.shapes import of_arrow
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.storage.local_sql import connect
@@ -73,9 +74,9 @@ class Looked:
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
-        """The columns with values that are made of others, which are stored as JSON text, and what FROM_JSON reads them
-        as (STRING: there is no one type)."""
-        told = {name: kind.shape for name, kind in self.found.items() if isinstance(kind, Evidence) and kind.shape}
+        """The columns with values that are made of others, and the type of these (STRING: there is no one type)."""
+        found = self.found.items()
+        told = {name: without_gaps(kind.shape) for name, kind in found if isinstance(kind, Evidence) and kind.shape}
         return {**told, **self.shapes}
 
     @contextmanager
@@ -126,10 +127,11 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
             names = options.names(own, file.name)
             if names != tuple(own):
                 check_names(names, file.name)
-            layout, found = typed_columns(_in_microseconds(opened.schema_arrow.empty_table(), names))
+            layout, plain = typed_columns(_in_microseconds(opened.schema_arrow.empty_table(), names))
             kinds = zip(names, opened.schema_arrow.types, strict=True)
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
-        return Looked(file, layout, UTF_8, dict(found), _renamed(own, names), shapes)
+            found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
+        return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
     encoding = _encoding(file.path, options)
     text = partial(_text, file.path, encoding)
     with connect() as connection:

@@ -18,6 +18,7 @@ from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, Rejected, arrow_
 from weft.extraction.files.casting import as_text, from_text, from_typed
 from weft.extraction.files.own_times import in_microseconds
 from weft.extraction.files.text_records import DEFAULT_DIALECT, Dialect, TextRecord
+from weft.extraction.nested_values import is_of
 from weft.storage.local_sql import quoted
 
 Format = Literal["csv", "json", "parquet"]
@@ -77,7 +78,8 @@ class Caster:
     """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
 
     With ``origins`` every row comes with its record; the rows of records at the positions ``aside`` are left out.
-    ``counted`` is what a record of text is called in its position.
+    ``counted`` is what a record of text is called in its position; ``sound`` are nested columns of which it is known
+    that their values are of the type.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Caster:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
         counted: str = "line",
+        sound: frozenset[str] = frozenset(),
     ) -> None:
         self.aside = aside
         self._counted = counted
@@ -100,6 +103,8 @@ class Caster:
         self._own_times = own_times
         self._origins = origins
         self._sql = _casting(layout, own_times, columns)
+        shaped = ((place, name, kind.shape) for place, (name, kind) in enumerate(columns))
+        self._shaped = [(place, name, shape) for place, name, shape in shaped if shape and name not in sound]
         self._read = 0
         self._rows = 0
         self._latest: int | None = None
@@ -157,13 +162,24 @@ class Caster:
             found = connection.sql(self._sql).to_arrow_table()
         finally:
             connection.unregister("cells")
-        reasons = self._reasons(found)
+        reasons = self._reasons(self._of_their_shapes(found))
         found = found.drop_columns([_BAD])
         if reasons.null_count == len(reasons):
             return Converted(found, (), (), cells.num_rows)
         good = pc.is_null(reasons)
         places = pc.indices_nonzero(pc.invert(good))
         return Converted(found.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
+
+    def _of_their_shapes(self, found: pa.Table) -> pa.Table:
+        """What was cast, nested columns whose values are not of the type told among those at fault."""
+        for place, name, shape in self._shaped:
+            wrong = [text is not None and not is_of(text, shape) for text in found.column(place).to_pylist()]
+            if any(wrong):
+                bad = found[_BAD]
+                told = pc.if_else(pc.equal(bad, ""), name, pc.binary_join_element_wise(bad, name, ", "))
+                at = found.schema.get_field_index(_BAD)
+                found = found.set_column(at, _BAD, pc.if_else(pa.array(wrong, pa.bool_()), told, bad))
+        return found
 
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()

@@ -1,10 +1,9 @@
-"""The type as which FROM_JSON reads nested values that are kept as JSON text: told to who loads them."""
+"""The type as which nested values that are kept as JSON text are read."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
@@ -13,10 +12,6 @@ import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
 
-LOOKED_AT: Final = 1_000
-"""Values of a column of JSON whose shape is looked at, at most."""
-LOOKED_AT_CHARACTERS: Final = 8 << 20
-"""Their characters together, at most."""
 _MOST_FIELDS: Final = 100
 _BIGGEST: Final = 2**63
 _EXACT_DIGITS: Final = 15
@@ -25,16 +20,9 @@ _LONG: Final = replace(BIGINT, precision=19)
 """A BIGINT beyond what a DOUBLE holds, as long as others may be joined with it."""
 
 
-def of_texts(texts: Iterable[str]) -> DataType:
-    """The type of all these JSON texts; STRING where no one type reads them all without a loss.
-
-    >>> str(of_texts(['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']))
-    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
-    >>> str(of_texts(['[{"a": 1}, {"a": "x"}]'])), str(of_texts(['{"a": 1}', "[]"]))
-    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
-    """
-    values = (_of_value(json.loads(text, parse_float=_number, parse_int=_number), 0) for text in texts)
-    return _known(reduce(_joined, values, NULL))
+def of_text(text: str) -> DataType:
+    """The type of one JSON text, as ``joined`` takes it: with NULL for what is not known yet."""
+    return _of_value(json.loads(text, parse_float=_number, parse_int=_number), 0)
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
@@ -47,7 +35,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return DataType("ARRAY", element=of_arrow(kind.value_type, depth + 1))
     if pa.types.is_struct(kind):
-        return _known(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
+        return known(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
     if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DataType("DECIMAL", kind.precision, kind.scale)
     if kind == pa.uint64():
@@ -80,7 +68,7 @@ def _of_value(value: Any, depth: int) -> DataType:
         case dict() if depth < MOST_NESTED:
             return _struct({name: _of_value(each, depth + 1) for name, each in value.items()})
         case list() if depth < MOST_NESTED:
-            return DataType("ARRAY", element=reduce(_joined, (_of_value(each, depth + 1) for each in value), NULL))
+            return DataType("ARRAY", element=reduce(joined, (_of_value(each, depth + 1) for each in value), NULL))
         case _:
             return STRING
 
@@ -91,30 +79,38 @@ def _struct(fields: dict[str, DataType]) -> DataType:
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
-def _joined(one: DataType, other: DataType) -> DataType:
+def joined(one: DataType, other: DataType) -> DataType:
+    """The type of what is of either; STRING where no one type reads it all without a loss.
+
+    >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
+    >>> str(known(reduce(joined, map(of_text, texts))))
+    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
+    >>> str(of_text('[{"a": 1}, {"a": "x"}]')), str(joined(of_text('{"a": 1}'), of_text("[]")))
+    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
+    """
     if one == other or other == NULL:
         return one
     if one == NULL:
         return other
     if one.name == other.name == "ARRAY":
-        return DataType("ARRAY", element=_joined(one.element or NULL, other.element or NULL))
+        return DataType("ARRAY", element=joined(one.element or NULL, other.element or NULL))
     if one.name == other.name == "STRUCT":
         fields = dict(one.fields)
         for name, kind in other.fields:
-            fields[name] = _joined(fields.get(name, NULL), kind)
+            fields[name] = joined(fields.get(name, NULL), kind)
         return _struct(fields)
     if {one, other} == {BIGINT, _LONG}:
         return _LONG
     return DOUBLE if {one, other} == {BIGINT, DOUBLE} else STRING
 
 
-def _known(type: DataType) -> DataType:
+def known(type: DataType) -> DataType:
     """The type with STRING for what is not known: only NULLs were there, or nothing at all."""
     match type.name:
         case "ARRAY":
-            return DataType("ARRAY", element=_known(type.element or NULL))
+            return DataType("ARRAY", element=known(type.element or NULL))
         case "STRUCT":
-            fields = tuple((name, _known(kind)) for name, kind in type.fields)
+            fields = tuple((name, known(kind)) for name, kind in type.fields)
             return DataType("STRUCT", fields=fields) if fields else STRING
         case _:
             return STRING if type == NULL else BIGINT if type == _LONG else type

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -31,11 +30,10 @@ from weft.extraction.files.looking import GivenFile, Looked, look, unreadable
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.own_times import UNITS, recognised
 from weft.extraction.files.rows import Caster, Format, OwnTimes
+from weft.extraction.files.shapes import joined, known
+from weft.extraction.nested_values import holds
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
-
-_MOST_TOLD: Final = 300
-"""Letters of a type that is told."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,8 @@ class FileSource:
         """
         layout, path = self.looked.layout, self.looked.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
-        caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside)
+        sound = self._sound()
+        caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
         large = not origins and bulk.is_large(path)
         if layout.format == "parquet":
             yield from self._parquet_batches(caster, large)
@@ -99,11 +98,17 @@ class FileSource:
             with connect() as connection:
                 yield from caster.text_batches(self.looked.records(stream), connection)
 
+    def _sound(self) -> frozenset[str]:
+        """The nested columns all of whose values are of the table's type, by what was seen of the file."""
+        found = {name.lower(): kind for name, kind in self.looked.nested().items()}
+        shaped = ((name, kind.shape, found.get(name.lower())) for name, kind in self.columns)
+        return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
+
     def begins(self, timing: Timing) -> int | None:
         """The own time of the first row, µs UTC; None where it has none, or cannot be read."""
         layout = self.looked.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
-        caster = Caster(layout, own_times, self.columns, self.name)
+        caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
         batch: Batch | None
         with connect() as connection:
             if layout.format == "parquet":
@@ -241,7 +246,10 @@ def _of_both(one: Evidence | DataType, other: Evidence | DataType) -> Evidence |
         return other
     if isinstance(other, Evidence) and not other.filled:
         return one
-    return _type(one) if _type(one) == _type(other) else STRING
+    first, second = _type(one), _type(other)
+    if first.shape is not None and second.shape is not None:
+        return DataType.of_json(known(joined(first.shape, second.shape)))
+    return first if first == second and first.shape == second.shape else STRING
 
 
 def _type(found: Evidence | DataType) -> DataType:
@@ -284,20 +292,35 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
         notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
     if form is not None and options.ts_format is None:
         notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
-    nested = {name: kind for name, kind in file.nested().items() if name.lower() in kept}
-    if nested:
-        notes.append(_of_nested(nested))
-    return tuple(notes)
+    types = {name.lower(): kind for name, kind in (*matched.stored, *matched.extended)}
+    found = {name: shape for name, shape in file.nested().items() if name.lower() in kept}
+    return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in found.items()}))
 
 
-def _of_nested(nested: Mapping[str, DataType]) -> str:
-    """What to say of columns that are kept as JSON text, by what FROM_JSON reads them as."""
-    first = next(iter(nested))
-    told = (
-        f"nested values are kept as JSON text: {', '.join(nested)}; GET_JSON_OBJECT({first}, '$…') gives a part of one"
-    )
-    typed = [(name, text) for name, kind in nested.items() if kind != STRING and len(text := str(kind)) <= _MOST_TOLD]
-    if not typed:
-        return told
-    calls = ", ".join(f"FROM_JSON({name}, '{text}')" for name, text in typed)
-    return f"{told}, and with their types {calls}"
+def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
+    """What to say of columns with nested values, by their types in the file and in the table."""
+    notes = []
+    typed = [_part(name, own.shape) for name, (_, own) in found.items() if own.shape is not None]
+    if typed:
+        notes.append(f"nested values have types, which `weft describe` shows: write {', '.join(typed)}")
+    plain = [name for name, (_, own) in found.items() if own.shape is None]
+    if plain:
+        part = f"GET_JSON_OBJECT({plain[0]}, '$…') gives a part of one"
+        notes.append(f"nested values that have no one type are kept as JSON text: {', '.join(plain)}; {part}")
+    for name, (shape, own) in found.items():
+        if own.shape is not None and own.shape.extended(shape) != own.shape:
+            part = f"GET_JSON_OBJECT({name}, '$…') reads them, and --evolve adds them"
+            notes.append(f"{name} has fields that its type in the table does not have; {part}")
+    return notes
+
+
+def _part(name: str, shape: DataType) -> str:
+    """How a part of a nested column is written."""
+    match shape.name:
+        case "STRUCT":
+            field = shape.fields[0][0]
+            return f"{name}.{field if field.isidentifier() else f'`{field}`'}"
+        case "MAP":
+            return f"{name}['…']"
+        case _:
+            return f"{name}[0]"

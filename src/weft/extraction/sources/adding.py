@@ -59,7 +59,7 @@ def add_source(
     _check_keys(keys, [column for column, _ in columns], place)
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
-        options["columns"] = [[each, None if type_ is None else str(type_)] for each, type_ in chosen]
+        options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
     if kind == "changes" and not server:
         options |= _form(place)

@@ -1,0 +1,130 @@
+"""What a nested column takes, Spark reads whole: random types, and random values that are of them or nearly so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from collections import Counter
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
+
+from weft.algebra.schema import DataType
+from weft.extraction.nested_values import is_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES = 40
+VALUES = 60
+SCALARS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(5,2)", "STRING", "DATE", "TIMESTAMP")
+NUMBERS = (
+    "0", "-1", "1.5", "127", "128", "-32769", "2147483648", "9007199254740992", "9007199254740993", "1e2", "1E-3",
+    "0.1", "999.99", "1000.00", "9.999", "-0.0", "1e999", "123456789012345678901234567890", "5.10",
+)  # fmt: skip
+WORDS = (
+    "x", "", "é", "1", "true", "NaN", "2020-02-29", "2021-02-29", "2020-01-01 10:00:00", "2020-01-01T10:00:00.500Z",
+    "2020-01-01 10:00:00.123456+02:00", "2020-01-01 25:00:00", "2020-01-01 10:00", "null",
+)  # fmt: skip
+
+
+def drawn_type(chance: random.Random, depth: int) -> str:
+    kind = chance.randrange(3 if depth else 1)
+    if depth == 2:
+        kind = chance.choice((1, 2, 3))
+    if kind == 0:
+        return chance.choice(SCALARS)
+    if kind == 1:
+        return f"ARRAY<{drawn_type(chance, depth - 1)}>"
+    if kind == 3:
+        return f"MAP<STRING, {drawn_type(chance, depth - 1)}>"
+    fields = chance.sample(("a", "B", "c d"), chance.randint(1, 3))
+    return f"STRUCT<{', '.join(f'`{name}`: {drawn_type(chance, depth - 1)}' for name in fields)}>"
+
+
+def drawn_json(chance: random.Random, kind: DataType) -> str:
+    """JSON that is mostly of the type."""
+    if chance.random() < 0.1:
+        return "null"
+    if chance.random() < 0.04:
+        return chance.choice(("[]", "{}", "true", *NUMBERS, *map(json.dumps, WORDS)))
+    match kind.name:
+        case "ARRAY":
+            return f"[{','.join(drawn_json(chance, kind.element or kind) for _ in range(chance.randrange(3)))}]"
+        case "MAP":
+            keys = chance.sample(("k", "", "K"), chance.randrange(3))
+            return "{" + ",".join(f"{json.dumps(key)}:{drawn_json(chance, kind.element or kind)}" for key in keys) + "}"
+        case "STRUCT":
+            given = [each for each in kind.fields if chance.random() < 0.8]
+            fields = [f"{json.dumps(name)}:{drawn_json(chance, each)}" for name, each in given]
+            fields += ['"other": [1, {"a": 2}]'] if chance.random() < 0.2 else []
+            return "{" + ",".join(fields) + "}"
+        case "BOOLEAN":
+            return chance.choice(("true", "false"))
+        case "STRING" | "DATE" | "TIMESTAMP":
+            return json.dumps(chance.choice(WORDS), ensure_ascii=False)
+        case _:
+            return chance.choice(NUMBERS)
+
+
+def expected(value: Any, kind: DataType) -> Any:
+    """What a text's value is as the type: another reading than the one that is tested."""
+    if value is None:
+        return None
+    match kind.name:
+        case "ARRAY":
+            return [expected(each, kind.element or kind) for each in value]
+        case "MAP":
+            return {key: expected(each, kind.element or kind) for key, each in value.items()}
+        case "STRUCT":
+            return tuple(expected(value.get(name), each) for name, each in kind.fields)
+        case "STRING":
+            return value if isinstance(value, str) else ANY
+        case "DOUBLE":
+            return repr(float(value))
+        case "DECIMAL":
+            return Decimal(value).quantize(Decimal("0.01"))
+        case "DATE":
+            return dt.date.fromisoformat(value)
+        case "TIMESTAMP":
+            found = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+            return found if found.tzinfo is not None else found.replace(tzinfo=dt.timezone.utc)
+        case "BOOLEAN":
+            return value
+        case _:
+            return int(value)
+
+
+def read(value: Any, kind: DataType) -> Any:
+    """What Spark gives, as ``expected`` has it."""
+    if value is None:
+        return None
+    match kind.name:
+        case "ARRAY":
+            return [read(each, kind.element or kind) for each in value]
+        case "MAP":
+            return {key: read(each, kind.element or kind) for key, each in value.items()}
+        case "STRUCT":
+            return tuple(read(each, own) for each, (_, own) in zip(value, kind.fields, strict=True))
+        case "TIMESTAMP":
+            return value.astimezone(dt.timezone.utc)  # of the process's own zone
+        case "DOUBLE":
+            return repr(value)
+        case _:
+            return value
+
+
+def test_what_is_taken_is_read_whole(spark: SparkSession) -> None:
+    chance, counts = random.Random(5), Counter[str]()
+    kinds = [DataType.parse_nested(drawn_type(chance, 2)) for _ in range(TYPES)]
+    texts = [[drawn_json(chance, kind) for kind in kinds] for _ in range(VALUES)]
+    taken = [[text if is_of(text, kind) else None for text, kind in zip(row, kinds, strict=True)] for row in texts]
+    frame = spark.createDataFrame(taken, ", ".join(f"t{n} STRING" for n in range(TYPES)))
+    found = frame.selectExpr(*(f"FROM_JSON(t{n}, '{kind}') AS c{n}" for n, kind in enumerate(kinds))).collect()
+    for row, given in zip(found, taken, strict=True):
+        for got, text, kind in zip(row, given, kinds, strict=True):
+            counts["refused" if text is None else "taken"] += 1
+            if text is not None:
+                assert expected(json.loads(text, parse_float=Decimal), kind) == read(got, kind), (text, str(kind))
+    assert min(counts.values()) > TYPES * VALUES / 10, counts

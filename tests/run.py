@@ -4,7 +4,8 @@
 
 ``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
 tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
-cores.  It leaves much of a second core free: where both are run the oracle runs beside it, and is shown after it.
+cores.  It leaves much of a second core free: the other stages of tests run beside it, one after another, and are shown
+after it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    # A third process works while the others wait for the disk, for processes of their own and for servers that stall.
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "3")),
+    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),
@@ -86,12 +86,15 @@ def _read(report: Path) -> dict[str, int]:
     return {"passed": totals["tests"] - bad - totals["skipped"], "failed": bad, "skipped": totals["skipped"]}
 
 
-def beside(first: str, second: str, *, long: bool) -> Iterator[dict[str, int]]:
-    """Runs two stages of tests at once; the counts of each.  The second one is shown when the first has ended."""
-    with ThreadPoolExecutor(1) as other, TemporaryFile("w+") as shown:
-        running = other.submit(tests, second, long=long, shown=shown)
+def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
+    """Runs a stage of tests, and others one after another at the same time; the counts of each.
+
+    What the others say is shown when all have ended.
+    """
+    with ThreadPoolExecutor(1) as lane, TemporaryFile("w+") as shown:
+        running = [lane.submit(tests, stage, long=long, shown=shown) for stage in others]
         yield tests(first, long=long)
-        yield running.result()
+        yield from (each.result() for each in running)
         shown.seek(0)
         print(shown.read(), end="", flush=True)
 
@@ -105,17 +108,17 @@ def mutants() -> dict[str, int]:
 
 def counted(stages: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
     """Runs stages of any kind; the counts of each."""
-    together = {"oracle", "spark"} <= {*stages}
+    others = [stage for stage in stages if stage in STAGES and stage != "spark"] if "spark" in stages else []
     for stage in stages:
         match stage:
             case "lint":
                 yield lint()
             case "mutation":
                 yield mutants()
-            case "oracle" if together:
+            case "spark" if others:
+                yield from beside("spark", others, long=long)
+            case _ if stage in others:
                 pass
-            case "spark" if together:
-                yield from beside("spark", "oracle", long=long)
             case _:
                 yield tests(stage, long=long)
 

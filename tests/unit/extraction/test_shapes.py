@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import NULL, DataType
 from weft.extraction.files.inspection import json_evidence
-from weft.extraction.files.shapes import joined, known, of_arrow, of_text
+from weft.extraction.files.shapes import known, of_arrow, with_text
 from weft.extraction.files.text_records import TextRecord
 from weft.storage.local_sql import connect
 
 
 def of_texts(texts: Iterable[str]) -> DataType:
-    return known(reduce(joined, map(of_text, texts)))
+    return known(reduce(with_text, texts, NULL))
 
 
 @pytest.mark.parametrize(

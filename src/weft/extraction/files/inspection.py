@@ -17,7 +17,7 @@ from weft.errors import Refused
 from weft.extraction.files.columns import check_names
 from weft.extraction.files.inference import Evidence, Inference, Seen, of_json
 from weft.extraction.files.rows import text_table
-from weft.extraction.files.shapes import joined, of_text
+from weft.extraction.files.shapes import with_text
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
@@ -105,7 +105,7 @@ def json_evidence(
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
                 if kind == "nested" and isinstance(record.cells, dict):
-                    shapes[name] = joined(shapes.get(name, NULL), of_text(str(record.cells[name])))
+                    shapes[name] = with_text(shapes.get(name, NULL), str(record.cells[name]))
         look(list(names))
         cells = {
             name: pa.array([r.cells.get(name) if isinstance(r.cells, dict) else None for r in piece], pa.string())

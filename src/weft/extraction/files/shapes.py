@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,9 +21,34 @@ _LONG: Final = replace(BIGINT, precision=19)
 """A BIGINT beyond what a DOUBLE holds, as long as others may be joined with it."""
 
 
-def of_text(text: str) -> DataType:
-    """The type of one JSON text, as ``joined`` takes it: with NULL for what is not known yet."""
-    return _of_value(json.loads(text, parse_float=_number, parse_int=_number), 0)
+def with_text(type: DataType, text: str) -> DataType:
+    """The type of what is of the type or in the JSON text, as ``joined`` takes it: with NULL for what is not known yet.
+
+    >>> str(known(reduce(with_text, ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}'], NULL)))
+    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
+    >>> str(reduce(with_text, ['[{"a": 1}, {"a": "x"}]'], NULL)), str(reduce(with_text, ['{"a": 1}', "[]"], NULL))
+    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
+    """
+    value = json.loads(text, parse_float=_number, parse_int=_number)
+    return type if _adds_nothing(value, type) else joined(type, _of_value(value, 0))
+
+
+def _adds_nothing(value: Any, type: DataType) -> bool:
+    """Whether it is seen at once that a value is of the type: most are, and this takes a fraction of ``_of_value``."""
+    if isinstance(value, dict):
+        fields = _fields(type) if type.name == "STRUCT" else {}
+        return all(name in fields and _adds_nothing(each, fields[name]) for name, each in value.items()) and bool(value)
+    if isinstance(value, list):
+        element = type.element if type.name == "ARRAY" else None
+        return element is not None and all(_adds_nothing(each, element) for each in value)
+    if isinstance(value, DataType):
+        return value is type
+    return value is None or type is (BOOLEAN if isinstance(value, bool) else STRING)
+
+
+@lru_cache(maxsize=1_000)
+def _fields(type: DataType) -> Mapping[str, DataType]:
+    return dict(type.fields)
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
@@ -45,6 +71,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
     return next((type for test, type in (*tests, *times) if test(kind)), STRING)
 
 
+@lru_cache(maxsize=10_000)
 def _number(text: str) -> DataType:
     """The type of a number, so that none is made of it that has another value."""
     if text.lstrip("-").isdigit():
@@ -80,14 +107,7 @@ def _struct(fields: dict[str, DataType]) -> DataType:
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """The type of what is of either; STRING where no one type reads it all without a loss.
-
-    >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
-    >>> str(known(reduce(joined, map(of_text, texts))))
-    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
-    >>> str(of_text('[{"a": 1}, {"a": "x"}]')), str(joined(of_text('{"a": 1}'), of_text("[]")))
-    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
-    """
+    """The type of what is of either; STRING where no one type reads it all without a loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:

@@ -27,7 +27,7 @@ def status(
 ) -> None:
     """Tell how the home does: queries, ticks, deliveries, server, disk; exit code 0: all is well, 1: it is not."""
     from weft.cli.door.client import state
-    from weft.instants import format_interval, parse_interval
+    from weft.instants import parse_interval
 
     with opened(home) as weft:
         found = weft.health(max_lag_us=parse_interval(max_lag))
@@ -39,7 +39,7 @@ def status(
         tick = found.last_tick
         total = sum(found.queries.values())
         states = ", ".join(f"{count:,} {state}" for state, count in sorted(found.queries.items()))
-        lag = "-" if found.lag_us is None else format_interval(found.lag_us) if found.lag_us else "nothing waits"
+        lag = "-" if found.lag_us is None else _lag(found.lag_us)
         say(f"queries     {total:,}" + (f": {states}" if states else ""))
         say("ticks       " + (f"the last up to {instant(tick.t)}, {tick.state}" if tick else "none yet"))
         say(f"lag         {lag}")
@@ -52,6 +52,14 @@ def status(
             say("All is well.", style="green")
     if problems:
         raise typer.Exit(1)
+
+
+def _lag(micros: int) -> str:
+    """In whole seconds: nobody waits for the rest."""
+    from weft.instants import format_interval
+
+    seconds = micros // 1_000_000
+    return format_interval(seconds * 1_000_000) if seconds else "under 1s" if micros else "nothing waits"
 
 
 def _as_json(found: Health, server: str, problems: list[str]) -> dict[str, Any]:

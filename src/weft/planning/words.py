@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from weft.algebra.event import Event
 from weft.algebra.relation import Scan
-from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, columns, shifted
+from weft.algebra.scalar import Call, Cast, ColumnRef, Element, Scalar, columns, shifted
 from weft.algebra.schema import DATE
 from weft.algebra.traverse import rename, transform
 from weft.sql import render
@@ -168,10 +169,12 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """A nested column as such, where its JSON text is read with the column's own type."""
+    """A nested column as such, where its JSON text is read with its own type; an element under a plain name."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
+        case Element(name=name):
+            return replace(part, name=f"x{name.rpartition('_')[2]}")
         case _:
             return part
 

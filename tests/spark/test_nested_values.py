@@ -21,11 +21,13 @@ VALUES = 60
 SCALARS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(5,2)", "STRING", "DATE", "TIMESTAMP")
 NUMBERS = (
     "0", "-1", "1.5", "127", "128", "-32769", "2147483648", "9007199254740992", "9007199254740993", "1e2", "1E-3",
-    "0.1", "999.99", "1000.00", "9.999", "-0.0", "1e999", "123456789012345678901234567890", "5.10",
+    "0.1", "999.99", "1000.00", "9.999", "-0.0", "1e-400",
+    "0.30000000000000004", "123456789012345678901234567890.123", "1e999", "123456789012345678901234567890", "5.10",
 )  # fmt: skip
 WORDS = (
     "x", "", "é", "1", "true", "NaN", "2020-02-29", "2021-02-29", "2020-01-01 10:00:00", "2020-01-01T10:00:00.500Z",
     "2020-01-01 10:00:00.123456+02:00", "2020-01-01 25:00:00", "2020-01-01 10:00", "null",
+    "2020-01-01 10:00:60", "2020-01-01T10:00Z", "2020-01-01 10:00:00+18:30", "2020-01-01 10:00:0\u0663",
 )  # fmt: skip
 
 
@@ -59,6 +61,8 @@ def drawn_json(chance: random.Random, kind: DataType) -> str:
             given = [each for each in kind.fields if chance.random() < 0.8]
             fields = [f"{json.dumps(name)}:{drawn_json(chance, each)}" for name, each in given]
             fields += ['"other": [1, {"a": 2}]'] if chance.random() < 0.2 else []
+            fields += [f'"{kind.fields[0][0].swapcase()}": 1'] if chance.random() < 0.1 else []
+            fields += chance.sample(fields, 1) if fields and chance.random() < 0.1 else []
             return "{" + ",".join(fields) + "}"
         case "BOOLEAN":
             return chance.choice(("true", "false"))

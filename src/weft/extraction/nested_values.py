@@ -1,7 +1,9 @@
 """Values of columns that are declared as STRUCT, ARRAY or MAP: whether JSON is of such a type, and Python's as JSON.
 
 JSON is of a type where FROM_JSON reads the whole of it without a loss: a number that a DOUBLE rounds is none, nor is
-a text where a number is wanted; anything at all is a STRING.  What is missing is NULL.
+a text where a number is wanted; anything at all is a STRING.  What is missing is NULL.  Names of fields are those of
+the type letter by letter, and each name is in an object once: FROM_JSON reads ``{"A": 1}`` as no field ``a``, and of
+``{"a": 1, "a": 2}`` one number only, or of a MAP both.
 """
 
 from __future__ import annotations
@@ -10,24 +12,36 @@ import datetime as dt
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import STRING, DataType
 from weft.extraction.row_values import BITS
 
 _EXACT: Final = 2**53
 _EXACT_DIGITS: Final = 17
 _MOST_DIGITS: Final = 40
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_CLOCK: Final = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)? ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?"
-_INSTANT: Final = re.compile(rf"{_DAY.pattern}(?:{_CLOCK})?")
+_EXACT_DIGITS_OF_FLOAT: Final = 9
+_LONGEST_NUMBER: Final = 1_000
+_LONGEST_NAME: Final = 50_000
+"""Letters of a number and of a name, beyond which Spark's parser of JSON gives a whole text up."""
+_MOST_OFFSET: Final = 18 * 60
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
+_CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.\d{{1,6}})?(?: ?({_ZONE}))?)?"
+_INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
+"""Spark takes a zone only behind seconds."""
 
 
 class _Number(str):
     """A number as it is written."""
+
+
+class _Ambiguous(dict[str, Any]):
+    """An object with two values of one name."""
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
@@ -38,24 +52,62 @@ def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
     (True, False, False)
     """
     try:
-        value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=str)
+        value = parsed(text)
     except (ValueError, RecursionError):
         return False
     return value is not None and _fits(value, shape, closed)
 
 
+def parsed(text: str) -> Any:
+    """A JSON text's value, in which numbers are texts and ``ambiguous`` tells of objects.
+
+    Raises ValueError for what is no JSON, or has a number or a name that is too long for Spark's parser, which then
+    reads nothing of the whole text; RecursionError for what is too deep.
+    """
+    return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
+
+
+def ambiguous(value: dict[str, Any]) -> bool:
+    """Whether an object that was parsed has two values of one name."""
+    return isinstance(value, _Ambiguous)
+
+
+def written_number(value: Any) -> str | None:
+    """How a number that was parsed is written; None for what is none."""
+    return str(value) if isinstance(value, _Number) else None
+
+
+def _number(text: str) -> _Number:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError("a number with too many digits")
+    return _Number(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if any(len(name) > _LONGEST_NAME for name in found):
+        raise ValueError("a name that is too long")
+    return found if len(found) == len(pairs) else _Ambiguous(found)
+
+
 def _fits(value: Any, shape: DataType, closed: bool) -> bool:
     if value is None:
         return True
+    if isinstance(value, _Ambiguous) and shape != STRING:
+        return False
     match shape.name:
         case "STRUCT":
             return isinstance(value, dict) and _of_fields(value, shape, closed)
         case "MAP":
-            return isinstance(value, dict) and all(_fits(each, _element(shape), closed) for each in value.values())
+            return (
+                isinstance(value, dict)
+                and _is_text([*value])
+                and all(_fits(each, _element(shape), closed) for each in value.values())
+            )
         case "ARRAY":
             return isinstance(value, list) and all(_fits(each, _element(shape), closed) for each in value)
         case "STRING":
-            return True
+            return _is_text(value)
         case "BOOLEAN":
             return isinstance(value, bool)
         case "DATE" | "TIMESTAMP":
@@ -69,25 +121,46 @@ def _element(shape: DataType) -> DataType:
     return shape.element
 
 
+def _is_text(value: Any) -> bool:
+    """Whether no half of a surrogate pair is in a value, for which Spark reads a question mark."""
+    try:
+        (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _of_fields(value: dict[str, Any], shape: DataType, closed: bool) -> bool:
     for name, each in value.items():
         field = shape.field_type(name)
-        if (field is None and closed) or (field is not None and not _fits(each, field[1], closed)):
+        if field is None:
+            if closed:
+                return False
+        elif field[0] != name or not _fits(each, field[1], closed):
             return False
     return True
 
 
 def _is_time(text: str, shape: DataType) -> bool:
-    pattern = _DAY if shape.name == "DATE" else _INSTANT
-    if not pattern.fullmatch(text):
+    found = _INSTANT.fullmatch(text)
+    if found is None or (shape.name == "DATE" and not _DAY.fullmatch(text)):
         return False
+    day, clock, seconds, zone = found.groups()
+    offset = _offset(zone or "Z")
     try:
-        dt.datetime.fromisoformat(text[:10])
-        if len(text) > 10:
-            dt.time.fromisoformat(text[11:16])
-    except ValueError:
+        at = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}:{seconds or '00'}")
+        return abs(offset) <= _MOST_OFFSET and at - dt.timedelta(minutes=offset) is not None
+    except (ValueError, OverflowError):  # no such day, or an instant before the year 1 or after 9999
         return False
-    return True
+
+
+def _offset(zone: str) -> int:
+    """Minutes east of Greenwich."""
+    if zone in ("Z", "UTC"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
+    return -minutes if zone[0] == "-" else minutes
 
 
 def _is_number(value: Any, shape: DataType) -> bool:
@@ -102,8 +175,34 @@ def _is_number(value: Any, shape: DataType) -> bool:
         return _is_decimal(written, shape)
     if whole:
         return len(written) < _MOST_DIGITS and abs(int(written)) <= (_EXACT if shape.name == "DOUBLE" else 2**24)
-    digits = sum(sign.isdigit() for sign in written.lower().partition("e")[0].lstrip("-0."))
-    return math.isfinite(float(written)) and digits <= _EXACT_DIGITS
+    return _is_fraction(written, shape)
+
+
+def _is_fraction(written: str, shape: DataType) -> bool:
+    """Whether a number with a point or an exponent becomes neither infinite nor nothing, and keeps its digits."""
+    mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
+    if not math.isfinite(value) or (not value and mantissa):
+        return False
+    digits = sum(sign.isdigit() for sign in mantissa)
+    if shape.name == "DOUBLE":
+        return digits <= _EXACT_DIGITS or keeps_digits(written)
+    try:
+        short = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return False
+    return bool(short or not mantissa) and digits <= (_EXACT_DIGITS if short == value else _EXACT_DIGITS_OF_FLOAT)
+
+
+def keeps_digits(written: str) -> bool:
+    """Whether a DOUBLE is shown as the very number that is written.
+
+    >>> keeps_digits("0.30000000000000004"), keeps_digits("0.300000000000000041"), keeps_digits("1e999")
+    (True, False, False)
+    """
+    try:
+        return Decimal(written) == Decimal(repr(float(written)))
+    except InvalidOperation:  # an exponent beyond Decimal's
+        return False
 
 
 def _is_decimal(written: str, shape: DataType) -> bool:
@@ -113,9 +212,13 @@ def _is_decimal(written: str, shape: DataType) -> bool:
         number = Decimal(written)
     except InvalidOperation:
         return False
-    exponent = number.normalize().as_tuple().exponent
+    if not number:
+        return True
+    _, digits, exponent = number.as_tuple()  # normalize() would round to 28 digits
+    assert isinstance(exponent, int)
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
     scale, precision = shape.scale or 0, shape.precision or 0
-    return isinstance(exponent, int) and -exponent <= scale and (not number or number.adjusted() < precision - scale)
+    return -(exponent + zeros) <= scale and number.adjusted() < precision - scale
 
 
 def json_of(value: Any, shape: DataType) -> str:
@@ -180,7 +283,7 @@ def holds(shape: DataType, found: DataType) -> bool:
         case "MAP", "STRUCT":
             return all(holds(_element(shape), kind) for _, kind in found.fields)
         case "STRUCT", "STRUCT":
-            known = ((shape.field_type(name), kind) for name, kind in found.fields)
-            return all(field is None or holds(field[1], kind) for field, kind in known)
+            known = ((shape.field_type(name), name, kind) for name, kind in found.fields)
+            return all(own is None or (own[0] == name and holds(own[1], kind)) for own, name, kind in known)
         case _:
             return False

@@ -87,8 +87,7 @@ def _holds(type: DataType, value: Any) -> bool:
         case "BIGINT":
             return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
         case "DOUBLE":
-            exact = isinstance(value, float) or (isinstance(value, int) and value == float(value))
-            return exact and not isinstance(value, bool) and len(repr(value).replace(".", "")) <= 16
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and value == float(value)
         case "BOOLEAN":
             return isinstance(value, bool)
         case _:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, reduce
@@ -12,10 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
+from weft.extraction.nested_values import ambiguous, keeps_digits, parsed, written_number
 
 _MOST_FIELDS: Final = 100
 _BIGGEST: Final = 2**63
-_EXACT_DIGITS: Final = 15
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
 """A BIGINT beyond what a DOUBLE holds, as long as others may be joined with it."""
@@ -28,21 +26,28 @@ def with_text(type: DataType, text: str) -> DataType:
     'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
     >>> str(reduce(with_text, ['[{"a": 1}, {"a": "x"}]'], NULL)), str(reduce(with_text, ['{"a": 1}', "[]"], NULL))
     ('ARRAY<STRUCT<a: STRING>>', 'STRING')
+    >>> str(with_text(NULL, '{"a": 1, "b": {"c": 1, "c": 2}}'))
+    'STRUCT<a: BIGINT, b: STRING>'
     """
-    value = json.loads(text, parse_float=_number, parse_int=_number)
+    try:
+        value = parsed(text)
+    except (ValueError, RecursionError):  # Spark's parser would give the whole text up
+        return STRING
     return type if _adds_nothing(value, type) else joined(type, _of_value(value, 0))
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
     """Whether it is seen at once that a value is of the type: most are, and this takes a fraction of ``_of_value``."""
     if isinstance(value, dict):
-        fields = _fields(type) if type.name == "STRUCT" else {}
-        return all(name in fields and _adds_nothing(each, fields[name]) for name, each in value.items()) and bool(value)
+        if type.name != "STRUCT" or not value or ambiguous(value):
+            return False
+        fields = _fields(type)
+        return all(name in fields and _adds_nothing(each, fields[name]) for name, each in value.items())
     if isinstance(value, list):
         element = type.element if type.name == "ARRAY" else None
         return element is not None and all(_adds_nothing(each, element) for each in value)
-    if isinstance(value, DataType):
-        return value is type
+    if (number := written_number(value)) is not None:
+        return _number(number) is type
     return value is None or type is (BOOLEAN if isinstance(value, bool) else STRING)
 
 
@@ -78,9 +83,7 @@ def _number(text: str) -> DataType:
         if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
             return STRING
         return BIGINT if abs(int(text)) <= _EXACT else _LONG
-    # 1e999 would be infinite, and 1e-999 nothing.
-    kept = math.isfinite(float(text)) and (float(text) != 0 or not text.lower().partition("e")[0].strip("-0."))
-    return DOUBLE if kept and sum(sign.isdigit() for sign in text) <= _EXACT_DIGITS else STRING
+    return DOUBLE if keeps_digits(text) else STRING
 
 
 def _of_value(value: Any, depth: int) -> DataType:
@@ -88,11 +91,11 @@ def _of_value(value: Any, depth: int) -> DataType:
     match value:
         case None:
             return NULL
-        case DataType():  # of a number
-            return value
         case bool():
             return BOOLEAN
-        case dict() if depth < MOST_NESTED:
+        case str() if (number := written_number(value)) is not None:
+            return _number(number)
+        case dict() if depth < MOST_NESTED and not ambiguous(value):
             return _struct({name: _of_value(each, depth + 1) for name, each in value.items()})
         case list() if depth < MOST_NESTED:
             return DataType("ARRAY", element=reduce(joined, (_of_value(each, depth + 1) for each in value), NULL))

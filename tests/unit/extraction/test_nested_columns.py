@@ -112,6 +112,7 @@ def test_values_of_python_become_json_with_all_their_digits() -> None:
         ("MAP<STRING, BIGINT>", "STRUCT<a: BIGINT, b: DOUBLE>", False),
         ("STRUCT<a: BIGINT>", "MAP<STRING, BIGINT>", False),
         ("ARRAY<DOUBLE>", "ARRAY<BIGINT>", False),
+        ("ARRAY<TIMESTAMP>", "ARRAY<TIMESTAMP>", False),
     ],
 )
 def test_what_is_sure_of_whole_files(shape: str, found: str, sure: bool) -> None:
@@ -130,6 +131,14 @@ def _declared(home: Weft, table: str) -> dict[str, str]:
 def _lines(path: Path, *rows: object) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
+
+
+def test_times_that_no_timestamp_holds_go_to_quarantine(home: Weft, tmp_path: Path) -> None:
+    times = pa.array([[2**40], [-(2**40)], [0]], pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("s")))
+    pq.write_table(pa.table({"id": [1, 2, 3], "at": times}), tmp_path / "far.parquet")
+    with home:
+        load = home.ingest_file(tmp_path / "far.parquet", "t")
+        assert (load.stored, load.quarantined) == (1, 2)
 
 
 def test_files_give_types_keep_to_them_and_add_fields_with_evolve(home: Weft, tmp_path: Path) -> None:

@@ -187,6 +187,8 @@ class DataType:
             return self, "the keys of JSON are strings"
         if self in (INTERVAL, NULL, BINARY):
             return self, "JSON has no such values"
+        if self.name == "DECIMAL" and not 0 <= (self.scale or 0) <= (self.precision or 0) <= MOST_DIGITS:
+            return self, f"a DECIMAL has at most {MOST_DIGITS} digits, those behind the point among them"
         parts = (self.element, *(kind for _, kind in self.fields))
         return next((found for part in parts if part and (found := part.beyond_json())), None)
 
@@ -231,6 +233,7 @@ def _field_name(name: str) -> str:
 
 
 NESTED: Final = ("ARRAY", "MAP", "STRUCT")
+MOST_DIGITS: Final = 38
 MOST_NESTED: Final = 20
 """How deep a type may be."""
 _ALIASES: Final = {

@@ -93,7 +93,7 @@ def _shown(value: pa.Scalar) -> str:
     try:
         return shown(value.as_py())
     except (ValueError, OverflowError):  # beyond what Python has
-        return f"{value.value} ({value.type})"
+        return f"{getattr(value, 'value', 'a value')} ({value.type})"
 
 
 def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
@@ -104,12 +104,12 @@ def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.C
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if kind.shape is not None:
-            values = column.to_pylist(maps_as_pydicts="strict")
+            values = column.to_pylist(maps_as_pydicts="strict")  # KeyError for a key twice
             return pa.chunked_array(
                 [pa.array([None if v is None else json_of(v, kind.shape) for v in values], pa.string())]
             )
         return _CONVERSIONS.get(kind.name, _cast)(column, kind, of_pandas)
-    except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
+    except (pa.ArrowException, ValueError, TypeError, ArithmeticError, KeyError):
         return None
 
 

@@ -229,7 +229,10 @@ def json_of(value: Any, shape: DataType) -> str:
     >>> json_of({"a": [Decimal("1.50"), None]}, DataType.parse_nested("STRUCT<a: ARRAY<DECIMAL(5,2)>>"))
     '{"a":[1.50,null]}'
     """
-    text = value if isinstance(value, str) else _written(value)
+    try:
+        text = value if isinstance(value, str) else _written(value)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if not is_of(text, shape, closed=True):
         raise ValueError(f"not of {shape}")
     text.encode()  # a half of a surrogate pair is no text
@@ -239,6 +242,10 @@ def json_of(value: Any, shape: DataType) -> str:
 def _written(value: Any) -> str:
     """JSON, numbers with the digits that they have."""
     match value:
+        case _Ambiguous():
+            raise ValueError("a name occurs twice")
+        case _Number():
+            return str(value)
         case Mapping():
             if any(not isinstance(name, str) for name in value):
                 raise TypeError("the keys of JSON are strings")

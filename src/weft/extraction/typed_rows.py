@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.nested_values import json_of
+from weft.extraction.nested_values import json_of, parsed
 from weft.extraction.row_values import BITS, Columns, listed, no_column, shown, wrong_value
 
 _OTHER: Final[Mapping[str, Any]] = {
@@ -49,7 +48,7 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
             try:
                 row = _values(model.model_validate_json(line, strict=True), columns)
                 if nested:
-                    row |= _nested(json.loads(line, parse_float=Decimal), columns, f"{source}, line {number}")
+                    row |= _nested(_read(line, source, number), columns, f"{source}, line {number}")
                 yield row
             except ValidationError as error:
                 raise _refused(error, columns, f"{source}, line {number}") from None
@@ -62,6 +61,16 @@ def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict
         return {**row, **_nested(values, columns, source)}
     except ValidationError as error:
         raise _refused(error, columns, source) from None
+
+
+def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
+    """A line again, its numbers as they are written and its objects with what occurs twice in them."""
+    try:
+        row: Mapping[str, Any] = parsed(line.decode())
+    except (ValueError, RecursionError) as error:
+        hint = 'A row is a line like {"id": 1}.'
+        raise Refused(f"this is no row: {error}", where=f"{source}, line {number}", hint=hint) from None
+    return row
 
 
 def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:

@@ -20,6 +20,7 @@ from weft.algebra.schema import DataType
 from weft.api.home import Weft
 from weft.errors import Refused
 from weft.extraction.nested_values import holds, is_of, json_of
+from weft.extraction.typed_rows import from_json
 
 TYPE = "STRUCT<n: INT, price: DECIMAL(6,2), at: TIMESTAMP, day: DATE, tags: ARRAY<STRING>, m: MAP<STRING, BOOLEAN>>"
 
@@ -131,6 +132,36 @@ def _declared(home: Weft, table: str) -> dict[str, str]:
 def _lines(path: Path, *rows: object) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a": [{"x": 1, "x": 2}]}',
+        b'{"a": [{"x": 1e999999999999999999999}]}',
+        b'{"a": [{"y": 1}]}',
+        b'{"a": [{"X": 1}]}',
+    ],
+)
+def test_lines_whose_nested_values_would_be_read_in_part_are_refused(line: bytes) -> None:
+    columns = [("a", DataType.of_column("ARRAY<STRUCT<x: INT>>"))]
+    with pytest.raises(Refused):
+        list(from_json([line], columns, "rows"))
+    assert list(from_json([b'{"a": [{"x": 10}]}'], columns, "rows")) == [{"a": '[{"x":10}]'}]
+
+
+def test_values_that_cannot_be_written_are_refused(home: Weft) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    twice = pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
+    far = pa.array([[2**40]], pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("s")))
+    with home:
+        home.make_table("t", "tags ARRAY<STRING>, m MAP<STRING, BIGINT>, at ARRAY<TIMESTAMP>")
+        for rows in ([{"tags": circle}], pa.table({"m": twice}), pa.table({"at": far})):
+            with pytest.raises(Refused, match="which is no"):
+                home.append("t", rows)
+        with pytest.raises(Refused, match="at most 38 digits"):
+            home.make_table("u", "a ARRAY<DECIMAL(39,2)>")
 
 
 def test_times_that_no_timestamp_holds_go_to_quarantine(home: Weft, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
+from weft.algebra.schema import DataType
 from weft.api.standing import NewQuery, defined
 from weft.catalog import CatalogParts
 from weft.catalog.naming import folded
@@ -90,12 +91,20 @@ def _refuse_unfit(query: NewQuery) -> None:
         )
 
 
+def _continues(was: DataType, kind: DataType) -> bool:
+    """Whether values of the one type are read as the other alike: of nested ones fields may have been added since."""
+    if was.shape is None or kind.shape is None:
+        return was == kind and was.shape == kind.shape
+    return was.shape.extended(kind.shape) == kind.shape
+
+
 def _refuse_columns(old: QueryRecord, given: QueryDefinition) -> None:
     """Rows are compared as they are delivered, and files and tables have been begun with the columns that there are."""
-    was, is_ = ([(folded(name), kind) for name, kind in each.columns] for each in (old, given))
-    if was == is_:
+    pairs = zip(old.columns, given.columns, strict=False)
+    alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
+    if alike and len(old.columns) == len(given.columns):
         return
-    told = [", ".join(f"{name} {kind}" for name, kind in each.columns) for each in (given, old)]
+    told = [", ".join(f"{name} {kind.declared}" for name, kind in each.columns) for each in (given, old)]
     raise Conflict(
         f"the new text gives ({told[0]}), and the answers of {old.name} are ({told[1]}): they cannot be compared",
         hint="Select the same columns under the same names, with AS and CAST; or remove the query and install the new "

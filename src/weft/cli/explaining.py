@@ -199,7 +199,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
 
     return {
         "query": found.query,
-        "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
+        "columns": [{"name": name, "type": type_.declared} for name, type_ in found.columns],
         "plan": found.signature,
         "parameters": [{"name": name, "type": str(type_), "value": value} for name, type_, value in found.parameters],
         "from_now": found.from_now,

@@ -211,7 +211,7 @@ def _as_json(query: QueryRecord) -> dict[str, Any]:
         "id": query.query_id,
         "user": query.user,
         "sql": query.sql,
-        "columns": [{"name": name, "type": str(type_)} for name, type_ in query.columns],
+        "columns": [{"name": name, "type": type_.declared} for name, type_ in query.columns],
         "plan": query.plan_id,
         "every_us": query.every_us,
         "from": query.from_mode,
@@ -274,7 +274,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
     say(lines(query.sql))
     say("")
-    say(f"columns    {', '.join(f'{column} {type_}' for column, type_ in query.columns)}")
+    say(f"columns    {', '.join(f'{column} {type_.declared}' for column, type_ in query.columns)}")
     say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
     say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")

@@ -59,7 +59,7 @@ def add(
     if json:
         say_json(_as_json(found))
         return
-    say(f"{found.name} is kept: {', '.join(f'{column} {type_}' for column, type_ in columns)}")
+    say(f"{found.name} is kept: {', '.join(f'{column} {type_.declared}' for column, type_ in columns)}")
     when = "it is read or refreshed" if batched else "a poll has changed what it reads"
     say(f"  It is maintained when {when}; `weft view refresh {found.name}` does so now.")
 
@@ -172,7 +172,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         shown = weft.show_view(name)
     view = shown.view
     if json:
-        columns = [{"name": column, "type": str(type_)} for column, type_ in shown.columns]
+        columns = [{"name": column, "type": type_.declared} for column, type_ in shown.columns]
         counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
         named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
         say_json({**_as_json(view), "columns": columns, **named, **counts})
@@ -187,7 +187,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         say(f"  of {each.of} it keeps the auxiliary view {plain(each.sql)}")
         say(f"    {_kept(each)}")
         say(f"    shared with {', '.join(each.shared) or 'no other view'}")
-    table(("column", "type"), [(column, str(type_)) for column, type_ in shown.columns])
+    table(("column", "type"), [(column, type_.declared) for column, type_ in shown.columns])
 
 
 def _kept(found: ShownView | ShownAuxiliary) -> str:

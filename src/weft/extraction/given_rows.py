@@ -113,7 +113,7 @@ def _arrow(rows: Any, columns: Columns) -> Pieces:
         for batch in _read_to_the_end(reader)
         for at in range(0, max(batch.num_rows, 1), _ROWS)
     )
-    yield from from_arrow(chain([reader.schema.empty_table()], pieces), columns, "these rows")
+    yield from from_arrow(chain([pa.Table.from_batches([], reader.schema)], pieces), columns, "these rows")
 
 
 def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

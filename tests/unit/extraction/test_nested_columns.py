@@ -18,7 +18,7 @@ import pytest
 
 from weft.algebra.schema import DataType
 from weft.api.home import Weft
-from weft.errors import Refused
+from weft.errors import Conflict, Refused
 from weft.extraction.nested_values import holds, is_of, json_of
 from weft.extraction.typed_rows import from_json
 
@@ -154,12 +154,14 @@ def test_values_that_cannot_be_written_are_refused(home: Weft) -> None:
     circle: list[Any] = []
     circle.append(circle)
     twice = pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
+    category = pl.DataFrame({"tags": [["a"]]}, schema={"tags": pl.List(pl.Categorical)})
     far = pa.array([[2**40]], pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("s")))
     with home:
         home.make_table("t", "tags ARRAY<STRING>, m MAP<STRING, BIGINT>, at ARRAY<TIMESTAMP>")
         for rows in ([{"tags": circle}], pa.table({"m": twice}), pa.table({"at": far})):
             with pytest.raises(Refused, match="which is no"):
                 home.append("t", rows)
+        assert home.append("t", category).stored == 1
         with pytest.raises(Refused, match="at most 38 digits"):
             home.make_table("u", "a ARRAY<DECIMAL(39,2)>")
 
@@ -239,3 +241,13 @@ def test_programs_append_nested_values_in_every_form(home: Weft) -> None:
                 home.append("t", rows)
             assert re.search(told, f"{refused.value} {refused.value.where} {refused.value.hint}")
         assert home.catalog.tables.named("t").rows == len(forms)
+
+
+def test_a_text_that_replaces_another_gives_nested_columns_of_its_types(home: Weft) -> None:
+    with home:
+        home.make_table("t", "id INT, tags ARRAY<STRING>, m MAP<STRING, INT>, who STRUCT<name: STRING>")
+        home.install("q", "SELECT tags AS c, who FROM t")
+        home.install("q", "SELECT tags AS c, who FROM t WHERE id > 1", replace=True)
+        for text in ("SELECT m AS c, who FROM t", "SELECT TO_JSON(tags) AS c, who FROM t"):
+            with pytest.raises(Conflict, match="ARRAY<STRING>"):
+                home.install("q", text, replace=True)

@@ -177,8 +177,8 @@ def _refuse_other(
     for name, type_ in columns:
         own = types[name.lower()]
         if typed and type_ != own:
-            all_ = ", ".join(f"{each} {types[each.lower()]}" for each, _ in columns)
+            all_ = ", ".join(f"{each} {types[each.lower()].declared}" for each, _ in columns)
             raise Refused(
-                f"{name} is {type_} at the source, and {own} in the history of {table.name}",
+                f"{name} is {type_.declared} at the source, and {own.declared} in the history of {table.name}",
                 hint=f'Choose another name; or have all values read as they were: --columns "{all_}".',
             )

@@ -157,10 +157,13 @@ def ingest_file(
             read = partial(_batches, to, sources, timing)
             own = tuple(keys or ()) if found is None else found.keys
             forward = looked_through(to, table, own, read, timing)
+            batches = read() if found is None else None
+            # What cannot be read from its beginning makes no table.
+            first = [] if batches is None else list(islice(batches, 1))
             load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
             if load is not None:
                 break
-        done = store_batches(load, read(load.aside), progress)
+        done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
         notes = [note for source in sources for note in source.notes]
         if len(new) < len(files):
             notes.append(

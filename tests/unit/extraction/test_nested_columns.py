@@ -18,7 +18,7 @@ import pytest
 
 from weft.algebra.schema import DataType
 from weft.api.home import Weft
-from weft.errors import Conflict, Refused
+from weft.errors import Conflict, ExtractionError, Refused
 from weft.extraction.nested_values import holds, is_of, json_of
 from weft.extraction.typed_rows import from_json
 
@@ -199,6 +199,15 @@ def test_files_give_types_keep_to_them_and_add_fields_with_evolve(home: Weft, tm
         (tmp_path / "6.csv").write_text('id,who,tags\n8,"{""name"": ""flo""}",[]\n9,,[1]\n10,"{""age"": true}",\n')
         load = home.ingest_file(tmp_path / "6.csv", "t")
         assert (load.stored, load.quarantined) == (2, 1)
+
+
+def test_a_file_that_cannot_be_read_makes_no_table(home: Weft, tmp_path: Path) -> None:
+    twice = pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
+    pq.write_table(pa.table({"m": twice}), tmp_path / "1.parquet")
+    with home:
+        with pytest.raises(ExtractionError, match="cannot be read"):
+            home.ingest_file(tmp_path / "1.parquet", "t")
+        assert not home.tables() and not home.loads()
 
 
 def test_types_may_be_named_and_files_are_taken_together(home: Weft, tmp_path: Path) -> None:

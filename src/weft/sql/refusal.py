@@ -22,6 +22,7 @@ _LATER: Final = {
     "recursive": ("WITH RECURSIVE", "a query that calls itself may never end"),
     "by_name": ("BY NAME", "write the columns in the same order on both sides"),
     "laterals": ("LATERAL VIEW", "table functions make rows out of values; they are not part of a standing query"),
+    "field": ("IN without parentheses", "it takes a list or a subquery"),
     "hint": ("a hint", "Weft plans the query itself; leave it out"),
     "sample": ("TABLESAMPLE", "a sample is another one at every instant"),
     "into": ("INTO", "a standing query changes nothing"),

@@ -163,6 +163,7 @@ def test_each_setting_is_told_with_where_it_comes_from_and_no_secret(
     monkeypatch.setenv("WEFT_QUERY_ROWS", "9")
     found = {each.key: each for each in settings_of(home)}
     assert (found["limits.rows"].value, found["limits.rows"].origin) == (9, "WEFT_QUERY_ROWS")
+    assert repr(found["limits.rows"]) == "<limits.rows = 9, WEFT_QUERY_ROWS>"
     assert found["limits.seconds"].origin == f"{home / 'weft.toml'}, line 9"
     assert (found["smtp.timeout"].value, found["smtp.timeout"].origin) == (30, "default")
     assert found["spark.ui.enabled"].origin == f"{home / 'weft.toml'}, line 6"

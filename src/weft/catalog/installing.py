@@ -110,9 +110,8 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
         live = select(kept.folded).where(kept.folded.in_(some), kept.state != "removed")
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
-            raise Conflict(
-                f"there is a query {names[taken]!r} already", hint="Choose another name, or remove that one."
-            )
+            hint = "Choose another name, give that one this text (weft install --replace), or remove it."
+            raise Conflict(f"there is a query {names[taken]!r} already", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
     refuse_taken_files(connection, files)

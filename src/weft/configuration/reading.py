@@ -15,6 +15,7 @@ from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, 
 from weft.configuration.spark_names import meant, secret, why_refused, why_wrong
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
+from weft.printable import Brief
 
 _PREFIX: Final = "WEFT_"
 _ALIKE: Final = 0.85
@@ -35,8 +36,8 @@ _WORDS: Final = {
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, repr=False)
+class Setting(Brief):
     """One setting as it holds: its key, its value (of a secret only that there is one), and where it was set.
 
     ``variable`` is that of the environment, where it has one; ``origin`` a variable, a file with its line, "default".
@@ -46,6 +47,9 @@ class Setting:
     value: Any
     origin: str
     variable: str | None
+
+    def _brief(self) -> str:
+        return f"{self.key} = {self.value}, {self.origin}"
 
 
 @dataclass

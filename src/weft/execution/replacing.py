@@ -14,13 +14,14 @@ from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.location import Location
 from weft.planning.plan import Plan
+from weft.printable import Brief, counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
-class Replacement:
+@dataclass(frozen=True, repr=False)
+class Replacement(Brief):
     """What replacing the text of ``query`` would come to, were it ticked at ``until`` (µs UTC).
 
     ``new`` answers would be delivered at once.  Of the query's answers so far the new text gives ``known``, too, and
@@ -37,6 +38,10 @@ class Replacement:
     def only_old(self) -> int:
         """How many of the query's answers the new text does not give."""
         return self.query.rows - self.known
+
+    def _brief(self) -> str:
+        kept = f"{self.known:,} known, {self.only_old:,} only of the text before"
+        return f"{self.query.name}: {counted(self.new, 'new answer')}, {kept}"
 
 
 def foreseen(

@@ -16,6 +16,7 @@ from answered import answered
 from weft.api import Weft
 from weft.catalog.records import Choice, Count
 from weft.errors import Conflict, NotFound, Refused, SqlError, SynopsisError
+from weft.execution.replacing import Replacement
 
 SECOND = 1_000_000
 OLD, NEW = "SELECT n, s FROM t WHERE n > 1", "SELECT n, s FROM t WHERE s <> 'b'"
@@ -37,6 +38,17 @@ def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
         opened.subscribe("q", "file:late.jsonl", from_start=True)
         clock[0] += 60 * SECOND
         yield opened
+
+
+def test_a_name_that_is_taken_is_told_with_how_to_give_it_another_text(weft: Weft) -> None:
+    with pytest.raises(Conflict) as told:
+        weft.install("q", NEW)
+    assert "--replace" in str(told.value.hint)
+
+
+def test_what_replacing_would_come_to_is_told_in_one_line(weft: Weft) -> None:
+    found = Replacement(weft.show("q").query, 4, 2, None, SECOND)
+    assert repr(found) == "<q: 4 new answers, 2 known, 1 only of the text before>"
 
 
 def test_all_but_the_text_stays_and_the_old_text_is_kept(weft: Weft, clock: list[int]) -> None:

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import SqlError
 from weft.sql.advice import unreadable
+from weft.sql.identifiers import KEYWORDS, quoted
 from weft.sql.precedence import WRITTEN, check_precedence
 
 _STATEMENTS: Final = (
@@ -143,4 +144,6 @@ def _not_sql(error: SqlglotError, text: str) -> SqlError:
         hint = "A moving window of a view stands among the items of GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."
     elif near.upper() == "FOR":
         hint = "FOR SYSTEM_TIME stands behind a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
+    elif near.upper() in KEYWORDS:
+        hint += f" A column or table that is called {near} stands between backquotes: {quoted(near)}."
     return SqlError(shown, where=where, hint=hint)

@@ -162,6 +162,7 @@ REFUSED = (
     ("SELECT id FROM orders LATERAL VIEW EXPLODE(status) s AS one", "LATERAL VIEW", "ARRAY_CONTAINS"),
     ("SELECT id FROM orders WHERE status IN ()", "IN takes", "IN (1, 2)"),
     ("SELECT id FROM orders WHERE", "missing", "SELECT"),
+    ("SELECT id FROM orders WHERE when > placed", "near 'when'", "between backquotes: `when`"),
     ("SELEC id FROM orders", "'FROM' is not expected", "SELECT"),
     ("SELECT id FROM orders WHERE status = 'open", "does not end", "SELECT"),
     ("-- nothing", "no statement", "SELECT"),

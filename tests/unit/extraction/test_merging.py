@@ -81,6 +81,12 @@ def test_patterns_and_folders_name_files_once_in_order(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("given", [io.StringIO("a\n1\n"), [{"a": 1}]])
+def test_what_is_no_stream_of_bytes_is_refused(given: object) -> None:
+    with pytest.raises(Refused, match="no stream of bytes"), found_files([given]):  # type: ignore[list-item]
+        pass
+
+
 def stored(weft: Weft, table: str) -> list[dict[str, object]]:
     """The rows in the order of their ts."""
     place = weft.catalog.data / weft.catalog.tables.named(table).path

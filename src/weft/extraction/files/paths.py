@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import shutil
 import tempfile
@@ -25,7 +26,8 @@ def found_files(given: Sequence[Given]) -> Iterator[list[GivenFile]]:
 
     In a folder those count whose names say what they are (``.csv``, ``.jsonl.gz``, …) and that are not hidden.  A file
     that is named again is left out.  A stream is copied into a file that is there for
-    the block.  Raises NotFound for a path that is not there, Refused where nothing is named by it.
+    the block.  Raises NotFound for a path that is not there, Refused where nothing is named by it, and for what is no
+    path and no stream of bytes.
     """
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder:
         files: dict[str, GivenFile] = {}
@@ -34,6 +36,7 @@ def found_files(given: Sequence[Given]) -> Iterator[list[GivenFile]]:
                 for path in _files(os.fspath(each)):
                     files.setdefault(os.path.realpath(path), GivenFile.of(path))
             else:
+                _refuse_no_bytes(each)
                 copied = Path(folder, str(number))
                 with copied.open("wb") as copy:
                     shutil.copyfileobj(each, copy)
@@ -41,6 +44,14 @@ def found_files(given: Sequence[Given]) -> Iterator[list[GivenFile]]:
         if not files:
             raise Refused("no path was given", hint="Name files, patterns such as '*.csv', folders, or - for stdin.")
         yield list(files.values())
+
+
+def _refuse_no_bytes(given: object) -> None:
+    if isinstance(given, io.TextIOBase) or not hasattr(given, "read"):
+        raise Refused(
+            f"this {type(given).__name__} is no path, and no stream of bytes",
+            hint="Give paths, or streams such as open(path, 'rb') and io.BytesIO; rows are for append.",
+        )
 
 
 def _files(given: str) -> list[Path]:

@@ -19,6 +19,7 @@ from weft.catalog.subscriptions import Subscription
 from weft.configuration import FILE, configuration
 from weft.errors import Refused, WeftError
 from weft.location import LEAST_FREE, free_bytes
+from weft.printable import Brief
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
@@ -27,8 +28,8 @@ from weft.storage.verify import verify
 PYTHON: Final = (3, 10)
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Brief):
     """One line of the doctor's report: what was looked at, whether it is well, what was seen, and the fix if not."""
 
     name: str
@@ -39,6 +40,9 @@ class Check:
     def __str__(self) -> str:
         advice = "" if self.ok or not self.fix else f" - {self.fix}"
         return f"{'ok  ' if self.ok else 'BAD '} {self.name}: {self.seen}{advice}"
+
+    def _brief(self) -> str:
+        return str(self)
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:

@@ -50,3 +50,7 @@ def test_a_table_that_is_gone_is_reported(tmp_path: Path) -> None:
     check = _by_name(tmp_path / "home")["home"]
     assert not check.ok
     assert "10 rows were recorded" in check.seen
+
+
+def test_a_check_says_in_one_line_what_was_seen() -> None:
+    assert repr(Check("java", False, "none", "install one")) == "<BAD java: none - install one>"

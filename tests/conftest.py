@@ -29,13 +29,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session."""
+    """Marks what belongs to the Spark stage: the folders that run Weft as a whole, and whoever asks for the session.
+
+    What waits for limits of time comes last, when other stages that began with this one are through, or nearly so.
+    """
     for item in items:
         if not item.path.is_relative_to(REPOSITORY / "tests"):
             continue  # an example in a docstring
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
         if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 
 @pytest.fixture(scope="session")

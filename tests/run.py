@@ -4,12 +4,13 @@
 
 ``mutation`` runs with --long, or where it is named.  A stage that fails does not keep the next from running: one run
 tells everything.  The Spark stage is one process, since a session takes seconds to start and two of them fight for two
-cores.  It leaves much of a second core free: the other stages of tests run beside it, one after another, and are shown
-after it.
+cores.  It leaves much of a second core free: the other stages of tests run beside it, one after another, with what it
+leaves of the processors, and are shown after it.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -39,6 +40,7 @@ STAGES = {
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
+BESIDE = ["nice", "-n", "10"] if shutil.which("nice") else []
 MUTANTS = 200
 """Of thousands: all of them would take a day."""
 NO_TESTS = 5
@@ -56,7 +58,10 @@ def lint() -> dict[str, int]:
 
 
 def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, int]:
-    """Runs one stage of tests; its counts, read from pytest's own report.  What it says goes to ``shown``."""
+    """Runs one stage of tests; its counts, read from pytest's own report.
+
+    What it says goes to ``shown``; where that is given it runs beside another, to which it leaves the processors.
+    """
     mark, folders, options = STAGES[stage]
     there = [folder for folder in folders if any((ROOT / folder).rglob("*.py"))]
     if not there:
@@ -65,7 +70,8 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
     selection = ["-m", mark, "--timeout=14400"] if long else ["-m", f"{mark} and not slow"]
     with TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
+        command = [] if shown is None else BESIDE
+        command = [*command, sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
         command += [*options, *selection, *there]
         done = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown)
         counts = _read(report)

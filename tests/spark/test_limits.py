@@ -114,11 +114,13 @@ def _run(script: str, *arguments: str | Path, **environ: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         env={**os.environ, **settings, **environ},
-        timeout=280,
+        timeout=560,
         check=False,
     )
 
 
+@pytest.mark.last
+@pytest.mark.timeout(600)
 def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path: Path) -> None:
     queries = {
         "innocent": INNOCENT,

@@ -356,7 +356,7 @@ def test_weft_config_shows_what_holds(
         "from": f"{home}/weft.toml, line 10",
         "variable": "WEFT_QUERY_ROWS",
     }
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     out, _ = _weft(monkeypatch, capsys, "config", "--home", home)
     assert "sesame" not in out
     assert "weft.toml, line 9" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder in ("spark", "scenario") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+def pytest_runtest_teardown() -> None:
+    """A process keeps the terminal that it wrote to first, and the width it had: each test begins with none."""
+    if printing := sys.modules.get("weft.cli.printing"):
+        printing._console.cache_clear()
 
 
 @pytest.fixture(scope="session")

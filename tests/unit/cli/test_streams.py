@@ -57,9 +57,7 @@ def test_a_table_in_a_pipe_has_a_row_on_a_line(
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns:
         monkeypatch.setenv("COLUMNS", columns)
-    printing._console.cache_clear()
     printing.table(("a", "b"), [("1", LONG), ("2", "short")])
-    printing._console.cache_clear()
     out = capsys.readouterr().out
     assert (f"1   {LONG}" in out) == (columns is None)
     assert len(out.splitlines()) == 6 or columns

@@ -6,12 +6,16 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from replayed import DAY, START, first_instants, replay_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 UTC = dt.timezone.utc
 ORDERS = (
@@ -71,3 +75,49 @@ def test_parts_of_nested_columns_are_asked_for_as_of_any_column(tmp_path: Path) 
             (1, 1, 0, instants[0], Decimal("12345678901234567890.10"), 0.1, False),
             (2, None, -1, None, Decimal("12345678901234567890.10"), 0.1, True),
         ]
+
+
+def test_nested_columns_leave_as_what_they_are(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_DELTA_ROOT", str(tmp_path / "out"))
+    (tmp_path / "orders.jsonl").write_text("".join(json.dumps(order) + "\n" for order in ORDERS))
+    with replay_home(tmp_path / "home") as weft:
+        weft.ingest_file(tmp_path / "orders.jsonl", "orders", ts_from="day")
+        weft.install("q", "SELECT id, who, who.at, tags FROM orders", to=["delta:q", "file:q.jsonl"])
+        weft.install("zips", "SELECT id, at.zip, tags[0] AS tag FROM results.q WHERE SIZE(tags) > 0")
+        weft.tick(now=START + 9 * DAY)
+        weft.tick(now=START + 9 * DAY + 1)
+        found = weft.results("q")
+        wanted = [
+            {
+                "id": order["id"],
+                "who": order["who"] and {"name": order["who"]["name"], "at": order["who"].get("at")},
+                "at": order["who"] and order["who"].get("at"),
+                "tags": order["tags"],
+            }
+            for order in ORDERS
+        ]
+        assert [found.columns[n][1].declared for n in (1, 2, 3)] == [
+            "STRUCT<name: STRING, at: STRUCT<zip: STRING>>", "STRUCT<zip: STRING>", "ARRAY<STRING>",
+        ]  # fmt: skip
+        assert [{name: row[name] for name in wanted[0]} for row in found.to_dicts()] == wanted
+        assert found.to_arrow().select(list(wanted[0])).to_pylist() == wanted
+        assert [
+            [None if value is None else value["name"] for value in found.to_pandas()["who"]],
+            [None if value is None else list(value) for value in found.to_pandas()["tags"]],
+        ] == [[order["who"] and order["who"]["name"] for order in ORDERS], [order["tags"] for order in ORDERS]]
+        frame = found.spark()
+        assert frame.selectExpr("who.at.zip AS z", "tags[1] AS t").where("id = 1").collect() == [("007", "b")]
+        theirs = spark.read.format("delta").load(str(tmp_path / "out" / "q"))
+        assert sorted(theirs.select("id", "who.name", "at.zip", "tags").collect()) == sorted(
+            (row["id"], row["who"] and row["who"]["name"], row["at"] and row["at"]["zip"], row["tags"])
+            for row in wanted
+        )
+        lines = [json.loads(line) for line in (weft.home / "files" / "q.jsonl").read_text().splitlines()]
+        assert [{name: line[name] for name in wanted[0]} for line in lines] == wanted
+        assert {row.values for row in weft.results("zips")} == {(1, "007", "urgent"), (4, None, "a")}
+        asked = weft.try_query("SELECT who, who.at AS at FROM orders WHERE id = 1", now=START + 9 * DAY)
+        assert asked.to_dicts() == [{"who": wanted[0]["who"], "at": {"zip": "007"}}]
+        assert asked.spark().selectExpr("who.name", "at.zip").collect() == [("ann", "007")]
+        assert "STRUCT&lt;zip: STRING&gt;" in asked._repr_html_()

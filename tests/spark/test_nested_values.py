@@ -10,8 +10,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import STRING, Column, DataType, TableSchema
 from weft.extraction.nested_values import is_of
+from weft.sql import render
+from weft.sql.lower import bind
+from weft.storage.nested import nested_array, nested_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +135,54 @@ def test_what_is_taken_is_read_whole(spark: SparkSession) -> None:
             if text is not None:
                 assert expected(json.loads(text, parse_float=Decimal), kind) == read(got, kind), (text, str(kind))
     assert min(counts.values()) > TYPES * VALUES / 10, counts
+
+
+def test_what_spark_has_is_written_and_leaves_as_it_is(spark: SparkSession) -> None:
+    chance, compared = random.Random(7), Counter[str]()
+    kinds = [DataType.parse_nested(drawn_type(chance, 2)) for _ in range(TYPES)]
+    texts = [[drawn_json(chance, kind) for kind in kinds] for _ in range(VALUES)]
+    taken = [[text if is_of(text, kind) else None for text, kind in zip(row, kinds, strict=True)] for row in texts]
+    table = TableSchema(1, "t", tuple(Column(n, f"t{n}", STRING) for n in range(TYPES)))
+    columns = [f"FROM_JSON(t{n}, '{kind}') AS c{n}" for n, kind in enumerate(kinds)]
+    outputs = bind(f"SELECT {', '.join(columns)} FROM t", {"t": table}).outputs
+    assert [output.value.type.shape for output in outputs] == kinds
+    frame = spark.createDataFrame(taken, ", ".join(f"t{n} STRING" for n in range(TYPES))).alias("t")
+    both = frame.selectExpr(*columns, *(f"{render.scalar(each.value)} AS w{n}" for n, each in enumerate(outputs)))
+    for row, given in zip(both.collect(), taken, strict=True):
+        for n, kind in enumerate(kinds):
+            value, written = read(row[n], kind), row[TYPES + n]
+            assert (value is None) == (written is None)
+            if written is not None:
+                assert left(nested_value(written, kind), kind) == value, (given[n], str(kind))
+                assert reads_same(left(nested_value(given[n], kind), kind), value), (given[n], str(kind))
+                assert nested_array([given[n]], kind).null_count == 0
+                compared[kind.name] += 1
+    assert min(compared[name] for name in ("ARRAY", "MAP", "STRUCT")) > TYPES, compared
+
+
+def left(value: Any, kind: DataType) -> Any:
+    """What Weft gives, as ``read`` has what Spark gives."""
+    if value is None:
+        return None
+    match kind.name:
+        case "ARRAY":
+            return [left(each, kind.element or kind) for each in value]
+        case "MAP":
+            return {key: left(each, kind.element or kind) for key, each in value.items()}
+        case "STRUCT":
+            return tuple(left(value[name], own) for name, own in kind.fields)
+        case "DOUBLE":
+            return repr(value)
+        case _:
+            return value
+
+
+def reads_same(ours: Any, sparks: Any) -> bool:
+    """Whether both are the same, but for numbers and JSON as texts: Spark writes them in its own way."""
+    if isinstance(ours, list | tuple):
+        return len(ours) == len(sparks) and all(map(reads_same, ours, sparks))
+    if isinstance(ours, dict):
+        return ours.keys() == sparks.keys() and all(reads_same(ours[key], sparks[key]) for key in ours)
+    if isinstance(ours, str) and ours != sparks:
+        return bool(json.loads(ours) == json.loads(sparks))
+    return bool(ours == sparks)

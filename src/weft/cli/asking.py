@@ -66,10 +66,11 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
     if json:
         from weft.delivery.rendering import json_value
 
+        kinds = [kind for _, kind in answer.columns]
         say_json(
             {
-                "columns": [{"name": name, "type": str(type_)} for name, type_ in answer.columns],
-                "rows": [dict(zip(names, map(json_value, row), strict=True)) for row in answer.rows],
+                "columns": [{"name": name, "type": kind.declared} for name, kind in answer.columns],
+                "rows": [dict(zip(names, map(json_value, row, kinds), strict=True)) for row in answer.rows],
                 "count": answer.count,
                 "now": iso(answer.at),
                 "seconds": round(seconds, 3),
@@ -107,11 +108,12 @@ def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
     if json:
         from weft.delivery.rendering import json_value
 
+        kinds = [kind for _, kind in found.columns]
         say_json(
             {
-                "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
+                "columns": [{"name": name, "type": kind.declared} for name, kind in found.columns],
                 "answers": [
-                    {"_first_at": iso(at), **dict(zip(names, map(json_value, row), strict=True))}
+                    {"_first_at": iso(at), **dict(zip(names, map(json_value, row, kinds), strict=True))}
                     for at, row in found.answers
                 ],
                 "count": found.count,

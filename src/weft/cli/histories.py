@@ -101,10 +101,10 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 def _tell_json(found: History) -> None:
     from weft.delivery.rendering import json_value
 
-    names = _names(found)
+    names, kinds = _names(found), [kind for _, kind in found.columns]
     told = [
         {
-            **dict(zip(names, map(json_value, each.values), strict=True)),
+            **dict(zip(names, map(json_value, each.values, kinds), strict=True)),
             "valid_from": iso(each.begin),
             "valid_to": iso(each.end),
         }

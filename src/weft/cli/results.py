@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from weft.api.home import Weft
+    from weft.delivery.rendering import Columns
     from weft.storage.ledger import ResultRow
 
 _LOOK_SECONDS: Final = 0.5
@@ -57,7 +58,7 @@ def results(
     with opened(home) as weft:
         query = weft.catalog.queries.named(name)
         names = field_names([column for column, _ in query.columns])
-        line = _line(names, json=json, csv=csv)
+        line = _line(names, query.columns, json=json, csv=csv)
         if csv:
             from weft.delivery.rendering import csv_header
 
@@ -72,7 +73,7 @@ def results(
             _tell(weft, name, names, after or 0, limit)
 
 
-def _line(names: list[str], *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
+def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
     """How an answer is printed on a line; without JSON and CSV as while more may come: no table knows how wide these
     will be."""
     from weft.delivery.rendering import csv_line, json_line
@@ -80,7 +81,7 @@ def _line(names: list[str], *, json: bool, csv: bool) -> Callable[[ResultRow], s
     if csv:
         return csv_line
     if json:
-        return lambda row: json_line(names, row)
+        return lambda row: json_line(names, row, columns)
 
     def told(row: ResultRow) -> str:
         values = ", ".join(f"{name} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))

@@ -129,7 +129,7 @@ class FileChannel:
             lines = (csv_line(row) for row in message.rows)
         else:
             head = ""
-            lines = (json_line(names, row) for row in message.rows)
+            lines = (json_line(names, row, message.columns) for row in message.rows)
         # A line that someone left without its end must not run into the first of ours.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")

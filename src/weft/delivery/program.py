@@ -67,7 +67,9 @@ class ProgramChannel:
         """Runs the command with the message's rows; the last lines that it wrote to stderr."""
         self._may_have_gone = False
         names = field_names(name for name, _ in message.columns)
-        rows = "".join(json_line(names, row) for row in message.rows).encode("utf-8", errors="surrogatepass")
+        rows = "".join(json_line(names, row, message.columns) for row in message.rows).encode(
+            "utf-8", errors="surrogatepass"
+        )
         with tempfile.TemporaryFile() as said:
             code = self._run(message, rows, said)
             failpoint("exec.ended")

@@ -1,7 +1,8 @@
 """Answers as JSON lines and as CSV.
 
 ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC; DECIMAL is text and BINARY base64,
-so that no digit is lost; NaN and the infinities are text, since JSON has none.
+so that no digit is lost; NaN and the infinities are text, since JSON has none.  A nested column is nested in JSON, with
+the fields of its type; in CSV it is its JSON text.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
+from weft.algebra.schema import DataType
 from weft.instants import format_rfc3339, from_datetime
 from weft.storage.ledger import ResultRow
+from weft.storage.nested import nested_value
+
+Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
 # What a spreadsheet takes for the beginning of a formula, or skips before one.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
-Json = str | int | float | bool | None
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
 def field_names(columns: Iterable[str]) -> list[str]:
@@ -40,23 +45,36 @@ def field_names(columns: Iterable[str]) -> list[str]:
     return names
 
 
-def json_values(row: ResultRow) -> list[Json]:
+def json_values(row: ResultRow, columns: Columns) -> list[Json]:
     """The values of ``field_names`` for one row, as JSON has them."""
-    return [row.ordinal, format_rfc3339(row.first_at), row.tick, *(json_value(value) for value in row.values)]
+    values = (json_value(value, kind) for value, (_, kind) in zip(row.values, columns, strict=True))
+    return [row.ordinal, format_rfc3339(row.first_at), row.tick, *values]
 
 
-def json_value(value: object) -> Json:
-    """One value as JSON has it."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _float_text(value)
-    return _text(value)
+def json_value(value: object, kind: DataType) -> Json:
+    """One value of a column of that type as JSON has it."""
+    if isinstance(value, str) and kind.shape is not None:
+        return _json(nested_value(value, kind.shape))
+    return _json(value)
 
 
-def json_line(names: list[str], row: ResultRow) -> str:
-    """One row as a line of JSON, with its end of line; ``names`` are ``field_names``."""
-    fields = dict(zip(names, json_values(row), strict=True))
+def _json(value: Any) -> Json:
+    match value:
+        case None | str() | bool() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else _float_text(value)
+        case dict():
+            return {name: _json(each) for name, each in value.items()}
+        case list():
+            return [_json(each) for each in value]
+        case _:
+            return _text(value)
+
+
+def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
+    """One row as a line of JSON, with its end of line; ``names`` are ``field_names`` of the columns."""
+    fields = dict(zip(names, json_values(row, columns), strict=True))
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import STRING, DataType
 from weft.catalog import layout
 from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.relations import decoded, may_hold_answers
 from weft.location import Location
+from weft.sql.render import literal
 from weft.sql.render import name as quoted
 from weft.storage.delta_log import delta_snapshot, has_commits
 
@@ -32,8 +35,13 @@ def answer_frame(
     own = [file.location.spark for file in files if may_hold_answers(file, query.query_id)]
     if not own:
         return None
-    values = [*(there for _, there in _OWN), *(decoded(f"row[{n}]", kind) for n, (_, kind) in enumerate(query.columns))]
+    values = [*(there for _, there in _OWN), *(_typed(f"row[{n}]", kind) for n, (_, kind) in enumerate(query.columns))]
     names = distinct([*(name for name, _ in _OWN), *(name for name, _ in query.columns)])
     stored = session().read.schema(_STORED).parquet(*own)
     these = stored.where(f"query_id = {query.query_id} AND ordinal > {after} AND ordinal <= {last}")
     return these.selectExpr(*(f"{value} AS {quoted(name)}" for value, name in zip(values, names, strict=True)))
+
+
+def _typed(stored: str, kind: DataType) -> str:
+    value = decoded(stored, kind)
+    return value if kind.shape is None else f"FROM_JSON({value}, {literal(Literal(str(kind.shape), STRING))})"

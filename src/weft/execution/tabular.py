@@ -35,6 +35,7 @@ class Tabular(Brief):
 
     The names of the columns are those of the query, one that is there already with a number.  Instants are datetimes
     with the zone UTC; beyond the years that Python has they are microseconds since 1970, and days such since 1970.
+    In the tuples a nested column is its JSON text; other libraries and dicts have it nested.
     """
 
     @abstractmethod
@@ -54,7 +55,7 @@ class Tabular(Brief):
         """The session in which a DataFrame of them is made."""
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a table of Arrow, all of them in memory; instants are microseconds UTC."""
+        """The rows as a table of Arrow, all of them in memory; instants are microseconds UTC, nested columns nested."""
         from weft.storage.typed_answers import typed_table
 
         return typed_table(self._typed(), self._values())
@@ -82,7 +83,7 @@ class Tabular(Brief):
             if (days := _far(table.column(place))) is not None:
                 far[name] = pd.Series(days, dtype=object)
                 table = table.set_column(place, name, pa.nulls(len(days)))
-        frame = table.to_pandas()
+        frame = table.to_pandas(maps_as_pydicts="strict")
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in far:
                 frame[name] = far[name]
@@ -90,18 +91,12 @@ class Tabular(Brief):
                 frame[name] = pd.array(column.to_pylist(), dtype=kind)
         return frame
 
-    def to_dicts(self) -> list[dict[str, Value]]:
-        """The rows as dicts by column."""
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as dicts by column, nested columns as dicts and lists."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
-        instants = [kind.name == "TIMESTAMP" for _, kind in columns]
-        return [
-            {
-                name: _moment(value) if is_instant else value
-                for name, value, is_instant in zip(names, row, instants, strict=True)
-            }
-            for row in self._values()
-        ]
+        kinds = [kind for _, kind in columns]
+        return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
         """The rows as a DataFrame of Spark, in the home's session; starts it.  Raises ExecutionError."""
@@ -115,7 +110,7 @@ class Tabular(Brief):
         names = distinct([name for name, _ in columns])
         shown = list(islice(self._values(), _SHOWN))
         head = "".join(
-            f"<th title='{escape(str(kind))}'>{_cell(name)}</th>"
+            f"<th title='{escape(kind.declared)}'>{_cell(name)}</th>"
             for name, (_, kind) in zip(names, columns, strict=True)
         )
         kinds = [kind for _, kind in columns]
@@ -127,7 +122,7 @@ class Tabular(Brief):
 
 def told_columns(columns: Columns) -> str:
     """Columns in a line."""
-    return ", ".join(f"{name} {kind}" for name, kind in columns)
+    return ", ".join(f"{name} {kind.declared}" for name, kind in columns)
 
 
 _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "bool": "boolean"}
@@ -152,6 +147,14 @@ def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
         dt.date.fromordinal(day + _DAY_ZERO) if day is not None and first <= day <= last else day
         for day in days.to_pylist()
     ]
+
+
+def _opened(value: Value, kind: DataType) -> Any:
+    if isinstance(value, str) and kind.shape is not None:
+        from weft.storage.nested import nested_value
+
+        return nested_value(value, kind.shape)
+    return _moment(value) if kind.name == "TIMESTAMP" else value
 
 
 def _moment(value: Value) -> Value:

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.nested_values import json_of, parsed
+from weft.extraction.nested_values import json_of
 from weft.extraction.row_values import BITS, Columns, listed, no_column, shown, wrong_value
+from weft.storage.json_text import parsed
 
 _OTHER: Final[Mapping[str, Any]] = {
     "STRING": str,

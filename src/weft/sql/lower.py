@@ -39,7 +39,7 @@ from weft.sql.functions import common
 from weft.sql.limits import within_limits
 from weft.sql.lower_from import lower_from, named, plain_name, stars
 from weft.sql.lower_group import is_grouped, lower_grouped
-from weft.sql.lower_nested import field_name, whole
+from weft.sql.lower_nested import as_column, field_name
 from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
@@ -280,9 +280,7 @@ def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
     values = tuple(lower_scalar(item, scope.inner(lateral=False)) for item in items)
     if any(mentions_now(value) for value in values):
         raise refuse("NOW() in VALUES", node, "the row would be a new one every microsecond")
-    for value in values:
-        whole(value, node)
-    return values
+    return tuple(as_column(value) for value in values)
 
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
@@ -324,12 +322,11 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
             "the periods of a view's rows are given as valid_from and valid_to",
             "Ask for it in WHERE.",
         )
-    whole(value, item)
     named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
         raise refuse(f"the column name {name!r}", item, "names that begin with _ are Weft's own", "Name it with AS.")
-    return Output(name or field_name(value) or f"col{position + 1}", value)
+    return Output(name or field_name(value) or f"col{position + 1}", as_column(value))
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[Relation, tuple[ColumnRef, ...]]:

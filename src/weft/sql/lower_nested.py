@@ -39,6 +39,13 @@ _EACH: Final = "_each_"
 _MOST_PLACES: Final = 2**31 - 1
 _STEPS: Final = "a path is $ and then .name, ['a name'], [0], [*] or .*"
 
+_TO_THE_MICROSECOND: Final = Call(
+    "map",
+    tuple(Literal(each, STRING, fixed=True) for each in ("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")),
+    DataType("MAP", key=STRING, element=STRING),
+)
+"""TO_JSON's options; without them it cuts an instant to milliseconds."""
+
 
 def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
     """``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
@@ -73,11 +80,11 @@ def field_name(value: Scalar) -> str | None:
             return None
 
 
-def whole(value: Scalar, node: exp.Expr) -> None:
-    """Raises SqlError for a column whose value would be of a nested type: tables and answers have JSON text."""
-    if value.type.nested:
-        hint = "Ask for parts of it, or for its text: TO_JSON(…)."
-        raise refuse(f"a column of type {value.type}", node, "it cannot be stored", hint)
+def as_column(value: Scalar) -> Scalar:
+    """A value as a column has it: one of a nested type as JSON text of that type."""
+    if not value.type.nested:
+        return value
+    return Call("to_json", (value, _TO_THE_MICROSECOND), DataType.of_json(value.type))
 
 
 def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:

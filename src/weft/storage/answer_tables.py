@@ -29,6 +29,7 @@ from weft.storage.delta_log import (
 )
 from weft.storage.fence import find_version, make_durable
 from weft.storage.ledger import Answers, ResultRow
+from weft.storage.nested import field_names
 from weft.storage.typed_answers import answers_schema, answers_table
 
 _HOME: Final = "weft.home"
@@ -43,11 +44,17 @@ _NO_NAME: Final = set(" ,;{}()\n\t=")
 
 def require_fit(answers: Answers) -> None:
     """Raises Conflict where no Delta table can have such columns."""
-    for name, _ in answers.columns:
+    for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
                 f"no column of a Delta table can be named {name!r}",
                 hint="Give it a name of letters, digits and _ in the query: … AS name.",
+            )
+        fields = () if kind.shape is None else field_names(kind.shape)
+        if (found := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
+            raise Conflict(
+                f"no field of a Delta table can be named {found!r}, as one of the column {name} is",
+                hint="Select its parts under other names: … AS name; or its text: CAST(… AS STRING).",
             )
 
 

@@ -27,8 +27,18 @@ _ARROW: Final = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a Weft type."""
-    return pa.decimal128(kind.precision, kind.scale) if kind.name == "DECIMAL" else _ARROW[kind.name]
+    """The Arrow type of a Weft type; of a nested column that of its text."""
+    match kind:
+        case DataType(name="DECIMAL"):
+            return pa.decimal128(kind.precision, kind.scale)
+        case DataType(name="STRUCT"):
+            return pa.struct([(name, arrow_type(each)) for name, each in kind.fields])
+        case DataType(name="MAP", key=DataType() as key, element=DataType() as element):
+            return pa.map_(arrow_type(key), arrow_type(element))
+        case DataType(name="ARRAY", element=DataType() as element):
+            return pa.list_(arrow_type(element))
+        case _:
+            return _ARROW[kind.name]
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:

@@ -244,12 +244,15 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """The columns, as Parquet names them, whose values come again: a dictionary of others costs time and room."""
+    """The columns, as Parquet names them, whose values come again: a dictionary of others costs time and room.
+
+    Of nested columns lists alone are looked for: the ledger's rows are such.
+    """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)
-        if pa.types.is_list(column.type):
-            names.append(f"{name}.list.element")
+        if pa.types.is_nested(column.type):
+            names += [f"{name}.list.element"] if pa.types.is_list(column.type) else []
         elif 2 * len(sample.unique()) <= len(sample):
             names.append(name)
     return names

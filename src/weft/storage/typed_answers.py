@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from weft.catalog.naming import distinct
 from weft.catalog.records import FIRST_AT, ORDINAL
 from weft.storage.columns import arrow_type
 from weft.storage.ledger import ResultRow
+from weft.storage.nested import nested_array
 from weft.storage.values import Value
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
@@ -24,7 +25,7 @@ _PIECE: Final = 10_000
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """The Arrow columns of answers; a name that is there already, in any case, gets a number.
+    """The Arrow columns of answers, nested ones too; a name that is there already, in any case, gets a number.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
@@ -44,11 +45,15 @@ def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table
     """The rows, in their order, under the names of these columns, one that is there already with a number."""
     schema, left, pieces = _schema(columns), iter(rows), []
     while some := list(islice(left, _PIECE)):
-        arrays = [pa.array(values, field.type) for values, field in zip(zip(*some, strict=True), schema, strict=True)]
+        arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*some, strict=True), columns, strict=True)]
         pieces.append(pa.record_batch(arrays, schema=schema))
     return pa.Table.from_batches(pieces, schema)
 
 
+def _array(values: Sequence[Any], kind: DataType) -> pa.Array:
+    return pa.array(values, arrow_type(kind)) if kind.shape is None else nested_array(values, kind.shape)
+
+
 def _schema(columns: Columns) -> pa.Schema:
     names = distinct([name for name, _ in columns])
-    return pa.schema([(name, arrow_type(kind)) for name, (_, kind) in zip(names, columns, strict=True)])
+    return pa.schema([(name, arrow_type(kind.shape or kind)) for name, (_, kind) in zip(names, columns, strict=True)])

@@ -7,6 +7,7 @@ import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -68,6 +69,45 @@ def test_columns_are_typed_as_selected(tmp_path: Path) -> None:
     answers = DeltaTable(str(tmp_path / "deep/er/t")).to_pyarrow_dataset()
     assert duckdb.sql("SELECT count(*), max(c4) FROM answers").fetchall() == [(2, 2**62)]
     assert len(answers.files) == 1
+
+
+def test_nested_columns_are_nested(tmp_path: Path) -> None:
+    shape = "STRUCT<at: TIMESTAMP, d: DECIMAL(5,2), l: ARRAY<STRUCT<x: DOUBLE>>, m: MAP<STRING, ARRAY<INT>>, t: DATE>"
+    columns = (("n", DataType.of_column(shape)), ("tags", DataType.of_column("ARRAY<STRING>")))
+    value = (
+        '{"at": "2026-03-01 08:00:00.000001", "d": 1.5, "l": [{"x": "NaN"}, null], "m": {"k": [1, null]}, "more": 1}'
+    )
+    rows: list[tuple[Any, ...]] = [(value, '["a", null]'), (None, None), ("{}", "[]"), ('{"t": "0001-01-01"}', "[]")]
+    channel = DeltaChannel("t", tmp_path)
+    for _ in range(2):  # the second time it looks at what is there
+        channel.send(message(rows, columns), channel.prepare())
+    channel.require(Answers("an id", 7, "q", columns))
+    first, *others = read(tmp_path / "t")
+    assert str(first["n"]) == str(
+        {
+            "at": dt.datetime(2026, 3, 1, 8, 0, 0, 1, ZoneInfo("UTC")),
+            "d": Decimal("1.50"),
+            "l": [{"x": float("nan")}, None],
+            "m": [("k", [1, None])],
+            "t": None,
+        }
+    )
+    nothing = dict.fromkeys(first["n"])
+    assert [row["n"] for row in others] == [None, nothing, {**nothing, "t": dt.date.min}]
+    assert [row["tags"] for row in (first, *others)] == [["a", None], None, [], []]
+    connection = duckdb.connect()
+    connection.register("answers", DeltaTable(str(tmp_path / "t")).to_pyarrow_dataset())
+    parts = connection.sql("SELECT n.m['k'][1], n.d, tags[1] FROM answers WHERE n.l IS NOT NULL").fetchall()
+    assert parts == [(1, Decimal("1.50"), "a")]
+    channel.send(message([(value, "[]")], columns, first=5), channel.prepare())
+    with pytest.raises(DeliveryError, match="another answer under the ordinal 5"):
+        channel.send(message([('{"d": 1}', "[]")], columns, first=5), channel.prepare())
+    for other in ("STRUCT<at: TIMESTAMP>", "STRING"):
+        with pytest.raises(Conflict, match="other columns"):
+            channel.require(Answers("an id", 7, "q", (("n", DataType.of_column(other)), columns[1])))
+    named = (("n", DataType.of_column("ARRAY<STRUCT<`first name`: INT>>")),)
+    with pytest.raises(Conflict, match="no field of a Delta table can be named 'first name'"):
+        DeltaChannel("u", tmp_path).require(Answers("an id", 8, "r", named))
 
 
 def test_names_that_come_twice_get_a_number(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import datetime as dt
 import io
 import json
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.algebra.schema import DataType
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
 from weft.storage.ledger import ResultRow
 
@@ -21,9 +23,13 @@ def row(*values: object) -> ResultRow:
     return ResultRow(7, 1_500_000, 3, values)
 
 
+def of_types(columns: Mapping[str, str]) -> list[tuple[str, DataType]]:
+    return [(name, DataType.of_column(kind)) for name, kind in columns.items()]
+
+
 def test_a_json_line_has_wefts_fields_and_the_columns() -> None:
-    names = field_names(["n", "s", "when"])
-    line = json_line(names, row(1, None, dt.datetime(1993, 4, 5, tzinfo=UTC)))
+    columns = of_types({"n": "INT", "s": "STRING", "when": "TIMESTAMP"})
+    line = json_line(field_names(["n", "s", "when"]), row(1, None, dt.datetime(1993, 4, 5, tzinfo=UTC)), columns)
     assert line == (
         '{"_ordinal":7,"_first_at":"1970-01-01T00:00:01.500000Z","_tick":3,"n":1,"s":null,"when":"1993-04-05T00:00:00Z"}\n'
     )
@@ -35,12 +41,31 @@ def test_no_name_hides_another() -> None:
 
 def test_json_loses_nothing() -> None:
     wide = Decimal("12345678901234567890.10")
-    line = json_line(field_names("abcdefg"), row(wide, b"\x00\xff", math.nan, -math.inf, 2**63 - 1, True, "x\n\u2028'"))
+    kinds = ("DECIMAL(22,2)", "BINARY", "DOUBLE", "FLOAT", "BIGINT", "BOOLEAN", "STRING")
+    values = row(wide, b"\x00\xff", math.nan, -math.inf, 2**63 - 1, True, "x\n\u2028'")
+    line = json_line(field_names("abcdefg"), values, of_types(dict(zip("abcdefg", kinds, strict=True))))
     found = json.loads(line)
     assert line.count("\n") == 1
     assert found["a"] == str(wide)
     assert (found["b"], found["c"], found["d"]) == ("AP8=", "NaN", "-Infinity")
     assert (found["e"], found["f"], found["g"]) == (2**63 - 1, True, "x\n\u2028'")
+
+
+def test_nested_columns_are_nested_in_json_and_text_in_csv() -> None:
+    kind = "STRUCT<d: DECIMAL(20,1), at: TIMESTAMP, f: ARRAY<DOUBLE>, m: MAP<STRING, STRING>, n: INT>"
+    text = '{\n"d": 1234567890123456789.5, "at": "2026-01-02 03:04:05.5+01:00", "f": [1.50, "NaN", null],"m":{"":true}}'
+    given = row(text, text, None)
+    line = json_line(field_names("abc"), given, of_types({"a": kind, "b": "STRING", "c": kind}))
+    assert line.count("\n") == 1
+    assert list(json.loads(line).values())[3:] == [
+        {
+            "d": "1234567890123456789.5", "at": "2026-01-02T02:04:05.500000Z", "f": [1.5, "NaN", None],
+            "m": {"": "true"}, "n": None,
+        },
+        text,
+        None,
+    ]  # fmt: skip
+    assert next(csv.reader(io.StringIO(csv_line(given), newline="")))[3:] == [text, text, ""]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
@@ -70,4 +95,6 @@ MARKED = {"'" + start for start in "=+-@\t\r\n"}
 
 
 def test_instants_beyond_pythons_years() -> None:
-    assert json.loads(json_line(field_names("a"), ResultRow(1, 2**60, 1, (5,))))["_first_at"] == str(2**60)
+    assert json.loads(json_line(field_names("a"), ResultRow(1, 2**60, 1, (5,)), of_types({"a": "INT"})))[
+        "_first_at"
+    ] == str(2**60)

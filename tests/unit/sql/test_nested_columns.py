@@ -25,6 +25,7 @@ TABLES = {
 }
 READ_WHO = f"FROM_JSON(o.who, '{WHO.declared}')"
 READ_ITEMS = f"FROM_JSON(o.items, '{ITEMS.declared}')"
+MICROSECONDS = "MAP('timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX')"
 
 # An expression over orders AS o, its type, and what Spark is given.
 READ = (
@@ -41,6 +42,9 @@ READ = (
     ("MAP_CONTAINS_KEY(m, 'a')", "BOOLEAN", None),
     ("TO_JSON(m)", "STRING", None),
     ("who", "STRING", "o.who"),
+    ("who.at", "STRING", f"TO_JSON({READ_WHO}.at, {MICROSECONDS})"),
+    ("items.sku", "STRING", f"TO_JSON({READ_ITEMS}.sku, {MICROSECONDS})"),
+    ("SPLIT(o.doc, ',')", "STRING", f"TO_JSON(SPLIT(o.doc, ','), {MICROSECONDS})"),
     ("GET_JSON_OBJECT(who, '$.name')", "STRING", "GET_JSON_OBJECT(o.who, '$.name')"),
     ("LENGTH(who)", "INT", "LENGTH(o.who)"),
     ("who = o.doc", "BOOLEAN", "o.who = o.doc"),
@@ -52,7 +56,7 @@ REFUSED = (
     ("SELECT doc.name FROM orders", "no column 'doc.name'", "GET_JSON_OBJECT(doc, '$.name')"),
     ("SELECT o.doc.name FROM orders o", "more than two parts", "GET_JSON_OBJECT(o.doc, '$.name')"),
     ("SELECT items['sku'] FROM orders", "a whole number", "whole number"),
-    ("SELECT who.at FROM orders", "a column of type STRUCT<zip: INT>", "TO_JSON"),
+    ("SELECT id FROM orders WHERE who.at = who.o", "a whole STRUCT cannot be compared", "TO_JSON"),
     ("SELECT a.who.name FROM orders a, others b WHERE who.name = 'x'", "'who' is in", "alias.column"),
     ("SELECT d.who.name FROM (SELECT who FROM orders UNION ALL SELECT who FROM others) d", "two parts", "GET_JSON"),
     ("SELECT d.who.name FROM (SELECT COALESCE(who, doc) AS who FROM orders) d", "two parts", "GET_JSON_OBJECT"),
@@ -90,11 +94,21 @@ def test_an_alias_comes_before_a_column_of_its_name() -> None:
         "(SELECT who, id FROM orders UNION SELECT who, id FROM orders)",
         "(SELECT COALESCE(who, who) AS who, id FROM orders)",
         "(SELECT DISTINCT * FROM orders)",
+        "(SELECT FROM_JSON(doc, 'at STRUCT<zip: INT>') AS who, id FROM orders)",
     ],
 )
 def test_derived_tables_hand_on_the_types(rows: str) -> None:
     (output,) = _plan(f"WITH w AS (SELECT d.who AS v FROM {rows} AS d) SELECT w.v.at.zip FROM w").query.outputs
     assert (output.name, str(output.value.type)) == ("zip", "INT")
+
+
+def test_a_part_that_is_nested_is_a_nested_column() -> None:
+    (output,) = _plan("SELECT who.at FROM orders").query.outputs
+    assert (output.name, output.value.type.declared) == ("at", "STRUCT<zip: INT>")
+    (output,) = _plan(
+        "SELECT d.at.zip FROM (SELECT who.at FROM orders UNION SELECT who.at FROM orders) d"
+    ).query.outputs
+    assert (output.name, output.value.type.declared) == ("zip", "INT")
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in READ])

@@ -29,7 +29,7 @@ def answers_json(message: Message) -> str:
             "first": message.rows[0].ordinal,
             "last": message.last_ordinal,
             "total": message.about.total,
-            "rows": [dict(zip(names, json_values(row), strict=True)) for row in message.rows],
+            "rows": [dict(zip(names, json_values(row, message.columns), strict=True)) for row in message.rows],
         },
     }
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -10,7 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
-from weft.extraction.nested_values import ambiguous, keeps_digits, parsed, written_number
+from weft.extraction.nested_values import keeps_digits
+from weft.storage.json_text import ambiguous, parsed, written_number
 
 _MOST_FIELDS: Final = 100
 _BIGGEST: Final = 2**63

@@ -1,0 +1,148 @@
+"""JSON text read with nothing lost, and written: numbers keep their digits, and objects tell whose names are twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+_LONGEST_NUMBER: Final = 1_000
+_LONGEST_NAME: Final = 50_000
+"""Letters of a number and of a name, beyond which Spark's parser of JSON gives a whole text up."""
+_MOST_OFFSET: Final = 18 * 60
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
+_CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
+_INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
+"""Spark takes a zone only behind seconds."""
+
+
+class _Number(str):
+    """A number as it is written."""
+
+
+class _Ambiguous(dict[str, Any]):
+    """An object with two values of one name; ``pairs`` has both."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def parsed(text: str) -> Any:
+    """A JSON text's value, in which numbers are texts and ``ambiguous`` tells of objects.
+
+    Raises ValueError for what is no JSON, or has a number or a name that is too long for Spark's parser, which then
+    reads nothing of the whole text; RecursionError for what is too deep.
+    """
+    return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
+
+
+def ambiguous(value: Any) -> bool:
+    """Whether a value that was parsed is an object with two values of one name."""
+    return isinstance(value, _Ambiguous)
+
+
+def written_number(value: Any) -> str | None:
+    """How a number that was parsed is written; None for what is none."""
+    return str(value) if isinstance(value, _Number) else None
+
+
+def day_of(text: str) -> dt.date | None:
+    """The day that Spark reads in a text of JSON; None where it is no day."""
+    try:
+        return dt.date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def instant_of(text: str) -> dt.datetime | None:
+    """The instant, in UTC, that Spark reads in a text of JSON; None where it is none of the years 1 to 9999.
+
+    >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
+    '2026-01-02 02:04:05.500000+00:00'
+    """
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        return None
+    day, clock, seconds, fraction, zone = found.groups()
+    offset = _offset(zone or "Z")
+    if abs(offset) > _MOST_OFFSET:
+        return None
+    written = f"{day}T{clock or '00:00'}:{seconds or '00'}.{(fraction or '').ljust(6, '0')}+00:00"
+    try:
+        return dt.datetime.fromisoformat(written) - dt.timedelta(minutes=offset)
+    except (ValueError, OverflowError):  # no such day, or an instant before the year 1 or after 9999
+        return None
+
+
+def written_json(value: Any) -> str:
+    """JSON of a value of Python's, or of one that was parsed; numbers with the digits that they have.
+
+    Raises TypeError for what JSON does not have.
+    """
+    match value:
+        case _Ambiguous(pairs=pairs):
+            return _object_of(pairs)
+        case _Number():
+            return str(value)
+        case Mapping():
+            return _object_of(value.items())
+        case list() | tuple():
+            return "[" + ",".join(map(written_json, value)) + "]"
+        case Decimal() if value.is_finite():
+            return f"{value:f}"
+        case float() if not math.isfinite(value):
+            return json.dumps("NaN" if value != value else "Infinity" if value > 0 else "-Infinity")
+        case dt.datetime():
+            aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
+            return json.dumps(aware.astimezone(dt.timezone.utc).isoformat(sep=" ").replace("+00:00", "Z"))
+        case dt.date():
+            return json.dumps(value.isoformat())
+        case None | bool() | int() | float() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return written_json(_plain(value))
+
+
+def _number(text: str) -> _Number:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError("a number with too many digits")
+    return _Number(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if any(len(name) > _LONGEST_NAME for name in found):
+        raise ValueError("a name that is too long")
+    return found if len(found) == len(pairs) else _Ambiguous(pairs)
+
+
+def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
+    parts = []
+    for name, each in pairs:
+        if not isinstance(name, str):
+            raise TypeError("the keys of JSON are strings")
+        parts.append(f"{written_json(name)}:{written_json(each)}")
+    return "{" + ",".join(parts) + "}"
+
+
+def _offset(zone: str) -> int:
+    """Minutes east of Greenwich."""
+    if zone in ("Z", "UTC"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
+    return -minutes if zone[0] == "-" else minutes
+
+
+def _plain(value: Any) -> Any:
+    """What a scalar or an array of numpy holds, whose library need not be there."""
+    plain: Callable[[], Any] | None = getattr(value, "tolist", None)
+    if plain is None:
+        raise TypeError(f"a {type(value).__name__} is no JSON")
+    return plain()

@@ -50,6 +50,8 @@ def test_parts_of_nested_columns_are_asked_for_as_of_any_column(tmp_path: Path) 
             "urgent": "SELECT id FROM orders WHERE EXISTS(tags, t -> t = 'urgent')",
             "other": "SELECT id FROM orders WHERE EXISTS(tags, t -> t = 'b')",
             "first": "SELECT id, n[0] AS n, SIZE(n) AS size FROM orders WHERE ARRAY_CONTAINS(n, 7)",
+            "split": "SELECT d.id, SIZE(d.w) AS n, d.w FROM (SELECT id, SPLIT(who.name, 'n') AS w FROM orders "
+            "UNION SELECT id, SPLIT(who.name, 'n') FROM orders WHERE id > 1) d WHERE d.w[0] < 'c'",
             "alone": "SELECT o.id FROM orders o WHERE NOT EXISTS "
             "(SELECT 1 FROM orders p WHERE p.id <> o.id AND EXISTS(p.tags, t -> ARRAY_CONTAINS(o.tags, t)))",
         }
@@ -66,6 +68,7 @@ def test_parts_of_nested_columns_are_asked_for_as_of_any_column(tmp_path: Path) 
         plans = {weft.catalog.queries.named(name).plan_id for name in ("urgent", "other")}
         assert len(plans) == 1
         assert found["first"] == {(2, None, 2): days[2]}
+        assert found["split"] == {(1, 3, '["a","",""]'): days[1], (2, 1, '["bob"]'): days[2]}
         assert found["alone"] == {(n,): days[n] for n in days if n != 4}
         text = (
             "SELECT id, d.m['k'][0] AS k, SIZE(d.m['']) AS e, d.s.t, d.s.d, d.s.f, d.s.b FROM "

@@ -208,7 +208,6 @@ OUTSIDE = {
     "a long padding": ("SELECT LPAD(msgid, 5000) AS y FROM msgs", "1,000", "any size", None),
     "a padding of a row": ("SELECT RPAD(name, age) AS y FROM users", "a constant", "known", None),
     "a part of a column": ("SELECT m.subject.a.b AS y FROM msgs m", "two parts", "(m.subject, '$.a.b')", None),
-    "the parts of a text": ("SELECT SPLIT(msgid, ',') AS y FROM msgs", "ARRAY<STRING>", "parts of it", None),
     "rand": ("SELECT msgid FROM msgs WHERE rand() < 0.5", "RAND()", "another value at every call", "line 1, column 30"),
     "uuid": ("SELECT uuid() AS u FROM msgs", "UUID()", "another value", None),
     "months": (

@@ -130,6 +130,16 @@ def test_a_table_that_was_loaded_takes_rows_too(weft: Weft, tmp_path: Path) -> N
     assert weft.append("loaded", {"id": 2}).stored == 1
 
 
+def test_a_table_that_was_made_takes_files_too(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "votes.csv").write_text("msgid,score\na,1\n")
+    weft.append("votes", {"msgid": "b", "score": 2}, user="ann")
+    assert weft.ingest_file(tmp_path / "votes.csv", "votes").stored == 1
+    assert stored(weft) == [("a", 1, None), ("b", 2, "ann")]
+    (tmp_path / "other.csv").write_text("msgid\nc\n")
+    with pytest.raises(Refused, match="it lacks score"):
+        weft.ingest_file(tmp_path / "other.csv", "votes")
+
+
 def test_a_replay_home_without_a_clock_takes_none(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "replay", clock="replay", create=True) as home:
         home.make_table("votes", "score INT")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.schema import DataType, TableSchema
+from weft.catalog.records import BY
 from weft.errors import Refused
 from weft.execution.tables import OWN_TIME, SEQ
 
@@ -111,8 +112,8 @@ def match_columns(
     """The file's columns beside the table's (None: the load makes the table).
 
     A column ``ts`` is Weft's own: the file may have one only where ``ts_from`` names it; it is then mapped, not
-    stored twice. Raises Refused for missing and for other columns unless ``evolve``, and for a ``ts_from`` that is no
-    instant, be it one of that ``form``.
+    stored twice. Of ``_by``, who appended a row, no file tells. Raises Refused for missing and for other columns unless
+    ``evolve``, and for a ``ts_from`` that is no instant, be it one of that ``form``.
     """
     own_time = _own_time(found, ts_from, where, form)
     stored = [(name, kind) for name, kind in found if name.lower() != TS]
@@ -123,8 +124,9 @@ def match_columns(
     types = {name.lower(): (name, kind) for name, kind in known}
     added = tuple((name, kind) for name, kind in stored if name.lower() not in types)
     absent = tuple((name, kind) for name, kind in known if name.lower() not in in_file)
-    if (added or absent) and not evolve:
-        _refuse_others(schema.name, [name for name, _ in added], [name for name, _ in absent], where)
+    missed = [name for name, _ in absent if name != BY]
+    if (added or missed) and not evolve:
+        _refuse_others(schema.name, [name for name, _ in added], missed, where)
     kept = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
     extended = _extended(stored, kept) if evolve else ()
     return FileColumns(kept, added, absent, own_time, extended)

@@ -54,7 +54,7 @@ def require_fit(answers: Answers) -> None:
         if (found := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
                 f"no field of a Delta table can be named {found!r}, as one of the column {name} is",
-                hint="Select its parts under other names: … AS name; or its text: CAST(… AS STRING).",
+                hint="Select its parts under other names: … AS name; or its text: TO_JSON(…).",
             )
 
 

@@ -262,5 +262,6 @@ def test_a_text_that_replaces_another_gives_nested_columns_of_its_types(home: We
         home.install("q", "SELECT tags AS c, who FROM t")
         home.install("q", "SELECT tags AS c, who FROM t WHERE id > 1", replace=True)
         for text in ("SELECT m AS c, who FROM t", "SELECT TO_JSON(tags) AS c, who FROM t"):
-            with pytest.raises(Conflict, match="ARRAY<STRING>"):
+            with pytest.raises(Conflict, match="ARRAY<STRING>") as caught:
                 home.install("q", text, replace=True)
+            assert "TO_JSON and FROM_JSON of nested ones" in str(caught.value.hint)

@@ -124,3 +124,39 @@ def test_nested_columns_leave_as_what_they_are(
         assert asked.to_dicts() == [{"who": wanted[0]["who"], "at": {"zip": "007"}}]
         assert asked.spark().selectExpr("who.name", "at.zip").collect() == [("ann", "007")]
         assert "STRUCT&lt;zip: STRING&gt;" in asked._repr_html_()
+
+
+@pytest.mark.usefixtures("spark")
+def test_fields_may_have_any_name_and_come_later(tmp_path: Path) -> None:
+    """One is called as Spark calls what it cannot read; another was there before, of another type."""
+    lines = (
+        {"id": 1, "day": "1993-04-05", "b": {"_corrupt_record": 5, "name": "ann", "age": "old"}},
+        {"id": 2, "day": "1993-04-06", "b": {"_corrupt_record": 6, "name": "bob", "age": 7, "at": {"zip": 1010}}},
+    )
+    for line in lines:
+        (tmp_path / f"{line['id']}.jsonl").write_text(json.dumps(line) + "\n")
+    with replay_home(tmp_path / "home") as weft:
+        kind = "b STRUCT<_corrupt_record: BIGINT, name: STRING>"
+        weft.ingest_file(tmp_path / "1.jsonl", "t", ts_from="day", types=kind)
+        weft.ingest_file(tmp_path / "2.jsonl", "t", ts_from="day", evolve=True)
+        weft.install("q", "SELECT id, b, b.at, b.name, b._corrupt_record AS c, b.age FROM t", to=["file:q.jsonl"])
+        weft.tick(now=START + 9 * DAY)
+        at = {"zip": 1010}
+        bob = {"_corrupt_record": 6, "name": "bob", "age": 7, "at": at}
+        wanted = [
+            {
+                "id": 1,
+                "b": {**bob, **lines[0]["b"], "age": None, "at": None},
+                "at": None,
+                "name": "ann",
+                "c": 5,
+                "age": None,
+            },
+            {"id": 2, "b": bob, "at": at, "name": "bob", "c": 6, "age": 7},
+        ]
+        found = weft.results("q")
+        assert [{name: row[name] for name in wanted[0]} for row in found.to_dicts()] == wanted
+        file = (weft.home / "files" / "q.jsonl").read_text().splitlines()
+        assert [{name: line[name] for name in wanted[0]} for line in map(json.loads, file)] == wanted
+        told = sorted(found.spark().selectExpr("id", "b.age", "b.at.zip", "b._corrupt_record").collect())
+        assert told == [(1, None, None, 5), (2, 7, 1010, 6)]

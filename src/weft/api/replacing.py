@@ -107,8 +107,8 @@ def _refuse_columns(old: QueryRecord, given: QueryDefinition) -> None:
     told = [", ".join(f"{name} {kind.declared}" for name, kind in each.columns) for each in (given, old)]
     raise Conflict(
         f"the new text gives ({told[0]}), and the answers of {old.name} are ({told[1]}): they cannot be compared",
-        hint="Select the same columns under the same names, with AS and CAST; or remove the query and install the new "
-        "one, whose answers begin anew.",
+        hint="Select the same columns under the same names, with AS and CAST, or TO_JSON and FROM_JSON of nested ones; "
+        "or remove the query and install the new one, whose answers begin anew.",
     )
 
 

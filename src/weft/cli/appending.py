@@ -12,7 +12,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import KeyOption, tell_load
-from weft.cli.printing import say, say_json
+from weft.cli.printing import say, say_json, typed
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def create(
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else []
     with opened(home, create=True) as weft:
         made = weft.make_table(name, columns, keys=keys)
-    has = ", ".join(f"{column.name} {column.type.declared}" for column in made.schema.columns)
+    has = typed((column.name, column.type) for column in made.schema.columns)
     if json:
         listed = [{"name": column.name, "type": column.type.declared} for column in made.schema.columns]
         say_json({"name": made.name, "columns": listed, "keys": made.keys})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from weft.printable import one_line, visible
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from weft.algebra.schema import DataType
 
 _LONGEST = 300
 """Characters of one value in a table; --json has all of them."""
@@ -92,6 +94,11 @@ def plain(text: str) -> str:
     return one_line(text, _LONGEST)
 
 
+def typed(columns: Iterable[tuple[str, DataType]]) -> str:
+    """Columns and their types on a line, control characters made visible: names of fields may come from a file."""
+    return visible(", ".join(f"{name} {kind.declared}" for name, kind in columns))
+
+
 def lines(text: str) -> str:
     """A query's text as it was written, control characters but the ends of lines and tabs made visible.
 
@@ -104,7 +111,10 @@ def lines(text: str) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, right: Sequence[int] = ()
 ) -> None:
-    """Rows under headings, folded where the terminal ends; ``right`` are the numbers of columns set to the right."""
+    """Rows under headings, folded where the terminal ends; ``right`` are the numbers of columns set to the right.
+
+    Control characters are made visible.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -113,9 +123,9 @@ def table(
         say(title, style="bold")  # a table's own title would be folded at the table's width
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        grid.add_column(Text(column), justify="right" if number in right else "left", overflow="fold")
+        grid.add_column(Text(lines(column)), justify="right" if number in right else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
+        grid.add_row(*(Text(lines(cell)) for cell in row))
     _print_whole(grid)
 
 

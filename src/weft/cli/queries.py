@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table
+from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table, typed
 from weft.cli.replacing import DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.configuration import configuration
 from weft.errors import Refused
@@ -274,7 +274,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
     say(lines(query.sql))
     say("")
-    say(f"columns    {', '.join(f'{column} {type_.declared}' for column, type_ in query.columns)}")
+    say(f"columns    {typed(query.columns)}")
     say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
     say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")

@@ -10,7 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table
+from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table, typed
 from weft.cli.views import maintained_json, tell_maintained
 from weft.printable import counted
 
@@ -85,7 +85,7 @@ def add(
     if json:
         say_json(_as_json(found))
         return
-    named = ", ".join(f"{c.name} {c.type.declared}" for c in record.schema.columns if c.name not in _PERIOD)
+    named = typed((c.name, c.type) for c in record.schema.columns if c.name not in _PERIOD)
     say(f"{found.name} tracks {plain(found.location)}: {named}")
     say(f"  `weft source poll {found.name}` records what it holds now; `weft run` polls it every {_every(found)}.")
 

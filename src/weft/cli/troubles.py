@@ -92,8 +92,11 @@ def remember(*, home: Path | None = None, sql: str | None = None) -> None:
 
 
 def tell(error: WeftError) -> None:
-    """Prints an error with its place and hint, the line that it is about under it; as JSON where that was asked for."""
-    from weft.cli.printing import screen
+    """Prints an error with its place and hint, the line that it is about under it; as JSON where that was asked for.
+
+    What it names may come from a file: control characters are made visible.
+    """
+    from weft.cli.printing import lines, screen
 
     word = "refused" if error.exit_code == REFUSED else "failed"
     if _seen.get(_Seen()).json:
@@ -102,12 +105,12 @@ def tell(error: WeftError) -> None:
     err = screen(err=True)
     place = f" ({error.where})" if error.where else ""
     err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
-    err.print(f"{error.message}{place}", markup=False, highlight=False, soft_wrap=True)
+    err.print(lines(f"{error.message}{place}"), markup=False, highlight=False, soft_wrap=True)
     pointed = error.excerpt or _pointed(error.where)
     if pointed:
-        err.print(pointed, markup=False, highlight=False, soft_wrap=True)
+        err.print(lines(pointed), markup=False, highlight=False, soft_wrap=True)
     if error.hint:
-        err.print(f"  {error.hint}", markup=False, highlight=False, soft_wrap=True)
+        err.print(lines(f"  {error.hint}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _tell_json(outcome: str, message: str, **more: str | None) -> None:

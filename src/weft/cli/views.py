@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, working
+from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, typed, working
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def add(
     if json:
         say_json(_as_json(found))
         return
-    say(f"{found.name} is kept: {', '.join(f'{column} {type_.declared}' for column, type_ in columns)}")
+    say(f"{found.name} is kept: {typed(columns)}")
     when = "it is read or refreshed" if batched else "a poll has changed what it reads"
     say(f"  It is maintained when {when}; `weft view refresh {found.name}` does so now.")
 

@@ -35,6 +35,7 @@ _OWN: Final = {
     "spark.sql.variable.substitute": _TEXT,
     "spark.sql.optimizer.excludedRules": "ticks set it for their parts",
     "spark.sql.optimizer.enableJsonExpressionOptimization": _SAME,
+    "spark.sql.columnNameOfCorruptRecord": _SAME,
     "spark.sql.adaptive.enabled": "ticks set it for their parts",
     "spark.sql.autoBroadcastJoinThreshold": "ticks set it for their parts",
     "spark.sql.maxSinglePartitionBytes": "ticks set it for their parts",

@@ -9,7 +9,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from weft.algebra.schema import DataType
+from weft.algebra.schema import STRING, DataType
 from weft.catalog.naming import distinct
 from weft.errors import Refused
 from weft.instants import to_datetime
@@ -67,7 +67,7 @@ class Tabular(Brief):
         """The rows as a DataFrame of pandas.
 
         Whole numbers and BOOLEAN with a NULL among them have pandas' types for that (``Int64``, ``boolean``): no digit
-        is lost.  Raises Refused where pandas is not installed.
+        is lost.  Nested columns are dicts and lists, as in ``to_dicts``.  Raises Refused where pandas is not installed.
         """
         try:
             import pandas as pd
@@ -77,16 +77,20 @@ class Tabular(Brief):
             ) from None
         import pyarrow as pa
 
-        table = self.to_arrow()
-        far = {}
-        for place, name in enumerate(table.column_names):
-            if (days := _far(table.column(place))) is not None:
-                far[name] = pd.Series(days, dtype=object)
-                table = table.set_column(place, name, pa.nulls(len(days)))
-        frame = table.to_pandas(maps_as_pydicts="strict")
+        from weft.storage.typed_answers import typed_table
+
+        columns = self._typed()
+        table = typed_table([(name, STRING if kind.shape else kind) for name, kind in columns], self._values())
+        apart = {}
+        for place, (_, own) in enumerate(columns):
+            values = _far(table.column(place)) if own.shape is None else _all_opened(table.column(place), own)
+            if values is not None:
+                apart[table.column_names[place]] = pd.Series(values, dtype=object)
+                table = table.set_column(place, table.column_names[place], pa.nulls(len(values)))
+        frame = table.to_pandas()
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if name in far:
-                frame[name] = far[name]
+            if name in apart:
+                frame[name] = apart[name]
             elif column.null_count and (kind := _NULLABLE.get(str(column.type))) is not None:
                 frame[name] = pd.array(column.to_pylist(), dtype=kind)
         return frame
@@ -147,6 +151,10 @@ def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
         dt.date.fromordinal(day + _DAY_ZERO) if day is not None and first <= day <= last else day
         for day in days.to_pylist()
     ]
+
+
+def _all_opened(texts: pa.ChunkedArray, kind: DataType) -> list[Any]:
+    return [_opened(text, kind) for text in texts.to_pylist()]
 
 
 def _opened(value: Value, kind: DataType) -> Any:

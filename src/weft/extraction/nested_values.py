@@ -15,12 +15,22 @@ from typing import Any, Final
 
 from weft.algebra.schema import STRING, DataType
 from weft.extraction.row_values import BITS
-from weft.storage.json_text import ambiguous, day_of, instant_of, parsed, written_json, written_number
+from weft.storage.json_text import (
+    NOT_FINITE,
+    ambiguous,
+    day_of,
+    deeper,
+    instant_of,
+    parsed,
+    written_json,
+    written_number,
+)
 
+_DEEPEST: Final = 200
+"""Levels of a whole text: Python reads no more than it has room for, which is less where it has been called deeply."""
 _EXACT: Final = 2**53
 _EXACT_DIGITS: Final = 17
 _MOST_DIGITS: Final = 40
-_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
@@ -35,7 +45,7 @@ def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
         value = parsed(text)
     except (ValueError, RecursionError):
         return False
-    return value is not None and _fits(value, shape, closed)
+    return value is not None and not deeper(value, _DEEPEST) and _fits(value, shape, closed)
 
 
 def _fits(value: Any, shape: DataType, closed: bool) -> bool:
@@ -93,7 +103,7 @@ def _of_fields(value: dict[str, Any], shape: DataType, closed: bool) -> bool:
 def _is_number(value: Any, shape: DataType) -> bool:
     written = written_number(value)
     if written is None:
-        return shape.name in ("FLOAT", "DOUBLE") and value in _NOT_FINITE
+        return shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE
     whole = written.lstrip("-").isdigit()
     if shape.name in BITS:
         most = 2 ** (BITS[shape.name] - 1)

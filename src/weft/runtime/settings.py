@@ -79,6 +79,7 @@ _MEANING: Final = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that a format does not read is NULL
     # What FROM_JSON makes of a text must not hang on which of its fields the rest of a plan reads.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+    "spark.sql.columnNameOfCorruptRecord": "",  # a field of that name is one as any other; none has no name
 }
 
 

@@ -169,7 +169,8 @@ def _cast(node: exp.Cast, scope: Scope) -> Scalar:
         raise refuse(node.sql("spark"), node, "intervals are not converted")
     tried = bool(node.args.get("safe"))
     if not (tryable if tried else castable)(value.type, target):
-        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}")
+        hint = "TO_JSON(…) gives its text." if value.type.nested and target == STRING else None
+        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}", hint)
     return Call("try_cast", (value,), target) if tried else Cast(value, target)
 
 

@@ -54,7 +54,7 @@ def require_fit(answers: Answers) -> None:
         if (found := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
                 f"no field of a Delta table can be named {found!r}, as one of the column {name} is",
-                hint="Select its parts under other names: … AS name; or its text: CAST(… AS STRING).",
+                hint="Select its parts under other names: … AS name; or its text: TO_JSON(…).",
             )
 
 
@@ -202,9 +202,21 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 def _texts(rows: pa.Table) -> list[str]:
     """Each row as text: two NaN are the same, and an instant may lie beyond Python's years."""
-    plain = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns]
-    plain = [column.cast(pa.int32()) if pa.types.is_date(column.type) else column for column in plain]
+    plain = [column.cast(_counted(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
+
+
+def _counted(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers for instants and days, those within nested values too."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_counted(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _counted(kind.item_type))
+    return pa.list_(kind.value_field.with_type(_counted(kind.value_type))) if pa.types.is_list(kind) else kind
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:

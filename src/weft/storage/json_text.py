@@ -19,6 +19,16 @@ _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
 """Spark takes a zone only behind seconds."""
+_FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
+"""How Spark writes a day or an instant of any year."""
+_CYCLE_YEARS: Final = 400
+_CYCLE_DAYS: Final = 146_097
+"""After so many years and days the calendar begins anew."""
+_MOST_DAYS: Final = 2**31
+_MOST_MICROS: Final = 2**63
+_DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
+NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+"""How JSON has the numbers that are none of its own, as texts."""
 
 
 class _Number(str):
@@ -45,6 +55,20 @@ def parsed(text: str) -> Any:
 def ambiguous(value: Any) -> bool:
     """Whether a value that was parsed is an object with two values of one name."""
     return isinstance(value, _Ambiguous)
+
+
+def deeper(value: Any, most: int) -> bool:
+    """Whether a value that was parsed has more levels of objects and arrays than that.
+
+    >>> deeper(parsed('{"a": [1]}'), 1), deeper(parsed('{"a": [1]}'), 2)
+    (True, False)
+    """
+    level = [value]
+    for _ in range(most):
+        level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return isinstance(level[0], dict | list)
 
 
 def written_number(value: Any) -> str | None:
@@ -80,6 +104,30 @@ def instant_of(text: str) -> dt.datetime | None:
         return None
 
 
+def far_time(text: str, *, instant: bool) -> int | None:
+    """Days since 1970, or microseconds for an instant, of a text as Spark's TO_JSON writes times beyond Python's years.
+
+    None where it is no such text.
+
+    >>> far_time("+10000-01-01", instant=False), far_time("0000-12-31T23:59:59.999999Z", instant=True)
+    (2932897, -62135596800000001)
+    """
+    found = _FAR.fullmatch(text)
+    if found is None or (found[4] is not None) != instant:
+        return None
+    cycles, year = divmod(int(found[1]), _CYCLE_YEARS)
+    try:
+        day = dt.date(year + _CYCLE_YEARS, int(found[2]), int(found[3]))
+    except ValueError:
+        return None
+    days = day.toordinal() - _DAY_ZERO + (cycles - 1) * _CYCLE_DAYS
+    if not instant:
+        return days if abs(days) < _MOST_DAYS else None
+    seconds = (days * 24 + int(found[4])) * 3_600 + int(found[5]) * 60
+    micros = seconds * 1_000_000 + int(found[6].replace(".", ""))
+    return micros if abs(micros) < _MOST_MICROS else None
+
+
 def written_json(value: Any) -> str:
     """JSON of a value of Python's, or of one that was parsed; numbers with the digits that they have.
 
@@ -107,6 +155,18 @@ def written_json(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
         case _:
             return written_json(_plain(value))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    match value:
+        case _Ambiguous(pairs=pairs):
+            return [part for _, part in pairs]
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
 
 
 def _number(text: str) -> _Number:

@@ -11,20 +11,21 @@ import pyarrow as pa
 from weft.algebra.schema import MOST_DIGITS, DataType
 from weft.errors import StorageError
 from weft.storage.columns import arrow_type
-from weft.storage.json_text import day_of, instant_of, parsed, written_json, written_number
+from weft.storage.json_text import NOT_FINITE, day_of, far_time, instant_of, parsed, written_json, written_number
 
 
 def nested_value(text: str, shape: DataType) -> Any:
     """JSON text that is of a type as a value of Python: dicts and lists, dates, aware datetimes, Decimals.
 
-    It has the fields of the type, None for those that the text lacks.  Raises StorageError for a text of another type.
+    It has the fields of the type, None for those that the text lacks, or has of another type: one that was added after
+    the text had been stored.  Raises StorageError for a text of another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}
     """
     try:
         return _value(parsed(text), shape)
-    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{text[:40]!r} is not a stored {shape}") from error
 
 
@@ -35,39 +36,73 @@ def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    if value is None:
-        return None
-    match shape.name:
-        case "STRUCT":
-            return {name: _value(value.get(name), kind) for name, kind in shape.fields}
-        case "MAP":
-            return {name: _value(each, _element(shape)) for name, each in value.items()}
-        case "ARRAY":
-            if not isinstance(value, list):
-                raise TypeError("no list")
+    """Raises ValueError for what is not of the type, but for fields: these are None then, as FROM_JSON has them."""
+    match shape.name, value:
+        case _, None:
+            return None
+        case "STRUCT", dict():
+            return {name: _field(value.get(name), kind) for name, kind in shape.fields}
+        case "MAP", dict():
+            return {_text(name): _value(each, _element(shape)) for name, each in value.items()}
+        case "ARRAY", list():
             return [_value(each, _element(shape)) for each in value]
-        case "STRING":
-            return value if isinstance(value, str) and written_number(value) is None else written_json(value)
-        case "BOOLEAN":
-            if not isinstance(value, bool):
-                raise TypeError("no truth value")
+        case "STRING", _:
+            return _text(value)
+        case "BOOLEAN", bool():
             return value
-        case "DATE" | "TIMESTAMP":
+        case "DATE" | "TIMESTAMP", str():
             return _time(value, shape)
-        case "DECIMAL":
-            unit = decimal.Decimal(1).scaleb(-(shape.scale or 0))
-            return decimal.Decimal(value).quantize(unit, context=decimal.Context(prec=MOST_DIGITS))
-        case "FLOAT" | "DOUBLE":
-            return float(value)
+        case (("STRUCT" | "MAP" | "ARRAY" | "BOOLEAN" | "DATE" | "TIMESTAMP"), _):
+            raise ValueError(f"no {shape.name}")
         case _:
-            return int(value)
+            return _number(value, shape)
+
+
+def _field(value: Any, kind: DataType) -> Any:
+    """A field may have been added to the type after the value: what had its name before is of any type."""
+    try:
+        return _value(value, kind)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    written = value if isinstance(value, str) and written_number(value) is None else written_json(value)
+    return written.encode("utf-8", "replace").decode()  # a half of a surrogate pair is a question mark, as in Spark
 
 
 def _time(text: str, shape: DataType) -> Any:
-    found = day_of(text) if shape.name == "DATE" else instant_of(text)
-    if found is None:
+    """Beyond Python's years a whole number, as in a column that is not nested."""
+    near = day_of(text) if shape.name == "DATE" else instant_of(text)
+    if near is not None:
+        return near
+    far = far_time(text, instant=shape.name == "TIMESTAMP")
+    if far is None:
         raise ValueError("no time")
+    return far
+
+
+def _number(value: Any, shape: DataType) -> Any:
+    written = written_number(value)
+    if written is None and not (shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE):
+        raise ValueError("no number")
+    if shape.name in ("FLOAT", "DOUBLE"):
+        return float(value)
+    if shape.name == "DECIMAL":
+        return _decimal(str(written), shape)
+    most = 1 << (arrow_type(shape).bit_width - 1)
+    if not -most <= (found := int(value)) < most:
+        raise ValueError("too large")
     return found
+
+
+def _decimal(written: str, shape: DataType) -> decimal.Decimal:
+    """Rounded as Spark rounds it."""
+    digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
+    try:
+        return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)
+    except decimal.InvalidOperation:
+        raise ValueError("too many digits") from None
 
 
 def _pairs(value: Any, shape: DataType) -> Any:

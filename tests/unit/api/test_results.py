@@ -215,3 +215,13 @@ def test_days_beyond_the_years_of_python_are_numbers_in_pandas_too() -> None:
     assert frame["z"].isna().all()
     plain = Answer((("y", DATE),), ((dt.date.min,), (dt.date.max,)), 2, 0, None).to_pandas()  # type: ignore[arg-type]
     assert list(plain["y"]) == [dt.date.min, dt.date.max]
+
+
+def test_nested_columns_are_dicts_and_lists_in_pandas_with_all_their_digits() -> None:
+    kinds = (("n", DataType.of_column("STRUCT<l: ARRAY<BIGINT>, m: MAP<STRING, INT>, at: TIMESTAMP>")), ("i", INT))
+    text = f'{{"l": [{2**62 + 1}, null], "m": {{"k": 1}}, "at": "+12345-01-01T00:00:00.000000Z"}}'
+    found = Answer(kinds, ((text, 1), (None, None)), 2, 0, None)  # type: ignore[arg-type]
+    frame = found.to_pandas()
+    wanted = {"l": [2**62 + 1, None], "m": {"k": 1}, "at": 327_403_382_400_000_000}
+    assert list(frame.columns) == ["n", "i"] and frame["n"].tolist() == [wanted, None]
+    assert [row["n"] for row in found.to_dicts()] == frame["n"].tolist() and str(frame["i"].dtype) == "Int32"

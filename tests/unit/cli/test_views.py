@@ -150,3 +150,23 @@ def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], h
         polled = staff("source", "poll", "--now", "1997-02-01")
     assert polled.code == 2
     assert "1 began, 2 ended" in polled.out and "a load is at work" in polled.err
+
+
+def test_parts_of_nested_columns_are_refused_however_they_stand(weft: Callable[..., Told]) -> None:
+    Path("staff.jsonl").write_text('{"id": 1, "who": {"name": "ann", "at": {"city": "Graz", "\\u001b[31mred": 1}}}\n')
+    assert weft("init", "--clock", "replay").code == 0
+    added = weft("source", "add", "staff", "--kind", "jsonl", "--at", "staff.jsonl", "--key", "id")
+    assert weft("source", "poll", "--now", "1997-01-01").code == 0
+    for text in (
+        "SELECT who.at AS at FROM staff",
+        "SELECT who.at AS at, COUNT(*) AS n FROM staff GROUP BY who.at",
+        "SELECT id, MAX(who.at) AS at FROM staff GROUP BY id",
+    ):
+        refused = weft("view", "add", "v", text)
+        assert refused.code == 2 and "views have no parts of nested columns" in refused.err and "MAP" not in refused.err
+    told = [added, weft("view", "add", "v", "SELECT id, who FROM staff")]
+    told += [weft(*each) for each in (("describe", "staff"), ("view", "show", "v"), ("source", "show", "staff"))]
+    told += [weft("table", "create", "t", "a STRUCT<`\x1b[31mred`: INT>"), weft("install", "q", "SELECT a FROM t")]
+    told += [weft("show", "q"), weft("append", "t", "a=5")]
+    assert not [each for each in told if "\x1b" in each.out + each.err]
+    assert all("\\x1b[31mred" in each.out + each.err for each in told if each is not told[-3])

@@ -110,6 +110,20 @@ def test_nested_columns_are_nested(tmp_path: Path) -> None:
         DeltaChannel("u", tmp_path).require(Answers("an id", 8, "r", named))
 
 
+def test_nested_times_may_lie_beyond_pythons_years(tmp_path: Path) -> None:
+    columns = (("n", DataType.of_column("STRUCT<d: DATE, l: ARRAY<STRUCT<t: TIMESTAMP>>, m: MAP<STRING, DATE>>")),)
+    far = '{"d": "+12345-01-01", "l": [{"t": "-0005-01-01T00:00:00.000001Z"}], "m": {"k": "+12345-01-01"}}'
+    channel = DeltaChannel("t", tmp_path)
+    for _ in range(2):  # the second time it looks at what is there
+        channel.send(message([(far,), (None,)], columns), channel.prepare())
+    connection = duckdb.connect()
+    connection.register("answers", DeltaTable(str(tmp_path / "t")).to_pyarrow_dataset())
+    parts = connection.sql(
+        "SELECT n.d::VARCHAR, epoch_us(n.l[1].t), n.m['k']::VARCHAR FROM answers WHERE n.d IS NOT NULL"
+    )
+    assert parts.fetchall() == [("12345-01-01", -62_324_985_599_999_999, "12345-01-01")]
+
+
 def test_names_that_come_twice_get_a_number(tmp_path: Path) -> None:
     channel = DeltaChannel("t", tmp_path)
     channel.send(message([("x", "y", "z")], (("a", STRING), ("A", STRING), ("_tick", STRING))), channel.prepare())

@@ -82,6 +82,10 @@ TYPE = "STRUCT<n: INT, price: DECIMAL(6,2), at: TIMESTAMP, day: DATE, tags: ARRA
         ("[123456789012345678901234567890.123]", "ARRAY<DECIMAL(38,2)>", False),
         ("[123456789012345678901234567890.120]", "ARRAY<DECIMAL(38,2)>", True),
         (f"[0.{'9' * 39}]", "ARRAY<DECIMAL(38,38)>", False),
+        ("[" * 200 + "]" * 200, "ARRAY<STRING>", True),
+        ("[" * 201 + "]" * 201, "ARRAY<STRING>", False),
+        ("[" * 700 + "]" * 700, "ARRAY<STRING>", False),
+        ('{"other": ' + "[" * 200 + "]" * 200 + "}", TYPE, False),
     ],
 )
 def test_json_is_of_a_type_where_nothing_of_it_is_lost(text: str, type: str, taken: bool) -> None:
@@ -258,5 +262,6 @@ def test_a_text_that_replaces_another_gives_nested_columns_of_its_types(home: We
         home.install("q", "SELECT tags AS c, who FROM t")
         home.install("q", "SELECT tags AS c, who FROM t WHERE id > 1", replace=True)
         for text in ("SELECT m AS c, who FROM t", "SELECT TO_JSON(tags) AS c, who FROM t"):
-            with pytest.raises(Conflict, match="ARRAY<STRING>"):
+            with pytest.raises(Conflict, match="ARRAY<STRING>") as caught:
                 home.install("q", text, replace=True)
+            assert "TO_JSON and FROM_JSON of nested ones" in str(caught.value.hint)

@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from weft.algebra.schema import DataType
@@ -30,6 +31,18 @@ READ: tuple[tuple[str, str, Any], ...] = (
         dt.datetime(2026, 1, 2, 1, 34, 5, 123_400, tzinfo=UTC), dt.datetime.max.replace(tzinfo=UTC)]),
     ("ARRAY<STRING>", '["1", 1.10, true, {"a": [1.50, 1]}, "é"]', ["1", "1.10", "true", '{"a":[1.50,1]}', "é"]),
     ("ARRAY<STRING>", '[{"a": 1, "a": 2}]', ['{"a":1,"a":2}']),
+    # What had the name of a field before that was added is of any type: as FROM_JSON reads it, the others stay.
+    ("STRUCT<a: INT, b: STRING>", '{"a": "old", "b": "x"}', {"a": None, "b": "x"}),
+    ("STRUCT<a: ARRAY<INT>, m: MAP<STRING, INT>>", '{"a": [1, "x"], "m": {"k": true}}', {"a": None, "m": None}),
+    ("STRUCT<a: STRUCT<x: INT>, m: MAP<STRING, INT>, l: ARRAY<INT>>", '{"a": [1], "m": "x", "l": {}}', {
+        "a": None, "m": None, "l": None}),
+    ("STRUCT<a: INT, b: BIGINT, c: TINYINT>", '{"a": 1.5, "b": 9223372036854775808, "c": -128}', {
+        "a": None, "b": None, "c": -128}),
+    ("STRUCT<a: INT, b: DOUBLE, c: BOOLEAN>", '{"a": "7", "b": "7", "c": 1}', {"a": None, "b": None, "c": None}),
+    ("STRUCT<a: INT, b: DOUBLE>", '{"a": true, "b": true}', {"a": None, "b": None}),
+    ("STRUCT<a: DECIMAL(3,2), b: DECIMAL(3,2)>", '{"a": 10, "b": 1.005}', {"a": None, "b": Decimal("1.01")}),
+    ("STRUCT<a: DATE, b: TIMESTAMP>", '{"a": "soon", "b": 1}', {"a": None, "b": None}),
+    ("STRUCT<a: STRING>", r'{"a": "\ud800"}', {"a": "?"}),
     ("ARRAY<STRUCT<m: MAP<STRING, BOOLEAN>>>", '[{"m": {"x": true}}, {"m": null}, null]', [
         {"m": {"x": True}}, {"m": None}, None]),
 )  # fmt: skip
@@ -42,6 +55,21 @@ def test_json_of_a_type_is_that_value(shape: str, text: str, value: Any) -> None
     found = nested_array([text, None], kind)
     told = repr(found.to_pylist(maps_as_pydicts="strict")).replace("zoneinfo.ZoneInfo(key='UTC')", repr(UTC))
     assert told == repr([value, None]).replace("datetime.timezone.utc", repr(UTC))
+
+
+def test_times_beyond_pythons_years_are_numbers() -> None:
+    kind = DataType.parse_nested("STRUCT<d: DATE, t: ARRAY<TIMESTAMP>, m: MAP<STRING, DATE>>")
+    text = (
+        '{"d": "+10000-01-01", "t": ["0000-12-31T23:59:59.999999Z", "2026-01-01", "+99999999-01-01T00:00:00.000000Z"],'
+        ' "m": {"x": "-0001-02-28", "y": "2026-01-01"}}'
+    )
+    found = nested_value(text.replace(', "+99999999-01-01T00:00:00.000000Z"', ""), kind)
+    assert found["d"] == (dt.date.max - dt.date(1970, 1, 1)).days + 1
+    assert found["t"] == [-62_135_596_800_000_001, dt.datetime(2026, 1, 1, tzinfo=UTC)]
+    assert found["m"] == {"x": -719_835, "y": dt.date(2026, 1, 1)}
+    assert nested_value(text, kind)["t"] is None
+    days = nested_array([text], kind).flatten()[0].cast(pa.int32())
+    assert days.to_pylist() == [found["d"]]
 
 
 @pytest.mark.parametrize(

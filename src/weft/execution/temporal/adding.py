@@ -36,10 +36,12 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
 
 
 def _refused(part: Scalar) -> Refused:
+    hint = "Keep the whole column in the view, and ask for its parts in a query over the view."
     match part:
         case Call(name="from_json", args=(column, _)) if column.type.shape is not None:
-            hint = "Keep the whole column in the view, and ask for its parts in a query over the view."
             return Refused("views have no parts of nested columns", where=scalar(column), hint=hint)
+        case Call(name="map"):  # no text has it: it is of a part by which rows are grouped, or that is selected whole
+            return Refused("views have no parts of nested columns", hint=hint)
         case _:
             told = f"views have no {refusal(part)}: it might come out otherwise here than in a standing query"
             return Refused(told, where=scalar(part), hint="docs/reference/views.md lists what they have.")

@@ -123,7 +123,7 @@ HOSTILE: Final[dict[str, str]] = {
     "anonymous function": "SELECT f(k) AS c FROM msgs",
     "lambda": "SELECT transform(array(k), x -> x + 1) AS c FROM msgs",
     "xpath": "SELECT xpath(x, '//a') AS c FROM msgs",
-    "from_json": "SELECT from_json(x, 'a INT') AS c FROM msgs",
+    "from_json": "SELECT from_json(x, 'a INT', map('mode', 'FAILFAST')) AS c FROM msgs",
     "python function": "SELECT python_udf(k) AS c FROM msgs",
     "assertion": "SELECT assert_true(k = 1) AS c FROM msgs",
     "raise_error": "SELECT k FROM msgs WHERE raise_error('@READ@') IS NULL",

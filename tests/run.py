@@ -33,7 +33,7 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "3")),
+    "fast": ("not spark", ("tests/unit", "tests/golden", "tests/house", "tests/docs"), ("-n", "2")),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
     "oracle": ("not spark", ("tests/oracle",), ("-n", "2", "--dist", "worksteal")),

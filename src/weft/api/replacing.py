@@ -13,6 +13,7 @@ from weft.catalog.naming import folded
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.errors import Conflict, Refused, SynopsisError
 from weft.execution.home import Home
+from weft.execution.tabular import told_columns
 from weft.failpoint import failpoint
 from weft.instants import parse_interval
 from weft.planning.plan import standing_plan
@@ -104,7 +105,7 @@ def _refuse_columns(old: QueryRecord, given: QueryDefinition) -> None:
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(given.columns):
         return
-    told = [", ".join(f"{name} {kind.declared}" for name, kind in each.columns) for each in (given, old)]
+    told = [told_columns(each.columns) for each in (given, old)]
     raise Conflict(
         f"the new text gives ({told[0]}), and the answers of {old.name} are ({told[1]}): they cannot be compared",
         hint="Select the same columns under the same names, with AS and CAST, or TO_JSON and FROM_JSON of nested ones; "

@@ -64,13 +64,12 @@ def _asked(home: Path | None, ask: Callable[[Weft], Found]) -> tuple[Found, floa
 def _tell(answer: Answer, seconds: float, json: bool) -> None:
     names = [name for name, _ in answer.columns]
     if json:
-        from weft.delivery.rendering import json_value
+        from weft.delivery.rendering import json_object
 
-        kinds = [kind for _, kind in answer.columns]
         say_json(
             {
                 "columns": [{"name": name, "type": kind.declared} for name, kind in answer.columns],
-                "rows": [dict(zip(names, map(json_value, row, kinds), strict=True)) for row in answer.rows],
+                "rows": [json_object(answer.columns, row) for row in answer.rows],
                 "count": answer.count,
                 "now": iso(answer.at),
                 "seconds": round(seconds, 3),
@@ -106,16 +105,12 @@ def backtest(
 def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
     names = [name for name, _ in found.columns]
     if json:
-        from weft.delivery.rendering import json_value
+        from weft.delivery.rendering import json_object
 
-        kinds = [kind for _, kind in found.columns]
         say_json(
             {
                 "columns": [{"name": name, "type": kind.declared} for name, kind in found.columns],
-                "answers": [
-                    {"_first_at": iso(at), **dict(zip(names, map(json_value, row, kinds), strict=True))}
-                    for at, row in found.answers
-                ],
+                "answers": [{"_first_at": iso(at), **json_object(found.columns, row)} for at, row in found.answers],
                 "count": found.count,
                 "from": iso(found.since),
                 "to": iso(found.until),

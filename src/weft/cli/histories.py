@@ -99,12 +99,11 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _tell_json(found: History) -> None:
-    from weft.delivery.rendering import json_value
+    from weft.delivery.rendering import json_object
 
-    names, kinds = _names(found), [kind for _, kind in found.columns]
     told = [
         {
-            **dict(zip(names, map(json_value, each.values, kinds), strict=True)),
+            **json_object(found.columns, each.values),
             "valid_from": iso(each.begin),
             "valid_to": iso(each.end),
         }

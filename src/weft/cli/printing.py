@@ -96,7 +96,9 @@ def plain(text: str) -> str:
 
 def typed(columns: Iterable[tuple[str, DataType]]) -> str:
     """Columns and their types on a line, control characters made visible: names of fields may come from a file."""
-    return visible(", ".join(f"{name} {kind.declared}" for name, kind in columns))
+    from weft.execution.tabular import told_columns
+
+    return visible(told_columns(columns))
 
 
 def lines(text: str) -> str:

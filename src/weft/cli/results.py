@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from weft.api.home import Weft
-    from weft.delivery.rendering import Columns
     from weft.storage.ledger import ResultRow
+    from weft.storage.typed_answers import Columns
 
 _LOOK_SECONDS: Final = 0.5
 """How often new answers are looked for."""

@@ -128,13 +128,13 @@ def describe(
 
 def _describe_results(found: ResultsDescription, json: bool) -> None:
     """The table of a query's answers; its samples are the latest of them."""
-    from weft.delivery.rendering import json_value
+    from weft.delivery.rendering import json_object
     from weft.instants import format_rfc3339
 
     query = found.query
     schema = query.results
     if json:
-        names, kinds = [c.name for c in schema.columns], [c.type for c in schema.columns]
+        columns = [(c.name, c.type) for c in schema.columns]
         values = ((*row.values, format_rfc3339(row.first_at), row.ordinal) for row in found.samples)
         document = {
             "name": schema.name,
@@ -143,7 +143,7 @@ def _describe_results(found: ResultsDescription, json: bool) -> None:
             "rows": query.rows,
             "first_at": iso(found.first.first_at if found.first else None),
             "last_first_at": iso(query.last_first_at),
-            "samples": [dict(zip(names, map(json_value, row, kinds), strict=True)) for row in values],
+            "samples": [json_object(columns, row) for row in values],
         }
         say_json(document)
         return
@@ -163,10 +163,10 @@ def _show_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> N
 
 
 def _as_json(found: Description, discarded: bool) -> dict[str, object]:
-    from weft.delivery.rendering import json_value
+    from weft.delivery.rendering import json_object
 
     record = found.table
-    names, kinds = [c.name for c in record.schema.columns], [c.type for c in record.schema.columns]
+    columns = [(c.name, c.type) for c in record.schema.columns]
     return {
         "name": record.name,
         "tracked": record.tracked,
@@ -177,7 +177,7 @@ def _as_json(found: Description, discarded: bool) -> dict[str, object]:
         "last_ts": iso(record.last_ts),
         "keys": record.keys,
         "ts_from": record.ts_from,
-        "samples": [dict(zip(names, map(json_value, row, kinds), strict=True)) for row in found.samples],
+        "samples": [json_object(columns, row) for row in found.samples],
     }
 
 

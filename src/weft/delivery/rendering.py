@@ -12,15 +12,14 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from weft.algebra.schema import DataType
 from weft.instants import format_rfc3339, from_datetime
 from weft.storage.ledger import ResultRow
 from weft.storage.nested import nested_value
-
-Columns: TypeAlias = Sequence[tuple[str, DataType]]
+from weft.storage.typed_answers import Columns
 
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
 # What a spreadsheet takes for the beginning of a formula, or skips before one.
@@ -49,6 +48,11 @@ def json_values(row: ResultRow, columns: Columns) -> list[Json]:
     """The values of ``field_names`` for one row, as JSON has them."""
     values = (json_value(value, kind) for value, (_, kind) in zip(row.values, columns, strict=True))
     return [row.ordinal, format_rfc3339(row.first_at), row.tick, *values]
+
+
+def json_object(columns: Columns, values: Iterable[object]) -> dict[str, Json]:
+    """Some values by the names of their columns, no two of one name, as JSON has them."""
+    return {name: json_value(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
 
 
 def json_value(value: object, kind: DataType) -> Json:

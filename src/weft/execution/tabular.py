@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -124,7 +124,7 @@ class Tabular(Brief):
         return f"<p>{_cell(self._brief())}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
-def told_columns(columns: Columns) -> str:
+def told_columns(columns: Iterable[tuple[str, DataType]]) -> str:
     """Columns in a line."""
     return ", ".join(f"{name} {kind.declared}" for name, kind in columns)
 

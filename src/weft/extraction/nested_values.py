@@ -25,6 +25,7 @@ from weft.storage.json_text import (
     written_json,
     written_number,
 )
+from weft.storage.nested import element_type
 
 _DEEPEST: Final = 200
 """Levels of a whole text: Python reads no more than it has room for, which is less where it has been called deeply."""
@@ -60,10 +61,10 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
             return (
                 isinstance(value, dict)
                 and _is_text([*value])
-                and all(_fits(each, _element(shape), closed) for each in value.values())
+                and all(_fits(each, element_type(shape), closed) for each in value.values())
             )
         case "ARRAY":
-            return isinstance(value, list) and all(_fits(each, _element(shape), closed) for each in value)
+            return isinstance(value, list) and all(_fits(each, element_type(shape), closed) for each in value)
         case "STRING":
             return _is_text(value)
         case "BOOLEAN":
@@ -73,11 +74,6 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
             return isinstance(value, str) and written_number(value) is None and read(value) is not None
         case _:
             return _is_number(value, shape)
-
-
-def _element(shape: DataType) -> DataType:
-    assert shape.element is not None
-    return shape.element
 
 
 def _is_text(value: Any) -> bool:
@@ -189,9 +185,9 @@ def holds(shape: DataType, found: DataType) -> bool:
         return True
     match shape.name, found.name:
         case ("ARRAY", "ARRAY") | ("MAP", "MAP"):
-            return holds(_element(shape), _element(found))
+            return holds(element_type(shape), element_type(found))
         case "MAP", "STRUCT":
-            return all(holds(_element(shape), kind) for _, kind in found.fields)
+            return all(holds(element_type(shape), kind) for _, kind in found.fields)
         case "STRUCT", "STRUCT":
             known = ((shape.field_type(name), name, kind) for name, kind in found.fields)
             return all(own is None or (own[0] == name and holds(own[1], kind)) for own, name, kind in known)

@@ -251,9 +251,9 @@ def _repeating(rows: pa.Table) -> list[str]:
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)
-        if pa.types.is_nested(column.type):
-            names += [f"{name}.list.element"] if pa.types.is_list(column.type) else []
-        elif 2 * len(sample.unique()) <= len(sample):
+        if pa.types.is_list(column.type):
+            names.append(f"{name}.list.element")
+        elif not pa.types.is_nested(column.type) and 2 * len(sample.unique()) <= len(sample):
             names.append(name)
     return names
 

@@ -68,7 +68,7 @@ def deeper(value: Any, most: int) -> bool:
         level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
         if not level:
             return False
-    return isinstance(level[0], dict | list)
+    return True
 
 
 def written_number(value: Any) -> str | None:

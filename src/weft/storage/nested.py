@@ -43,9 +43,9 @@ def _value(value: Any, shape: DataType) -> Any:
         case "STRUCT", dict():
             return {name: _field(value.get(name), kind) for name, kind in shape.fields}
         case "MAP", dict():
-            return {_text(name): _value(each, _element(shape)) for name, each in value.items()}
+            return {_text(name): _value(each, element_type(shape)) for name, each in value.items()}
         case "ARRAY", list():
-            return [_value(each, _element(shape)) for each in value]
+            return [_value(each, element_type(shape)) for each in value]
         case "STRING", _:
             return _text(value)
         case "BOOLEAN", bool():
@@ -113,12 +113,13 @@ def _pairs(value: Any, shape: DataType) -> Any:
         case "STRUCT":
             return {name: _pairs(value[name], kind) for name, kind in shape.fields}
         case "MAP":
-            return [(name, _pairs(each, _element(shape))) for name, each in value.items()]
+            return [(name, _pairs(each, element_type(shape))) for name, each in value.items()]
         case _:
-            return [_pairs(each, _element(shape)) for each in value]
+            return [_pairs(each, element_type(shape)) for each in value]
 
 
-def _element(shape: DataType) -> DataType:
+def element_type(shape: DataType) -> DataType:
+    """Of an ARRAY's elements, or a MAP's values."""
     assert shape.element is not None
     return shape.element
 

@@ -16,7 +16,7 @@ from weft.storage.nested import field_names, nested_array, nested_value
 from weft.storage.typed_answers import typed_table
 
 UTC = dt.timezone.utc
-# A type, a text, the value, and what Arrow has where that is another.
+# A type, a text, and its value.
 READ: tuple[tuple[str, str, Any], ...] = (
     ("STRUCT<a: INT, b: STRING>", '{"a": 1, "other": [1]}', {"a": 1, "b": None}),
     ("ARRAY<BIGINT>", "[9223372036854775807, null]", [2**63 - 1, None]),

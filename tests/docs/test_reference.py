@@ -36,6 +36,7 @@ STAFF = TableSchema(
 )
 COMMANDS_PAGE = (ROOT / "docs" / "reference" / "commands.md").read_text()
 SQL_PAGE = (ROOT / "docs" / "reference" / "sql.md").read_text()
+README = (ROOT / "README.md").read_text()
 SOURCES = sorted((ROOT / "src" / "weft").rglob("*.py"))
 FOLDERS = sorted({path.relative_to(ROOT / "src" / "weft").parts[0] for path in SOURCES if path.parent.name != "weft"})
 SHARED = {"--home", "--json", "--help"}
@@ -134,6 +135,39 @@ OUTSIDE = re.findall(r"^\| `{1,2}(.+?) ?`{1,2} \|", _section(SQL_PAGE, "What is 
 def test_what_is_said_to_be_refused_is_refused(text: str) -> None:
     with pytest.raises(SqlError):
         plan(text, TABLES)
+
+
+MISSING = {
+    "GROUP BY": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup",
+    "HAVING": "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 5",
+    "COUNT": "SELECT COUNT(*) AS n FROM msgs",
+    "SUM": "SELECT SUM(age) AS n FROM users",
+    "LEFT": "SELECT a.msgid, b.msgid AS reply FROM msgs a LEFT JOIN msgs b ON b.inreplyto = a.msgid",
+    "RIGHT": "SELECT a.msgid, b.msgid AS reply FROM msgs a RIGHT JOIN msgs b ON b.inreplyto = a.msgid",
+    "FULL JOIN": "SELECT a.msgid, b.msgid AS reply FROM msgs a FULL JOIN msgs b ON b.inreplyto = a.msgid",
+    "LIMIT": "SELECT msgid FROM msgs LIMIT 3",
+    "OFFSET": "SELECT msgid FROM msgs OFFSET 3",
+    "top k": "SELECT msgid FROM msgs ORDER BY ts DESC LIMIT 3",
+    "OVER": "SELECT msgid, ROW_NUMBER() OVER (ORDER BY ts) AS n FROM msgs",
+    "a subquery as a value": "SELECT msgid FROM msgs WHERE ts > (SELECT MAX(ts) FROM msgs)",
+    "WITH RECURSIVE": "WITH RECURSIVE s AS (SELECT msgid FROM msgs) SELECT msgid FROM s",
+}
+
+
+@pytest.mark.parametrize("construct", MISSING)
+def test_what_the_readme_says_is_missing_is_refused(construct: str) -> None:
+    assert construct in _section(README, "What SQL is missing")
+    with pytest.raises(SqlError):
+        plan(MISSING[construct], TABLES)
+
+
+def test_what_the_readme_says_to_write_instead_is_taken() -> None:
+    section = _section(README, "What SQL is missing")
+    assert "LEFT JOIN … WHERE … IS NULL" in section and "NOT EXISTS a newer one" in section
+    joined = "SELECT m.msgid FROM msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid"
+    newer = "SELECT 1 AS one FROM msgs n WHERE n.newsgroup = m.newsgroup AND n.ts > m.ts"
+    assert plan(f"{joined} WHERE r.inreplyto IS NULL", TABLES).branches
+    assert plan(f"SELECT m.msgid FROM msgs m WHERE NOT EXISTS ({newer})", TABLES).branches
 
 
 def test_every_name_of_now_and_every_unit_is_there() -> None:

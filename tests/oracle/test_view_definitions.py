@@ -21,7 +21,7 @@ from oracle.engines import Row, Sqlite
 from oracle.expressions import LAST, Columns, Kind
 from oracle.grammar import TABLES, Writer, by_kind
 from oracle.histories import COLUMNS, Case, History, history, telling
-from oracle.laws import Law, Trial, any_partition, from_now, later_tick, stored_as_it_is, union_of_starts
+from oracle.laws import Law, Trial, any_partition, from_now, later_tick, many_queries, stored_as_it_is, union_of_starts
 from oracle.spelling import Text, differs, folded, spelled
 from weft.algebra.relation import ViewSchema
 from weft.algebra.scalar import mentions_now
@@ -41,7 +41,7 @@ TEXTS = 120
 SHARDS = 2
 LARGE = 50
 """Tables that the branches of a text may name: most of the time would go to the few texts that name more."""
-IN_TURN: tuple[Law, ...] = (later_tick, from_now, stored_as_it_is)
+IN_TURN: tuple[Law, ...] = (later_tick, from_now, many_queries, stored_as_it_is)
 KINDS: tuple[Kind, ...] = ("integer", "integer", "string", "instant")
 
 

@@ -36,8 +36,8 @@ STANDING = {
 EXPECTED = {
     "due": [(1, 21), (2, 41)],
     "depts": [("A", 21), ("B", 41)],
-    "quiet": [("B", 41)],  # A has a later row at 30, and at 60 it is 30 older again
-    "not_due": [(2, 25), (1, 30)],
+    "quiet": [("B", 41)],  # A would be quiet from 31 on, but has another row by then
+    "not_due": [(2, 25), (1, 30), (3, 30)],
 }
 
 

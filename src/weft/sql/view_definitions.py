@@ -44,7 +44,7 @@ from weft.sql.scope import Names, as_written
 _NO_PLACE: Final = exp.Null()
 """A view is kept as it was bound: a part of it has no place in the text of the query."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
-_TRY: Final = "`weft try` reads the view as of now."
+_TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (
     "Group in a view without NOW(), and compare with NOW() in the query over it: "
     "SELECT dept FROM latest WHERE last < NOW() - INTERVAL 30 MINUTES, over the view latest, "
@@ -56,7 +56,7 @@ _BEGINNING: Final = (
 _PERIOD_HINTS: Final = {
     "period_start": _BEGINNING,
     "period_length": _BEGINNING,
-    "period_end": "No answer is a row that has ended: a row that holds has no end yet.",
+    "period_end": "A standing query sees the rows that hold, and none of them has ended.",
 }
 
 
@@ -126,9 +126,10 @@ class _Writing:
         for reason, hint in _not_standing(table.definition):
             self.refused.setdefault(path, {}).setdefault(reason, hint)
         apart = {each: self.names.fresh(as_written(each)) for each in range_variables(table.definition)}
-        asked = transform(self.over(rename(table.definition, apart), path), lambda node: self._asked(node, path))
-        outputs = tuple(Output(output.name, _typed(output, table)) for output in asked.outputs)
-        return Distinct(Project(asked.input, scan.alias, outputs))
+        asked = transform(table.definition, lambda node: self._asked(node, path))
+        own = self.over(rename(asked, apart), path)
+        outputs = tuple(Output(output.name, _typed(output, table)) for output in own.outputs)
+        return Distinct(Project(own.input, scan.alias, outputs))
 
     def _asked(self, node: Any, path: tuple[str, ...]) -> Any:
         """A node of a view as a standing query has it."""
@@ -140,8 +141,10 @@ class _Writing:
                     told = f"in {rendered(condition)}: {error.message}"
                     self.refused.setdefault(path, {}).setdefault(told, error.hint)
                     return node
-            case Literal(value=int(), type=kind) if kind == MONTHS:
-                return replace(node, fixed=True)  # it is no parameter of a plan
+            case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
+                # As DATEADD(MONTH, …) is bound in a query: the months are no parameter of a plan.
+                months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
+                return replace(node, name="+", args=(time, months))
             case _:
                 return node
 
@@ -187,10 +190,11 @@ def _threshold(condition: Scalar, positive: bool) -> Predicate:
 
 
 def _refusal(refused: dict[tuple[str, ...], dict[str, str | None]]) -> SqlError:
-    told = [f"the view {', which is read by '.join(path)}: {'; '.join(reasons)}" for path, reasons in refused.items()]
+    told = [f"{', read by '.join(path)}: {'; '.join(reasons)}" for path, reasons in refused.items()]
     hints = dict.fromkeys(hint for reasons in refused.values() for hint in reasons.values() if hint)
+    what = "the view" if len(told) == 1 else "the views"
     return SqlError(
-        "a standing query has the definition of a view that depends on NOW(), and asks it at every instant; it cannot "
-        f"have that of {'; nor that of '.join(told)}",
+        "a standing query uses the definition of a view that depends on NOW(), and asks it at every instant; it cannot "
+        f"use that of {what} {'; '.join(told)}",
         hint=" ".join((*hints, _TRY)),
     )

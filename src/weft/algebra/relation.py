@@ -14,7 +14,7 @@ branch the user's own query.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -219,6 +219,25 @@ class Query:
     def types(self) -> tuple[DataType, ...]:
         """The types of the answer's columns."""
         return tuple(output.value.type for output in self.outputs)
+
+
+@hashed_once
+@dataclass(frozen=True)
+class ViewSchema(TableSchema):
+    """A temporal view as queries see it: the table of its kept periods.
+
+    A view that ``depends_on_now`` is judged at one instant when it is read, and its kept periods are what held then.  A
+    standing query is asked at every instant, so it has the ``definition`` of such a view in the place of the periods
+    (design section 11).  The definition is the view as it was bound; None where it was not asked for.
+    """
+
+    depends_on_now: bool = False
+    definition: Query | None = field(default=None, compare=False, repr=False)
+
+
+def needs_definition(table: TableSchema) -> bool:
+    """Whether a standing query has the definition of this view in the place of its kept periods."""
+    return isinstance(table, ViewSchema) and table.depends_on_now
 
 
 def conjunction(*predicates: Predicate) -> Predicate:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog import layout
 from weft.catalog.glance import table_schemas, table_sizes
-from weft.catalog.naming import queries_mentioned
+from weft.catalog.naming import queries_mentioned, words
 from weft.errors import Refused, SynopsisError
 from weft.planning.explain import Explanation, asked_once, explain
 from weft.planning.how_many import Extent, how_many
@@ -56,13 +56,13 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     Raises CatalogError for a home whose catalog is damaged, or gone while its data is there.
     """
     names = queries_mentioned(sql)
-    found = table_schemas(home, names)
+    found = table_schemas(home, names, words(sql))
     if found is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
         from weft.catalog import open_catalog
+        from weft.catalog.definitions import schemas
 
         with open_catalog(home, at=at) as catalog:
-            found = {table.name: table.schema for table in catalog.tables.known()}
-            found |= {query.results.name: query.results for query in catalog.queries.among(names)}
+            found = schemas(catalog, sql)
     if found:
         sizes = table_sizes(home, names)
         return Known(found, None, {name: Extent(*sizes[name]) for name in found if name in sizes})

@@ -45,7 +45,13 @@ def explained_query(home: Home, name: str) -> Explanation | SynopsisExplanation:
     tables = relations(home.catalog, query.reads)
     record = home.catalog.queries.plan(query.plan_id)
     shape = shape_of(record, {key: table.schema for key, table in tables.items()})
-    found = explain(own_plan(query, shape)) if isinstance(shape, Plan) else explain_synopsis(shape)
+    found: Explanation | SynopsisExplanation
+    if isinstance(shape, Plan):
+        by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
+        defined = tuple(by_id[key] for key in query.definitions)
+        found = explain(replace(own_plan(query, shape), definitions=defined))
+    else:
+        found = explain_synopsis(shape)
     return replace(
         found, name=query.name, how_many=_answers(home, query), next_due=_next_due(home, query, shape, tables)
     )

@@ -182,6 +182,7 @@ def defined(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> 
         columns=columns_of(compiled.query),
         from_instant=home.open_instant() if query.start == "now" else None,
         reads=compiled.reads,
+        definitions=tuple(view.id for view in compiled.definitions),
     )
 
 

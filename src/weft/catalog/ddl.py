@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 12
+FORMAT: Final = 13
 """The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
 
 metadata: Final = MetaData()
@@ -109,6 +109,7 @@ views: Final = Table(
     # The instant at which it will have been maintained, once the reservation is committed.
     Column("next_tau", BigInteger),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
+    Column("depends_on_now", Integer, nullable=False, server_default="0"),
 )
 
 AUXILIARY: Final = views.c.mode == "auxiliary"
@@ -228,6 +229,8 @@ plans: Final = Table(
 
 READING: Final = "reads <> '[]'"
 """Of a query that reads another's results."""
+DEFINED: Final = "definitions <> '[]'"
+"""Of a query whose plan has the definitions of views."""
 
 queries: Final = Table(
     "queries",
@@ -256,10 +259,12 @@ queries: Final = Table(
     Column("stratum", Integer, nullable=False, server_default="0"),
     Column("last_first_at", BigInteger),
     Column("replaced_at", BigInteger),
+    Column("definitions", Text, nullable=False, server_default="[]"),
     # A name is free again once its query is removed; the query's id is not.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     _partial("queries_reading", "query_id", where=READING),
+    _partial("queries_defined", "query_id", where=DEFINED),
     # All that a runner asks for at each poll, so that it reads no query's row.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from weft.catalog import layout
 from weft.catalog.naming import folded
 from weft.catalog.records import results_schema, table_schema
 
-_TABLES = "SELECT table_id, name, {} FROM tables{} ORDER BY table_id"
+_TABLES = "SELECT table_id, name, {} FROM tables ORDER BY table_id"
+_VIEWS = "SELECT table_id, mode, depends_on_now FROM views"
 _SIZES = "SELECT name, rows, first_ts, last_ts, table_id IN (SELECT table_id FROM views) FROM tables"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
@@ -21,10 +22,9 @@ _MOST_NAMES = 900
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
-_VIEWS_SINCE = 6
-_NAMED = " WHERE table_id NOT IN (SELECT table_id FROM views WHERE mode = 'auxiliary')"
-READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
-"""The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
+READS_FORMATS = (1, 2, 3, 4, 5, 13)
+"""The layouts whose tables, columns and views are read here; of any other the catalog itself must be asked."""
+_VIEWS_SINCE = 13
 
 
 def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None, bool]]:
@@ -45,10 +45,13 @@ def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int,
     return found | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
 
 
-def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSchema] | None:
+def table_schemas(
+    home: Path, queries: Iterable[str] = (), words: Collection[str] = ()
+) -> dict[str, TableSchema] | None:
     """The home's tables by name, and the results of those of ``queries`` that stand.
 
-    None where that cannot be told this way (no home, another format, a busy file).
+    None where that cannot be told this way: no home, another format, a busy file, or ``words`` (folded) that name a
+    view whose definition is needed.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))
@@ -65,14 +68,21 @@ def table_schemas(home: Path, queries: Iterable[str] = ()) -> dict[str, TableSch
                 column = Column(column_id, name, DataType.of_column(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
             tracked = "tracked" if found[0] >= _TRACKED_SINCE else "0"
-            named = _NAMED if found[0] >= _VIEWS_SINCE else ""
-            tables = connection.execute(_TABLES.format(tracked, named)).fetchall()
+            tables = connection.execute(_TABLES.format(tracked)).fetchall()
+            views = connection.execute(_VIEWS).fetchall() if found[0] >= _VIEWS_SINCE else []
             results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None
+    auxiliary = {table_id for table_id, mode, _ in views if mode == "auxiliary"}
+    depends = {table_id: bool(depends_on_now) for table_id, _, depends_on_now in views}
+    if any(depends.get(table_id) and folded(name) in words for table_id, name, _ in tables):
+        return None
     known = {
-        name: table_schema(table_id, name, columns.get(table_id, ()), tracked=bool(tracked))
+        name: table_schema(
+            table_id, name, columns.get(table_id, ()), tracked=bool(tracked), depends_on_now=depends.get(table_id)
+        )
         for table_id, name, tracked in tables
+        if table_id not in auxiliary
     }
     for query_id, name, stored in results:
         schema = results_schema(

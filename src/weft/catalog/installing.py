@@ -90,6 +90,7 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
         "installed_at": at,
         "reads": json.dumps(sorted(set(query.reads))),
         "stratum": stratum,
+        "definitions": json.dumps(query.definitions),
     }
 
 

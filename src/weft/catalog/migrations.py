@@ -7,17 +7,21 @@ already; the steps are few, never branch, and always go forward.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, insert, text, update
+from sqlalchemy import Connection, Row, insert, text, update
 
+from weft.algebra.relation import needs_definition
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog import ddl
 from weft.catalog.database import inserted_id
-from weft.errors import SqlError
+from weft.catalog.records import table_schema
+from weft.errors import PlanMismatch, SqlError
 from weft.planning.form import form_of_text
+from weft.planning.upkeep import restored_view
+from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,44 @@ def outbox_of_rounds(connection: Connection) -> None:
     unsent = "state NOT IN ('sent', 'withdrawn')"
     connection.execute(text(f"CREATE UNIQUE INDEX outbox_unsent ON outbox (sub_id) WHERE {unsent}"))
     connection.execute(text("CREATE INDEX outbox_by_subscription ON outbox (sub_id, entry_id)"))
+
+
+def define_views(connection: Connection) -> None:
+    """Up to format 12 standing queries read the kept periods of every view; those of a view that depends on NOW are
+    judged at one instant, so that answers depended on when ticks happened.
+
+    Such a query is failed, with the reason.
+    """
+    columns = {table.id: table.columns for table in _tables(connection).values()}
+    views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
+    schemas: dict[int, TableSchema] = {}
+    for row in connection.execute(text("SELECT table_id, name, tracked FROM tables ORDER BY table_id")).all():
+        view = views.get(row.table_id)  # what it reads has a lower id
+        depends = None if view is None else _judged(connection, schemas, view)
+        stored = columns[row.table_id]
+        schemas[row.table_id] = table_schema(
+            row.table_id, row.name, stored, tracked=bool(row.tracked), depends_on_now=depends
+        )
+    named = {key: table.name for key, table in schemas.items() if needs_definition(table)}
+    failed = text("UPDATE queries SET state = 'failed', reason = :why WHERE query_id = :which")
+    live = "SELECT query_id, body FROM queries JOIN plans ON plans.plan_id = queries.plan_id WHERE state <> 'removed'"
+    for query in connection.execute(text(live)).all():
+        read = [name for key, name in named.items() if f'["table",{key}]' in query.body]
+        if read:
+            why = f"{reads_periods(read)}. {REPLACE_WITH_DEFINITION}"
+            connection.execute(failed, {"why": why, "which": query.query_id})
+
+
+def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
+    """Notes whether a view depends on NOW.  One that cannot be read any more counts as one that does."""
+    reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
+    try:
+        depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
+    except PlanMismatch:
+        depends = True
+    noted = text("UPDATE views SET depends_on_now = :depends WHERE table_id = :which")
+    connection.execute(noted, {"depends": int(depends), "which": view.table_id})
+    return depends
 
 
 STEPS: Final = (
@@ -225,6 +267,16 @@ STEPS: Final = (
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
+    ),
+    # Standing queries over the definitions of views.
+    Step(
+        to=13,
+        statements=(
+            "ALTER TABLE views ADD COLUMN depends_on_now INTEGER DEFAULT 0 NOT NULL",
+            "ALTER TABLE queries ADD COLUMN definitions TEXT DEFAULT '[]' NOT NULL",
+            "CREATE INDEX queries_defined ON queries (query_id) WHERE definitions <> '[]'",
+        ),
+        then=define_views,
     ),
 )
 

@@ -360,6 +360,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "columns": _columns,
     "names": _listed,
     "reads": _listed,
+    "definitions": _listed,
 }
 _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode

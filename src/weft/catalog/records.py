@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from weft.algebra.relation import ViewSchema
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.naming import distinct
@@ -197,7 +198,8 @@ class QueryDefinition:
     ``signature`` and ``plan_body`` are of its plan; ``names`` are its range variables, in the plan's order.
     ``every_us`` as in QueryRecord; ``from_instant`` is the instant from which a query ``--from now`` delivers (None:
     from the start); ``channels`` leave out the cursor, ``digest`` and ``zone`` are those of each as in Subscription;
-    ``reads`` are the ids of the queries whose results it reads.
+    ``reads`` are the ids of the queries whose results it reads, ``definitions`` those of the views whose definitions
+    are part of its plan.
     """
 
     name: str
@@ -214,6 +216,7 @@ class QueryDefinition:
     digest: str | None = None
     zone: str | None = None
     reads: tuple[int, ...] = ()
+    definitions: tuple[int, ...] = ()
 
 
 RESULTS: Final = "results"
@@ -222,12 +225,19 @@ FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
 
 
-def table_schema(table_id: int, name: str, stored: Iterable[Column], *, tracked: bool) -> TableSchema:
-    """A table as queries see it, out of the columns that are stored of it."""
+def table_schema(
+    table_id: int, name: str, stored: Iterable[Column], *, tracked: bool, depends_on_now: bool | None = None
+) -> TableSchema:
+    """A table as queries see it, out of the columns that are stored of it.
+
+    ``depends_on_now`` is as in ViewSchema, and None of what is no view.
+    """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
     shown = tuple(column for column in stored if column.name != TS)
-    return TableSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO)
+    if depends_on_now is None:
+        return TableSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO)
+    return ViewSchema(table_id, name, shown, start=VALID_FROM, end=VALID_TO, depends_on_now=depends_on_now)
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
@@ -251,7 +261,8 @@ class QueryRecord(Brief):
     time alone can add a row (None: unknown); ``every_us`` its timeliness in microseconds (None: each tick).  ``reads``
     are the ids of the queries whose results it reads, ``stratum`` is one more than the greatest of theirs (0: it reads
     none); ``last_first_at`` is the greatest first instant of its answers (None: it has none); ``replaced_at`` is when
-    its text took the place of another (None: it is its first one).
+    its text took the place of another (None: it is its first one).  ``definitions`` are the ids of the views whose
+    definitions are part of its plan.
     """
 
     query_id: int
@@ -275,6 +286,7 @@ class QueryRecord(Brief):
     stratum: int = 0
     last_first_at: int | None = None
     replaced_at: int | None = None
+    definitions: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:

@@ -88,6 +88,7 @@ class Replacements:
                 next_run=None,
                 reads=json.dumps(sorted(set(query.reads))),
                 stratum=stratum,
+                definitions=json.dumps(query.definitions),
                 replaced_at=at,
             )
             _move_readers(connection, above.values(), at, past=past)

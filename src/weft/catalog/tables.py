@@ -197,14 +197,22 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     if table_id is not None:
         wanted = wanted.where(ddl.tables.c.table_id == table_id)
         of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
-    auxiliary = set(connection.execute(select(ddl.views.c.table_id).where(ddl.AUXILIARY)).scalars())
+    kept = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
+    auxiliary = {row.table_id for row in kept if row.mode == "auxiliary"}
+    depends = {row.table_id: bool(row.depends_on_now) for row in kept}
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
         TableRecord(
-            schema=table_schema(row.table_id, row.name, columns.get(row.table_id, ()), tracked=bool(row.tracked)),
+            schema=table_schema(
+                row.table_id,
+                row.name,
+                columns.get(row.table_id, ()),
+                tracked=bool(row.tracked),
+                depends_on_now=depends.get(row.table_id),
+            ),
             log=TableSchema(row.table_id, row.name, tuple(columns[row.table_id])) if row.tracked else None,
             path=row.path,
             keys=tuple(json.loads(row.keys)),

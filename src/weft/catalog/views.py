@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
@@ -83,8 +83,10 @@ class Views:
         reads: Mapping[int, Sequence[int]],
         mode: Mode,
         at: int,
+        *,
+        depends_on_now: bool,
     ) -> ViewRecord:
-        """Makes a view: its table and its definition.
+        """Makes a view: its table and its definition; ``depends_on_now`` as in ``algebra.relation.ViewSchema``.
 
         Of an auxiliary view ``name`` is what its own name begins with.  Raises Conflict where the name is taken,
         Refused for a name or columns that no table can have.
@@ -94,7 +96,7 @@ class Views:
             own = _free_name(connection, name) if mode == "auxiliary" else table_name(name)
             table_id = create_table(connection, own, columns, tracked=True).table_id
             values = {"table_id": table_id, "sql": sql, "form": form, "reads": listed, "mode": mode, "added_at": at}
-            connection.execute(insert(ddl.views).values(**values))
+            connection.execute(insert(ddl.views).values(**values, depends_on_now=int(depends_on_now)))
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
@@ -195,7 +197,7 @@ class Views:
         """
         with self._database.changing_under_lease() as connection:
             reading = views_reading(connection, table_id)
-            reading += queries_reading(connection, table_id)
+            reading += queries_reading(connection, table_id) + queries_defined_over(connection, table_id)
             if reading:
                 kept_as = select(ddl.tables.c.name).where(ddl.tables.c.table_id == table_id)
                 name = connection.execute(kept_as).scalar_one()
@@ -247,6 +249,14 @@ def queries_reading(connection: Connection, table_id: int) -> list[str]:
             live.where(ddl.queries.c.state != "removed", named).order_by(ddl.queries.c.query_id).limit(8)
         ).scalars()
     )
+
+
+def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
+    """The standing queries whose plans have the definition of a view."""
+    kept = ddl.queries.c
+    wanted = select(kept.name, kept.definitions).where(text(ddl.DEFINED), kept.state != "removed")
+    rows = connection.execute(wanted.order_by(kept.query_id))
+    return [row.name for row in rows if table_id in json.loads(row.definitions)]
 
 
 def _read(connection: Connection) -> tuple[ViewRecord, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.algebra.event import Event
+from weft.algebra.relation import needs_definition
 from weft.algebra.scalar import Literal, Scalar, shifted
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.traverse import mentioned, params
@@ -21,6 +22,7 @@ from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
+from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """What is asked of queries that are run by Spark and of those that are kept as synopses alike."""
@@ -57,7 +59,11 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     if key not in _compiled:
         restore = restored_synopsis if is_synopsis(record.body) else restored_plan
-        _compiled[key] = restore(record.body, record.signature, tables.values())
+        found = restore(record.body, record.signature, tables.values())
+        periods = [table.name for table in found.tables if needs_definition(table)]
+        if periods:
+            raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
+        _compiled[key] = found
     return _compiled[key]
 
 

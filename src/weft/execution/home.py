@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
-from weft.catalog.naming import queries_mentioned
+from weft.catalog.definitions import schemas
 from weft.errors import CatalogError, ClockError, LeaseLost
 from weft.instants import MIN_INSTANT
 
@@ -49,11 +49,8 @@ class Home:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""
-        known = {table.name: table.schema for table in self.catalog.tables.known()}
-        for query in self.catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
-            known[query.results.name] = query.results
-        return known
+        """The home's tables as the queries ``texts`` see them, by name, and the results that these may name."""
+        return schemas(self.catalog, *texts)
 
     def now(self) -> int:
         """The home's clock: the wall's time, or a replay home's last ``--now``, else its last ts.

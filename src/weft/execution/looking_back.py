@@ -1,8 +1,8 @@
 """From where on a standing query is asked in a tick: from its τ, or from where the recorded past was changed since.
 
-A correction gives a source other rows in windows that a query has gone through, and a view may put a row in with its
-past.  The query is then asked again from the first instant that was changed on: Q^I over a longer window.  What it
-delivered stays delivered, and is left out by the ledger as ever; what became an answer is new (design section 2).
+A correction gives a source other rows in windows that a query has gone through, and the views over it.  The query is
+then asked again from the first instant that was changed on: Q^I over a longer window.  What it delivered stays
+delivered, and is left out by the ledger as ever; what became an answer is new (design section 2).
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from weft.planning.plan import (
     with_constants,
 )
 from weft.planning.summary import Summary, first, summary
+from weft.planning.view_words import view_notes
 from weft.planning.warnings import Note, notes
 from weft.planning.words import why
 from weft.printable import InLines
@@ -112,7 +113,7 @@ def explain(plan: Plan) -> Explanation:
         from_now=plan.from_now,
         time_driven=plan.time_driven,
         lasting=lasting,
-        notes=notes(plan, later, lasting=lasting),
+        notes=(*notes(plan, later, lasting=lasting), *view_notes(plan)),
         summary=summary(plan),
     )
 

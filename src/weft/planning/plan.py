@@ -1,6 +1,6 @@
 """From a query's text to its plan: the whole of Weft's compiling, in one screen, pure.
 
-    text -> bind -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
+    text -> bind (-> definitions of views) -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
 
 A plan belongs to a shape: the query without its constants and names (design section 5).  ``for_one`` gives the SQL of a
 branch for one query, its constants written in, ``for_many`` for many, joined with a table of their parameters.
@@ -9,7 +9,7 @@ branch for one query, its constants written in, ``for_many`` for many, joined wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -30,8 +30,10 @@ from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.planning.names import apart, numbered, numbered_columns, renumbered
 from weft.sql import render
+from weft.sql.limits import within_limits
 from weft.sql.lower import bind
 from weft.sql.render import branch_sql, query_sql
+from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table; no user's begins with _."""
@@ -62,11 +64,13 @@ class Plan:
     """A query's shape, and one query's constants.
 
     ``from_now`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
+    ``definitions`` are the views whose definitions are part of the query; no stored plan has them.
     """
 
     lifted: Query
     values: tuple[Literal, ...] = ()
     from_now: bool = False
+    definitions: tuple[TableSchema, ...] = field(default=(), compare=False)
 
     @cached_property
     def query(self) -> Query:
@@ -135,44 +139,59 @@ class Plan:
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compiles a query's text over ``tables`` (by name).  Raises SqlError for what cannot stand, or is too large."""
-    lifted = lift(canonical(normalize(bind(text, tables))))
+    """Compiles a text that is asked once, over ``tables`` (by name).  Raises SqlError for what cannot be asked."""
+    return planned(bind(text, tables), from_now=from_now)
+
+
+def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
+    """Compiles the text of a query that is to stand.  Raises SqlError for what cannot stand, or is too large."""
+    query, definitions = bind_standing(text, tables)
+    return planned(query, from_now=from_now, definitions=definitions)
+
+
+def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSchema, ...] = ()) -> Plan:
+    """The plan of a bound query; raises SqlError for one that is too large."""
+    lifted = lift(canonical(normalize(query)))
     _within(size(lifted.query).sources)
-    found = Plan(lifted.query, lifted.values, from_now)
+    found = Plan(lifted.query, lifted.values, from_now, definitions)
     _within(sum(1 for event in found.branches for _ in scans(localize(event).relation)))
     return found
 
 
-def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """``plan`` for a query that is to stand; raises SqlError where it speaks of the ends of rows, too.
+def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
+    """A query that is to stand, with the definitions of the views that depend on NOW; and those views.
 
-    At every instant at which a row is in a table it has not ended yet: its end is recorded later, and an answer that
-    was given by then cannot depend on it (laws 1 and 2).
+    Raises SqlError for what is no query, and where it speaks of the past or of the ends of rows.  At every instant at
+    which a row is in a table it has not ended yet: its end is recorded later, and an answer that was given by then
+    cannot depend on it (laws 1 and 2).
     """
-    found = plan(text, tables, from_now=from_now)
-    refuse_history(found)
-    ends = {(scan.alias, scan.table.end): scan.table.name for scan in scans(found.lifted)}
-    for ref in sorted(mentioned(found.lifted), key=repr):
+    query = bind(text, tables)
+    _refuse_history(query)
+    ends = {(scan.alias, scan.table.end): scan.table.name for scan in scans(query)}
+    for ref in sorted(mentioned(query), key=repr):
         if (ref.scan, ref.column) in ends:
             name = ends[ref.scan, ref.column]
             raise SqlError(
                 f"a standing query cannot speak of {ref.column}: while a row is in {name}, its end is not known",
-                hint="Rows that have ended are not in the answer anyway. What ended is told by a query over a view: "
+                hint="Rows that have ended are not in the answer anyway. What ended is told by `weft try` over a view: "
                 f'weft view add NAME "SELECT … FROM {name} WHERE PERIOD_END({name}) < NOW()".',
             )
-    return found
+    written, definitions = with_definitions(query)
+    if definitions:
+        within_limits(written)
+    return written, definitions
 
 
-def refuse_history(found: Plan) -> None:
+def _refuse_history(query: Query) -> None:
     """Raises SqlError where a query that is to stand reads a table as of an instant of its own."""
-    for scan in scans(found.lifted):
+    for scan in scans(query):
         if scan.whole:
             name = scan.table.name
             raise SqlError(
                 f"a standing query cannot read {name} FOR SYSTEM_TIME: it is asked at every instant, over the rows "
                 "that hold then, and what held at one instant is no news",
                 hint=f"Ask it once with `weft try`; or leave FOR SYSTEM_TIME out to be told of the rows of {name} as "
-                "they begin. What held for how long can be asked of a view: PERIOD_START(e), PERIOD_LENGTH(e).",
+                "they begin. `weft try` over a view tells what held for how long: PERIOD_START(e), PERIOD_LENGTH(e).",
             )
 
 

@@ -25,9 +25,8 @@ from weft.derivation.synopsis.construct import Stored, Synopsis, shared
 from weft.derivation.synopsis.fixpoints import stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import DerivationError, PlanMismatch
-from weft.planning.plan import columns_of, standing_plan
+from weft.planning.plan import bind_standing, columns_of, planned
 from weft.planning.synopsis_events import Part, of_atoms, of_query
-from weft.sql.lower import bind
 
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
 """µTL twice: in ``mutl-minmax`` AND has the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec. 5)."""
@@ -180,9 +179,9 @@ def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
 
     Raises SqlError for what cannot stand, SynopsisError where no synopsis can be kept of it.
     """
-    standing_plan(text, tables)  # what no standing query may be is told as ever
-    query = normalize(bind(text, tables))
-    return complete(SynopsisPlan(query))
+    query, _ = bind_standing(text, tables)
+    planned(query)  # raises where it is too large
+    return complete(SynopsisPlan(normalize(query)))
 
 
 def complete(plan: SynopsisPlan) -> SynopsisPlan:

@@ -22,6 +22,7 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.auxiliaries import auxiliary_of
 from weft.sql.lower import bind_view
+from weft.sql.view_definitions import depends_on_now
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Upkeep:
     def value(self) -> Temporal:
         """What it denotes."""
         return sequenced(self.query)
+
+    @property
+    def depends_on_now(self) -> bool:
+        """Whether standing queries have its definition in the place of its kept periods."""
+        return depends_on_now(self.query)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:

@@ -21,14 +21,17 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_overlaps": (2, BOOLEAN),
 }
 """Name -> how many aliases it takes, and the type of what it gives."""
-VIEWS_ONLY: Final = "It belongs into a temporal view."
+VIEWS_ONLY: Final = "A temporal view has it."
 
 
 def period_call(name: str, node: exp.Anonymous, scope: Scope) -> Scalar:
     """A period function; raises SqlError outside of views, and for an argument that is no alias of FROM."""
     if not scope.context.view:
         raise refuse(
-            f"{name.upper()}()", node, "a row of a standing query has one life, which its ts begins", VIEWS_ONLY
+            f"{name.upper()}()",
+            node,
+            "a row of a standing query has one life, which its ts begins",
+            f"{VIEWS_ONLY} `weft try` reads such a view, and no standing query does.",
         )
     wanted, type = PERIOD_FUNCTIONS[name]
     if len(node.expressions) != wanted:

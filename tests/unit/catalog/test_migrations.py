@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
+from weft.api import Weft
 from weft.catalog import ddl, glance, open_catalog
-from weft.catalog.records import Count
-from weft.planning.form import restored_plan
+from weft.catalog.records import Count, QueryDefinition
+from weft.errors import PlanMismatch, SqlError
+from weft.planning.form import restored_plan, stored_form
+from weft.planning.plan import columns_of, plan
 
 FORMAT_1 = Path(__file__).with_name("format_1.sql")
 
@@ -77,6 +80,7 @@ def test_one_that_had_skipped_goes_on_from_there(old_home: Path) -> None:
     open_catalog(old_home, at=0).close()
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:  # as one of format 11 was left by it
         connection.execute("UPDATE plans SET body = REPLACE(body, '\"from_now\":false', '\"from_now\":true')")
+        _to_format_12(connection)
         connection.execute("UPDATE home SET format = 11")
         connection.execute("DROP TABLE replaced")
         connection.execute("ALTER TABLE queries DROP COLUMN replaced_at")
@@ -105,6 +109,65 @@ def test_a_query_that_no_longer_compiles_is_failed_aloud(old_home: Path) -> None
     with open_catalog(old_home, at=0) as catalog:
         assert {query.state for query in catalog.queries.all()} == {"failed"}
         assert "gone" in (catalog.queries.named("a").reason or "")
+
+
+def _to_format_12(connection: sqlite3.Connection) -> None:
+    """Takes back what format 13 added."""
+    connection.execute("DROP INDEX queries_defined")
+    connection.execute("ALTER TABLE queries DROP COLUMN definitions")
+    connection.execute("ALTER TABLE views DROP COLUMN depends_on_now")
+    connection.execute("UPDATE home SET format = 12")
+    connection.commit()
+
+
+VIEWS = {
+    "due": "SELECT id FROM s WHERE due < NOW() AND NOW() < due + INTERVAL 1 DAY",
+    "over_due": "SELECT id FROM due",
+    "plain": "SELECT id FROM s",
+    "gone": "SELECT id FROM s WHERE PERIOD_END(s) < NOW()",
+}
+
+
+def test_queries_over_periods_that_depend_on_now_are_set_aside(tmp_path: Path) -> None:
+    """Their plans read the kept periods, as those of format 12 did."""
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
+        (tmp_path / "s.csv").write_text("id,due\n1,1993-01-05T00:00:00Z\n")
+        weft.add_source("s", "csv", str(tmp_path / "s.csv"), ["id"])
+        for name, text in VIEWS.items():
+            weft.add_view(name, text)
+        with weft.opened.writing("install what format 12 had") as writer:
+            for name in VIEWS:
+                text = f"SELECT id FROM {name}"
+                compiled = plan(text, weft.schemas())
+                form = stored_form(compiled)
+                writer.queries.install(
+                    QueryDefinition(
+                        f"of_{name}", "me", text, form.signature, form.body, form.parameters, columns_of(compiled.query)
+                    ),
+                    0,
+                )
+            writer.queries.set_state("of_over_due", "paused")
+    with closing(sqlite3.connect(tmp_path / "home" / "catalog.sqlite")) as connection:
+        _to_format_12(connection)
+    with Weft.open(tmp_path / "home") as weft:
+        found = {query.name: query for query in weft.queries()}
+        assert {name: query.state for name, query in found.items()} == {
+            "of_due": "failed",
+            "of_over_due": "failed",
+            "of_plain": "active",
+            "of_gone": "failed",
+        }
+        reason = found["of_due"].reason or ""
+        assert "the kept periods of the view due" in reason and "--replace" in reason
+        with pytest.raises(PlanMismatch, match="kept periods of the view due"):  # what is resumed is not run, either
+            weft.explain_installed("of_due")
+        replaced = weft.install("of_due", "SELECT id FROM due", replace=True)
+        assert (replaced.state, replaced.definitions) == ("active", (weft.catalog.views.named("due").table_id,))
+        with pytest.raises(SqlError, match="PERIOD_END"):
+            weft.install("of_gone", "SELECT id FROM gone", replace=True)
+    with closing(sqlite3.connect(tmp_path / "home" / "catalog.sqlite")) as connection:
+        told = connection.execute("SELECT sql, depends_on_now FROM views WHERE mode <> 'auxiliary'").fetchall()
+        assert dict(told) == {text: int(name != "plain") for name, text in VIEWS.items()}
 
 
 def _layout(home: Path) -> dict[str, object]:

@@ -210,20 +210,44 @@ def test_a_maintenance_that_was_killed_is_made_again(weft: Weft, file: Path, poi
 
 def test_the_views_that_queries_read_are_maintained_before_a_tick(weft: Weft, file: Path) -> None:
     weft.add_view("devs", DEVS, batched=True)
-    weft.add_view(
-        "past", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW() - INTERVAL 80 MICROSECONDS", batched=True
-    )
+    weft.add_view("sizes", "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept", batched=True)
     weft.add_view("other", "SELECT name FROM staff", batched=True)
-    weft.install("new_devs", "SELECT name FROM devs")
-    weft.install("left", "SELECT name FROM past")
-    assert [view.name for view in weft.catalog.views.queried()] == ["devs", "past"]
+    weft.add_view("old", "SELECT name FROM devs WHERE NOW() >= TIMESTAMP '1970-01-01 00:00:01'", batched=True)
+    weft.install("new_sizes", "SELECT dept, n FROM sizes")
+    weft.install("new_old", "SELECT name FROM old")  # it has the definition, which reads devs
+    assert [view.name for view in weft.catalog.views.queried()] == ["devs", "sizes"]
     write(file, "id,name,dept", "2,Ben,Dev")
     weft.poll_source("staff", now=200)
-    assert [each.name for each in maintain_queried(weft.opened, 300)] == ["devs", "past"]
-    assert {view.name: view.tau for view in weft.views()} == {"devs": 299, "past": 299, "other": None}
-    assert kept(weft, "past") == {("Ann", 100, 200), ("Ben", 100, 200)}
-    assert [each.name for each in maintain_queried(weft.opened, 400)] == ["past"]
-    assert maintain_queried(weft.opened, 300) == ()
+    assert [each.name for each in maintain_queried(weft.opened, 300)] == ["devs", "sizes"]
+    assert {view.name: view.tau for view in weft.views()} == {"devs": 299, "sizes": 299, "other": None, "old": None}
+    assert kept(weft, "sizes") == {("Dev", 1, 100, None), ("Ops", 1, 100, 200)}
+    assert maintain_queried(weft.opened, 400) == ()
+
+
+def test_a_view_is_not_removed_while_a_query_has_its_definition(weft: Weft) -> None:
+    weft.add_view("old", "SELECT name FROM staff WHERE NOW() >= TIMESTAMP '1970-01-01 00:00:01'")
+    weft.add_view("old_devs", "SELECT o.name FROM old o JOIN staff s ON s.name = o.name WHERE s.dept = 'Dev'")
+    weft.install("one", "SELECT name FROM old")
+    weft.install("two", "SELECT name FROM old_devs")
+    with pytest.raises(Conflict, match="old is read by old_devs, one, two"):
+        weft.remove_view("old")
+    with pytest.raises(Conflict, match="old_devs is read by two"):
+        weft.remove_view("old_devs")
+    weft.install("two", "SELECT name FROM staff", replace=True)
+    weft.remove_view("old_devs")
+    weft.remove("one")
+    weft.remove_view("old")
+
+
+def test_columns_that_come_later_change_no_definition(weft: Weft, file: Path) -> None:
+    """SELECT * is as it was bound, though a part of the table is kept for the view."""
+    weft.add_view("old", "SELECT * FROM staff WHERE dept = 'Dev' AND NOW() >= TIMESTAMP '1970-01-01 00:00:01'")
+    before = weft.explain("SELECT * FROM old").signature
+    assert len(parts(weft)) == 1
+    write(file, "id,name,dept,phone", "1,Ann,Dev,5")
+    weft.poll_source("staff", now=2_000, evolve=True)
+    found = weft.explain("SELECT * FROM old")
+    assert (found.signature, [name for name, _ in found.columns]) == (before, ["id", "name", "dept"])
 
 
 def test_what_views_look_up_outlives_maintain(weft: Weft, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,8 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
         at = home.clock()
         try:
             kept = over_parts(writer, bound, at)
-            return writer.views.add(name, bound.columns, text, stored_view(kept), reads_of(kept), mode, at)
+            form, reads, depends = stored_view(kept), reads_of(kept), bound.depends_on_now
+            return writer.views.add(name, bound.columns, text, form, reads, mode, at, depends_on_now=depends)
         finally:
             _clear(writer, writer.views.forget_unread())
 

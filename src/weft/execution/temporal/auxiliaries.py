@@ -51,7 +51,8 @@ def _stored(writer: Writer, tables: dict[int, TableRecord], wanted: Auxiliary) -
 def _made(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
     kept = Upkeep(query_of(wanted), auxiliary=True)
     name, text = wanted.table.name, text_of(wanted)
-    made = writer.views.add(name, kept.columns, text, stored_view(kept), reads_of(kept), "auxiliary", at)
+    form, reads, depends = stored_view(kept), reads_of(kept), kept.depends_on_now
+    made = writer.views.add(name, kept.columns, text, form, reads, "auxiliary", at, depends_on_now=depends)
     return writer.tables.by_id(made.table_id)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.errors import ClockError, PlanMismatch
+from weft.errors import ClockError
 from weft.execution.home import Home
-from weft.execution.temporal.maintaining import Maintained, maintain_views, upkeep_of, with_read
+from weft.execution.temporal.maintaining import Maintained, maintain_views, with_read
 
 
 def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, ...]:
@@ -35,8 +35,9 @@ def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, .
 def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]:
     """Maintains the views that standing queries read, for a tick at ``t`` (µs UTC; None: at the home's clock).
 
-    That is at the instant before t, so that the tick sees what they gain.  Those are left out that nothing has come for
-    and that time does not change.  Where no such instant is open nothing is done.  Raises LeaseBusy, StorageError.
+    That is at the instant before t, so that the tick sees what they gain.  Those are left out that nothing has come
+    for: time alone changes none of them, since a query has the definition of a view that depends on NOW.  Where no such
+    instant is open nothing is done.  Raises LeaseBusy, StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}
@@ -44,22 +45,13 @@ def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]
         return ()
     tables = {table.table_id: table for table in catalog.tables.all()}
     views = with_read(catalog.views.all(), queried)
-    late = {view.table_id for view in behind(views, tables)}
-    wanted = [view.table_id for view in views if view.table_id in late or _is_timely(view, tables)]
+    wanted = [view.table_id for view in behind(views, tables)]
     if not wanted:
         return ()
     try:
         return maintain_views(home, wanted, now=None if t is None else t - 1)
     except ClockError:  # the tick says so itself
         return ()
-
-
-def _is_timely(view: ViewRecord, tables: Mapping[int, TableRecord]) -> bool:
-    """Whether the passing of time can change a view; one that cannot be read any more says so when it is maintained."""
-    try:
-        return upkeep_of(view, tables.values()).plan.needs_refresh
-    except PlanMismatch:
-        return True
 
 
 def behind(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:

@@ -1,0 +1,64 @@
+"""The tables of a home as the texts of queries see them: views that depend on NOW with their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from weft.algebra.relation import Query, Scan, ViewSchema, needs_definition
+from weft.algebra.schema import TableSchema
+from weft.algebra.traverse import transform
+from weft.catalog import CatalogParts
+from weft.catalog.naming import folded, queries_mentioned, words
+from weft.catalog.records import TableRecord
+from weft.catalog.views import ViewRecord
+
+
+def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
+    """The home's tables by name, and the results of the queries that ``texts`` may name.
+
+    A view that depends on NOW and that a text may name has its definition.  Raises PlanMismatch where that cannot be
+    read.
+    """
+    tables = catalog.tables.all()
+    known = {table.name: table.schema for table in tables if not table.auxiliary}
+    named = {word for text in texts for word in words(text)}
+    asked = [name for name, schema in known.items() if needs_definition(schema) and folded(name) in named]
+    if asked:
+        definitions = Definitions(tables, catalog.views.all())
+        known |= {name: definitions.schema(known[name].id) for name in asked}
+    for query in catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
+        known[query.results.name] = query.results
+    return known
+
+
+class Definitions:
+    """The definitions of views, each over the tables as they are now."""
+
+    def __init__(self, tables: Iterable[TableRecord], views: Iterable[ViewRecord]) -> None:
+        self._tables = {table.table_id: table.schema for table in tables}
+        self._views = {view.table_id: view for view in views}
+
+    def schema(self, table_id: int) -> TableSchema:
+        """A table as a standing query reads it: a view that depends on NOW with its definition."""
+        found = self._tables[table_id]
+        if not isinstance(found, ViewSchema) or not found.depends_on_now:
+            return found
+        return replace(found, definition=self._definition(self._views[table_id]))
+
+    def _definition(self, view: ViewRecord) -> Query:
+        """The view as it was bound, over its tables in the place of auxiliary views: it has their conditions, too."""
+        from weft.planning.upkeep import restored_view
+
+        bound = restored_view(view.form, self._tables.values(), view.reads).query
+        read = {key: self.schema(self._source(key)) for key in view.reads}
+
+        def change(node: object) -> object:
+            return replace(node, table=read[node.table.id]) if isinstance(node, Scan) else node
+
+        return transform(bound, change)
+
+    def _source(self, table_id: int) -> int:
+        """The table itself, of an auxiliary view the table of which it is a part."""
+        view = self._views.get(table_id)
+        return next(iter(view.reads)) if view is not None and view.auxiliary else table_id

@@ -1,0 +1,171 @@
+"""Views in standing queries: a view that depends on NOW is its definition, as if that stood in the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from temporal_values import tracked
+from weft.algebra.relation import ViewSchema
+from weft.algebra.schema import TIMESTAMP, Column, TableSchema
+from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.errors import SqlError
+from weft.planning.explain import explain
+from weft.planning.form import signature
+from weft.planning.plan import plan, standing_plan
+from weft.planning.upkeep import bound_view
+
+TABLES: dict[str, TableSchema] = {
+    "s": tracked(1, "s", id="INT", dept="STRING", at="TIMESTAMP", due="TIMESTAMP", day="DATE", x="INT"),
+    "t": tracked(2, "t", id="INT", at="TIMESTAMP"),
+}
+CONDITIONS = (
+    "due < NOW() AND NOW() < due + INTERVAL 1 DAY",
+    "NOW() BETWEEN at AND due",
+    "NOT (NOW() > due AND x = 1)",
+    "NOT (NOW() BETWEEN at AND due OR x IS NULL)",
+    "NOW() IN (at, due)",
+    "NOW() NOT IN (at, due)",
+    "at <=> NOW()",
+    "at IS DISTINCT FROM NOW()",
+    "NOW() <> due",
+    "CURRENT_DATE > day",
+    "DATEDIFF(NOW(), day) <= 30",
+    "NOW() - at > INTERVAL 36 HOURS",
+    "DATE_TRUNC('day', NOW()) > at",
+    "x = 2 AND EXISTS (SELECT 1 FROM t WHERE t.id = s.id AND t.at < NOW())",
+    "NOT EXISTS (SELECT 1 FROM t WHERE t.id = s.id AND NOW() < t.at + INTERVAL 1 HOUR)",
+    "id NOT IN (SELECT t.id FROM t WHERE t.at > NOW())",
+)
+VIEWS = {
+    "due": "SELECT id, dept FROM s WHERE due < NOW() AND NOW() < due + INTERVAL 1 DAY",
+    "chained": "SELECT d.dept, s.at FROM due d JOIN s ON s.id = d.id",
+    "plain": "SELECT id, dept FROM s",
+    "counted": "SELECT dept, COUNT(*) AS n, MAX(at) AS last FROM s GROUP BY dept",
+    "late": "SELECT dept FROM counted WHERE last < NOW() - INTERVAL 30 MINUTES",
+    "ended": "SELECT id FROM s WHERE PERIOD_END(s) < NOW()",
+    "long": "SELECT id FROM s WHERE PERIOD_LENGTH(s) > INTERVAL 9 DAYS AND YEAR(day) = YEAR(NOW())",
+    "quiet": "SELECT dept FROM s GROUP BY dept HAVING MAX(at) < NOW() - INTERVAL 30 MINUTES",
+    "over_quiet": "SELECT dept FROM quiet",
+    "week": "SELECT dept, COUNT(*) AS n FROM s GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS)",
+    "both": "SELECT id FROM s WHERE NOW() - at > NOW() - due",
+    "months": "SELECT id FROM s WHERE NOW() - INTERVAL 1 MONTH > at",
+}
+
+
+def with_view(tables: dict[str, TableSchema], name: str, text: str) -> dict[str, TableSchema]:
+    """The tables, and a view as a home has it."""
+    bound = bound_view(text, tables)
+    named = [*bound.columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP)]
+    columns = tuple(Column(n, label, kind) for n, (label, kind) in enumerate(named, 1))
+    depends = bound.depends_on_now
+    definition = bound.query if depends else None
+    made = ViewSchema(
+        len(tables) + 1, name, columns, VALID_FROM, VALID_TO, depends_on_now=depends, definition=definition
+    )
+    return {**tables, name: made}
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, TableSchema]:
+    found = TABLES
+    for name, text in VIEWS.items():
+        found = with_view(found, name, text)
+    return found
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_it_is_the_plan_of_the_text_with_the_definition_in_it(condition: str) -> None:
+    text = f"SELECT id, due FROM s WHERE {condition}"
+    found = standing_plan("SELECT v.id FROM v WHERE v.due IS NULL", with_view(TABLES, "v", text))
+    written = f"SELECT v.id FROM (SELECT DISTINCT id, due FROM s WHERE {condition}) AS v WHERE v.due IS NULL"
+    assert signature(found) == signature(standing_plan(written, TABLES))
+
+
+def test_months_on_the_side_of_the_row_are_thresholds_of_the_calendar() -> None:
+    found = standing_plan(
+        "SELECT id FROM v", with_view(TABLES, "v", "SELECT id FROM s WHERE at + INTERVAL 6 MONTHS < NOW()")
+    )
+    written = "SELECT id FROM (SELECT DISTINCT id FROM s WHERE DATEADD(MONTH, 6, at) < NOW()) AS v"
+    assert signature(found) == signature(standing_plan(written, TABLES))
+
+
+def test_chains_of_views_are_written_out(tables: dict[str, TableSchema]) -> None:
+    found = standing_plan("SELECT dept FROM chained", tables)
+    written = (
+        "SELECT dept FROM (SELECT DISTINCT d.dept, s.at FROM (SELECT DISTINCT id, dept FROM s WHERE due < NOW() "
+        "AND NOW() < due + INTERVAL 1 DAY) AS d JOIN s ON s.id = d.id) AS chained"
+    )
+    assert signature(found) == signature(standing_plan(written, tables))
+    assert [view.name for view in found.definitions] == ["chained", "due"]
+    assert {table.name for table in found.tables} == {"s"}
+
+
+def test_a_view_that_is_named_twice_is_there_twice(tables: dict[str, TableSchema]) -> None:
+    found = standing_plan("SELECT a.id FROM due a JOIN due b ON a.dept = b.dept WHERE a.id <> b.id", tables)
+    derived = "(SELECT DISTINCT id, dept FROM s WHERE due < NOW() AND NOW() < due + INTERVAL 1 DAY)"
+    written = f"SELECT a.id FROM {derived} AS a JOIN {derived} AS b ON a.dept = b.dept WHERE a.id <> b.id"
+    assert signature(found) == signature(standing_plan(written, tables))
+
+
+@pytest.mark.parametrize("name", ["plain", "counted"])
+def test_views_without_now_are_read_from_their_kept_periods(tables: dict[str, TableSchema], name: str) -> None:
+    found = standing_plan(f"SELECT dept FROM {name}", tables)
+    assert [table.name for table in found.tables] == [name] and found.definitions == ()
+    assert not found.time_driven
+    assert any(f"the view {name} does not depend on NOW()" in note.text for note in explain(found).notes)
+
+
+def test_now_over_the_kept_periods_of_groups(tables: dict[str, TableSchema]) -> None:
+    found = standing_plan("SELECT dept FROM late", tables)
+    assert [table.name for table in found.tables] == ["counted"]
+    assert [view.name for view in found.definitions] == ["late"] and found.time_driven
+
+
+def test_explain_says_what_time_does(tables: dict[str, TableSchema]) -> None:
+    told = "\n".join(explain(standing_plan("SELECT id FROM due", tables)).brief)
+    assert "Time alone makes answers appear, too: NOW passes s.due" in told
+    assert "the view due is asked by its definition at every instant; `weft try` judges it at one" in told
+
+
+def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema]) -> None:
+    assert [table.name for table in plan("SELECT id FROM due", tables).tables] == ["due"]
+
+
+REFUSED = {
+    "ended": ("the view ended: standing queries have no PERIOD_END()", "none of them has ended"),
+    "long": ("PERIOD_LENGTH(); in YEAR(s.`day`) = YEAR(NOW()): NOW() inside this expression", "valid_from"),
+    "quiet": ("the view quiet: standing queries have no GROUP BY", "Group in a view without NOW()"),
+    "over_quiet": ("the view quiet, read by over_quiet: standing queries have no GROUP BY", "SELECT dept FROM latest"),
+    "week": ("the view week: standing queries have no MOVING_WINDOW", "`weft try` reads"),
+    "both": ("NOW() on both sides of a comparison", "`weft try` reads"),
+    "months": ("NOW() moved by months or years", "Move the other side"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_standing_query_has_is_refused(tables: dict[str, TableSchema], name: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        standing_plan(f"SELECT * FROM {name}", tables)
+    reason, hint = REFUSED[name]
+    assert reason in refused.value.message and hint in (refused.value.hint or "")
+
+
+def test_each_reason_is_told_once_of_the_view_that_has_it() -> None:
+    known = with_view(TABLES, "both", VIEWS["both"])
+    known = with_view(known, "over", "SELECT id FROM both WHERE NOW() >= TIMESTAMP '2000-01-01 00:00:00'")
+    with pytest.raises(SqlError) as refused:
+        standing_plan("SELECT id FROM over", known)
+    assert refused.value.message.count("on both sides") == 1 and "both, read by over: in " in refused.value.message
+
+
+def test_all_reasons_are_told_at_once(tables: dict[str, TableSchema]) -> None:
+    with pytest.raises(SqlError) as refused:
+        standing_plan("SELECT e.id FROM ended e, over_quiet q, plain p", tables)
+    told = refused.value.message
+    assert "the views ended: " in told and "; quiet, read by over_quiet: " in told and "plain" not in told
+
+
+def test_the_periods_of_such_a_view_are_no_columns(tables: dict[str, TableSchema]) -> None:
+    with pytest.raises(SqlError, match="cannot speak of valid_from of the view due"):
+        standing_plan("SELECT id, valid_from FROM due", tables)
+    assert standing_plan("SELECT id, valid_from FROM plain", tables)

@@ -21,13 +21,14 @@ from weft.algebra.formula import (
     free_variables,
     rewritten,
     subformulas,
+    term_type,
     variables_of,
     with_terms,
     with_variables,
 )
 from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjuncts, sources
 from weft.algebra.scalar import ColumnRef, Scalar, columns
-from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType, TableSchema
+from weft.algebra.schema import BIGINT, DataType, TableSchema
 from weft.algebra.traverse import substitute
 from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
@@ -109,14 +110,7 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[str, DataType | None], ...]:
     """The columns that a table's rows have as a predicate's, each with the type of its terms; None: there is none."""
     left = ("ts", "tp") if log else ("ts",)
-    return tuple((each.name, _TERMS.get(each.type.name)) for each in table.columns if each.name.lower() not in left)
-
-
-_TERMS: Final = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), BIGINT),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
-    "STRING": STRING,
-}
+    return tuple((each.name, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:

@@ -17,8 +17,8 @@ from weft.planning.plan import for_one, plan
 # (text, what the message names, a word of the reason, line and column or None)
 OUTSIDE = {
     "COUNT": ("SELECT COUNT(*) AS n FROM msgs", "COUNT()", "aggregates", "line 1, column 8"),
-    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "aggregates", "line 1, column 34"),
-    "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "aggregates", None),
+    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "nothing is aggregated", "line 1, column 34"),
+    "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "nothing is aggregated", None),
     "aggregate in a subquery": (
         "SELECT msgid FROM msgs\nWHERE EXISTS (SELECT MAX(r.ts) FROM msgs AS r)",
         "MAX()",

@@ -10,6 +10,7 @@ from typing import Final
 from weft.algebra.relation import Output, Query
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename
+from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
 from weft.execution import due
 from weft.execution.groups import Member, Shape, shape_of, tau_of
@@ -46,9 +47,10 @@ def explained_query(home: Home, name: str) -> Explanation | SynopsisExplanation:
     record = home.catalog.queries.plan(query.plan_id)
     shape = shape_of(record, {key: table.schema for key, table in tables.items()})
     found = explain(own_plan(query, shape)) if isinstance(shape, Plan) else explain_synopsis(shape)
-    return replace(
-        found, name=query.name, how_many=_answers(home, query), next_due=_next_due(home, query, shape, tables)
-    )
+    due_next = _next_due(home, query, shape, tables)
+    if isinstance(found, Explanation):
+        found = with_order(found, query.sql)
+    return replace(found, name=query.name, how_many=_answers(home, query), next_due=due_next)
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:

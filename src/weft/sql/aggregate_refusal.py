@@ -11,7 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.relation import TRUE as ALWAYS_TRUE
-from weft.algebra.relation import Grouped, Relation, Scan, condition, sources
+from weft.algebra.relation import Grouped, Relation, Scan, Select, condition, sources
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.traverse import scans, thresholds
 from weft.errors import SqlError
@@ -100,11 +100,14 @@ def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
     """A view over tracked tables; what reads it depends on whether it speaks of NOW()."""
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
-    if any(True for _ in thresholds(grouped)):
+    inner = grouped.input if isinstance(grouped, Select) else grouped
+    timely = any(True for _ in thresholds(grouped))
+    if timely or (isinstance(inner, Grouped) and inner.window is not None):
+        over = "NOW()" if timely else "a moving window"
         return (
             f"Keep it as a view, and read that when you want to: {viewed(context.text)}, then "
             'weft try "SELECT * FROM NAME". A standing query over it cannot be asked today, since it aggregates over '
-            "NOW()."
+            f"{over}."
         )
     reader = installed("SELECT * FROM NAME", name="NAME2")
     return f"Keep it as a view, and let a query stand over that: {viewed(context.text)}, then {reader}."

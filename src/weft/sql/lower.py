@@ -47,6 +47,7 @@ from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.lower_values import bare_values, lower_values
+from weft.sql.ordering import lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
@@ -88,13 +89,21 @@ def lower_query(
     """The outermost query; ``text`` is its whole text, which refusals may offer in another way."""
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
+    order = None if view else node.args.pop("order", None)
+    relation: Relation
     if isinstance(node, exp.Select):
-        inner, outputs = _select(node, scope)
+        relation, outputs = _select(node, scope)
+    else:
+        relation = lower_rows(node, scope, _ANSWER)
+        outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
+    reasons = Reasons()
+    with reasons.part():
         of_each(lambda output: _answerable(output, node, view=view), outputs)
-        return Query(inner, outputs)
-    relation = lower_rows(node, scope, _ANSWER)
-    outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
-    of_each(lambda output: _answerable(output, node, view=view), outputs)
+    with reasons.part():
+        if order is not None:
+            node.set("order", order)
+            lower_order(order, node, [output.name for output in outputs])
+    reasons.check()
     return Query(relation, outputs)
 
 
@@ -114,7 +123,7 @@ def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
         hint = "Write CAST(NULL AS STRING), or another type." if kind == NULL else as_number(node)
-        raise refuse(f"a column of type {kind}", node, "it cannot be stored", hint)
+        raise refuse(f"{output.name}, a column of type {kind},", node, "it cannot be stored", hint)
 
 
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> Source:

@@ -53,11 +53,9 @@ def _period_of(name: str, node: exp.Expr, scope: Scope) -> PeriodOf:
     variables = scope.visible_variables()
     found = variables.get(node.name.lower()) if plain else None
     if found is None:
-        raise SqlError(
-            f"{name.upper()} takes an alias of FROM, not {node.sql('spark')}",
-            where=place(node),
-            hint=suggestion(node.name, variables, "aliases"),
-        )
+        told = f"{name.upper()} takes an alias of FROM, not {node.sql('spark')}"
+        error = SqlError(told, where=place(node), hint=suggestion(node.name, variables, "aliases"))
+        raise scope.consequence(error, node.name.lower())
     return PeriodOf(attributes(found.relation)[0].scan)
 
 

@@ -59,6 +59,8 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
     if isinstance(node, _SUBQUERIES):
         raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+    if isinstance(node, exp.Window):
+        raise refuse("a window function", node, "window functions come in a later release")
     if isinstance(node, exp.Concat):
         raise refuse(
             "one string right after another",
@@ -180,14 +182,19 @@ def _cast(node: exp.Cast, scope: Scope) -> Scalar:
 def _case(node: exp.Case, scope: Scope) -> Scalar:
     subject = node.this
     conditions, values = [], []
+    default, otherwise = node.args.get("default"), None
+    reasons = Reasons()
     for branch in node.args["ifs"]:
         test = exp.EQ(this=subject.copy(), expression=branch.this) if subject is not None else branch.this
-        if isinstance(test.unnest(), exp.Null):
-            raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
-        conditions.append(lower_boolean(test, scope))
-        values.append(lower_scalar(branch.args["true"], scope))
-    default = node.args.get("default")
-    otherwise = lower_scalar(default, scope) if default is not None else None
+        with reasons.part():
+            if isinstance(test.unnest(), exp.Null):
+                raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
+            conditions.append(lower_boolean(test, scope))
+        with reasons.part():
+            values.append(lower_scalar(branch.args["true"], scope))
+    with reasons.part():
+        otherwise = lower_scalar(default, scope) if default is not None else None
+    reasons.check()
     type = _common([v.type for v in values] + ([otherwise.type] if otherwise else []), node)
     pairs = tuple((c, converted(v, type)) for c, v in zip(conditions, values, strict=True))
     return Case(pairs, converted(otherwise, type) if otherwise else None, type)

@@ -12,9 +12,7 @@ from weft.sql.advice import advice
 from weft.sql.rewriting import instead_of
 
 _LATER: Final = {
-    "group": ("GROUP BY", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "having": ("HAVING", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "order": ("ORDER BY", "answers come in the order of their first instant, and a view is a set"),
+    "order": ("ORDER BY", "it stands at the end of a whole standing query; a subquery and a view are sets"),
     "limit": ("LIMIT", "which rows are the first changes as data arrives"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
     "qualify": ("QUALIFY", "window functions come in a later release"),

@@ -55,7 +55,7 @@ REFUSED = (
     ("SELECT id FROM orders LIMIT 10", "LIMIT", "weft results"),
     ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "LIMIT", "weft results"),
     ("SELECT id FROM orders OFFSET 5", "OFFSET", "--after"),
-    ("SELECT id FROM orders ORDER BY placed DESC", "ORDER BY", "Leave it out"),
+    ("SELECT id FROM orders ORDER BY placed DESC", "ORDER BY placed", "SELECT id, placed FROM orders"),
     ("SELECT COUNT(*) FROM orders", "COUNT()", "cannot be asked today"),
     ("SELECT customer, SUM(total) FROM orders GROUP BY customer", "GROUP BY", "total is DECIMAL(10,2)"),
     ("SELECT id FROM orders HAVING id > 3", "HAVING", "SELECT id FROM orders WHERE id > 3"),
@@ -65,7 +65,7 @@ REFUSED = (
     ("SELECT ROW_NUMBER() OVER (ORDER BY placed) AS n FROM orders", "window function", "NOT EXISTS"),
     ("SELECT MIN(total) OVER () AS m FROM orders", "window function", "cannot be asked today"),
     ("SELECT id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY placed) = 1", "QUALIFY", "NOT EXISTS"),
-    ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "view"),
+    ("SELECT id FROM orders PIVOT (SUM(total) FOR status IN ('a'))", "PIVOT", "cannot be asked today"),
     (f"SELECT o.id, p.amount FROM orders o {ABSENT}", "LEFT JOIN", "LEFT ANTI JOIN"),
     (f"SELECT o.id FROM orders o {ABSENT} WHERE p.order_id IS NULL OR o.id = 3", "LEFT JOIN", "LEFT ANTI JOIN"),
     (

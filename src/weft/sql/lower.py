@@ -89,7 +89,7 @@ def lower_query(
     """The outermost query; ``text`` is its whole text, which refusals may offer in another way."""
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
-    order = None if view else node.args.pop("order", None)
+    order = None if view else node.args.get("order")
     relation: Relation
     if isinstance(node, exp.Select):
         relation, outputs = _select(node, scope)
@@ -101,7 +101,6 @@ def lower_query(
         of_each(lambda output: _answerable(output, node, view=view), outputs)
     with reasons.part():
         if order is not None:
-            node.set("order", order)
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
     return Query(relation, outputs)
@@ -193,12 +192,18 @@ def _grouped(
     return grouped, outputs
 
 
+def _at_the_end(scope: Scope) -> tuple[str, ...]:
+    """The parts that stand at the end of a whole standing query, and nowhere else."""
+    return () if scope.parent is not None or scope.context.view else ("order",)
+
+
 def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
     reasons = Reasons()
     with reasons.part():
         _with(select, scope)
     with reasons.part():
-        only(select, "expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
+        parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
+        only(select, *parts, *_at_the_end(scope))
     distinct = select.args.get("distinct")
     with reasons.part():
         if distinct is not None:
@@ -254,7 +259,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     all_rows = node.args.get("distinct") is False
     reasons = Reasons()
     with reasons.part():
-        only(node, "this", "expression", "distinct", "with_")
+        only(node, "this", "expression", "distinct", "with_", *_at_the_end(scope))
     with reasons.part():
         _with(node, scope)
     if all_rows and not isinstance(node, exp.Union):

@@ -66,10 +66,19 @@ def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None
     if name is not None and not value.args.get("table"):
         return folded.index(name) if name in folded else None
     for item in items:
-        if item.unalias() == value and item.alias_or_name.lower() in folded:
+        if _same(item.unalias(), value, node) and item.alias_or_name.lower() in folded:
             return folded.index(item.alias_or_name.lower())
     starred = any(item.is_star for item in items)
     return folded.index(name) if starred and name in folded else None
+
+
+def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
+    """Whether an item of the select list is a key, a column with or without its table."""
+    if isinstance(item, exp.Column) and isinstance(value, exp.Column) and not item.table:
+        sources = [node.args.get("from_"), *(node.args.get("joins") or ())]
+        aliases = {each.this.alias_or_name.lower() for each in sources if each is not None}
+        return item.name.lower() == value.name.lower() and value.table.lower() in aliases
+    return item == value
 
 
 def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from netnews import TABLES
-from weft.errors import SqlError, WeftError
+from netnews import TABLES, table
+from weft.algebra.schema import BOOLEAN, DATE, INT, TIMESTAMP
+from weft.errors import FormulaError, SqlError, SynopsisError, WeftError
+from weft.planning.formula_plan import formula_synopsis
 from weft.planning.plan import plan
 from weft.planning.synopsis_plan import sql_synopsis
 from weft.planning.upkeep import bound_view
@@ -122,3 +124,24 @@ def test_names_of_with_that_double_are_refused_soon() -> None:
     with pytest.raises(SqlError) as caught:
         plan(f"WITH w0 AS (SELECT x FROM nosuch), {', '.join(levels)} SELECT x FROM w60", TABLES)
     assert reasons(caught.value)[0][0] == "there is no table 'nosuch'"
+
+
+def test_formulas_list_the_reasons_of_both_sides() -> None:
+    tables = {
+        "p": table(1, "p", {"a": INT}),
+        "q": table(2, "q", {"at": TIMESTAMP, "ok": BOOLEAN}),
+        "r": table(3, "r", {"b": DATE}),
+    }
+    with pytest.raises(FormulaError) as caught:
+        formula_synopsis("nosuch(x) AND (p(x, y) OR other(x))", "monpoly", tables)
+    assert [each.where for each in caught.value.reasons] == [f"line 1, column {n}" for n in (1, 16, 27)]
+    with pytest.raises(SynopsisError) as of_types:
+        formula_synopsis("q(x, y) AND r(x)", "monpoly", tables)
+    assert len(of_types.value.reasons) == 3
+
+
+def test_synopses_list_all_tables_that_they_cannot_read() -> None:
+    text = "SELECT a.name FROM staff a JOIN staff b ON a.room = b.room UNION SELECT s.name FROM staff s"
+    with pytest.raises(SynopsisError) as caught:
+        sql_synopsis(text, TABLES)
+    assert caught.value.message == "no synopsis can be kept of this query: staff is tracked, and its rows end"

@@ -72,6 +72,8 @@ def _assert_answers_are_frames(home: Weft) -> None:
     some = home.results("kept", after=1, limit=1)
     assert [row["_ordinal"] for row in some.spark().collect()] == [2]
     assert home.results("kept", after=9).spark().count() == 0
+    ordered = home.try_query("SELECT id, s FROM t ORDER BY id DESC", limit=2)
+    assert [row["id"] for row in ordered.to_dicts()] == [2, 1]
     asked = home.try_query("SELECT id, at FROM t", limit=2)
     assert (len(asked.rows), asked.count, repr(asked)[:33]) == (2, 3, "<3 rows, 2 of them here, as of 20")
     assert asked.spark().toArrow().to_pylist() == asked.to_dicts()

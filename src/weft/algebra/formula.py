@@ -16,10 +16,25 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
-from weft.algebra.schema import DataType, hashed_once
+from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType, hashed_once
 
 VARIABLE_TYPES: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"))
 """The types that variables have."""
+_TERM_TYPES: Final = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), BIGINT),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
+    "STRING": STRING,
+}
+
+
+def term_type(column: DataType) -> DataType | None:
+    """The type of the terms that a table's column gives a predicate: BIGINT, DOUBLE or STRING; None: it gives none.
+
+    >>> from weft.algebra.schema import INT, TIMESTAMP
+    >>> str(term_type(INT)), term_type(TIMESTAMP)
+    ('BIGINT', None)
+    """
+    return _TERM_TYPES.get(column.name)
 
 
 @dataclass(frozen=True, order=True)

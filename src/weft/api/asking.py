@@ -12,8 +12,9 @@ from weft.catalog.records import FromMode
 from weft.errors import Refused
 from weft.instants import format_instant
 from weft.planning.explain import Explanation
-from weft.planning.plan import Plan, plan, standing_plan
+from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
+from weft.sql.ordering import order_of
 
 if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
@@ -37,7 +38,8 @@ class Asking(Viewing):
         from weft.execution.ad_hoc import ask
 
         known = self._read_by(compiled)
-        return ask(self.opened.session(), self.opened.catalog.data, known, compiled.query, at, limit)
+        order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
+        return ask(self.opened.session(), self.opened.catalog.data, known, compiled.query, at, limit, order)
 
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20

@@ -17,6 +17,7 @@ from weft.planning.plan import plan, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, sql_synopsis
 from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 from weft.planning.warnings import Note
+from weft.sql.ordering import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +114,17 @@ def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     found = explain(standing_plan(sql, known.schemas, from_now=from_now))
     told = (*found.notes, *_offers(sql, known, from_now=from_now))
     counted = how_many(found.summary, known.extents, from_now=from_now)
-    return replace(found, notes=told, how_many=counted, next_due=NOT_INSTALLED)
+    return with_order(replace(found, notes=told, how_many=counted, next_due=NOT_INSTALLED), sql)
+
+
+def with_order(found: Explanation, sql: str) -> Explanation:
+    """The explanation with a note on what the ORDER BY of the query's text does."""
+    if not order_of(sql, [name for name, _ in found.columns]):
+        return found
+    told = "ORDER BY sorts what `weft try` and `weft results` show; answers are delivered and numbered as they appear"
+    warnings = [note for note in found.notes if note.level == "warning"]
+    others = [note for note in found.notes if note.level != "warning"]
+    return replace(found, notes=(*warnings, Note("note", told, told), *others))
 
 
 def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:

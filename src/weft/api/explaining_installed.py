@@ -10,6 +10,7 @@ from typing import Final
 from weft.algebra.relation import Output, Query
 from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename
+from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
 from weft.execution import due
 from weft.execution.groups import Member, Shape, shape_of, tau_of
@@ -49,7 +50,7 @@ def explained_query(home: Home, name: str) -> Explanation | SynopsisExplanation:
     if isinstance(shape, Plan):
         by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
         defined = tuple(by_id[key] for key in query.definitions)
-        found = explain(replace(own_plan(query, shape), definitions=defined))
+        found = with_order(explain(replace(own_plan(query, shape), definitions=defined)), query.sql)
     else:
         found = explain_synopsis(shape)
     return replace(

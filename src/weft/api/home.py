@@ -217,10 +217,11 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         """One query in full; raises NotFound."""
         return standing.show(self.opened, name, ticks)
 
-    def results(self, name: str, *, after: int = 0, limit: int | None = None) -> Results:
-        """The query's answers of an ordinal above ``after``, in order: iterate over them, or take them as a table.
+    def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
+        """The query's answers of an ordinal above ``after``: iterate over them, or take them as a table.
 
-        They are those that there are now, read when they are asked for, without Spark.  Raises NotFound.
+        They come in the order of the query's ORDER BY; with ``after``, and without ORDER BY, in the order of their
+        ordinals.  They are those that there are now, read when they are asked for, without Spark.  Raises NotFound.
         """
         query = self.catalog.queries.named(name)
         return Results(self.catalog.data, query, after, limit, lambda: self.opened.session())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from weft.algebra.ordering import Key
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.tabular import Columns, Tabular, told_columns
@@ -18,19 +20,35 @@ if TYPE_CHECKING:
     from weft.storage.values import Value
 
 
+def answers_order(query: QueryRecord) -> tuple[Key, ...]:
+    """The keys of the ORDER BY of a query's text."""
+    if "order" not in query.sql.lower():
+        return ()
+    from weft.sql.ordering import order_of
+
+    return order_of(query.sql, [name for name, _ in query.columns])
+
+
 class Results(Tabular):
     """The answers that a query had when it was asked, those of an ordinal above ``after``, at most ``limit`` of them.
 
-    Iterating gives one ``ResultRow`` after another, in the order of their ordinals, and holds a few of them in memory;
-    as a table they begin with ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError where one is missing.
+    Iterating gives one ``ResultRow`` after another and holds a limited number in memory: sorted by the query's ORDER
+    BY, where it has one and ``after`` is None, else in the order of their ordinals.  As a table they begin with
+    ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError where one is missing.
     """
 
     def __init__(
-        self, data: Location, query: QueryRecord, after: int, limit: int | None, session: Callable[[], SparkSession]
+        self,
+        data: Location,
+        query: QueryRecord,
+        after: int | None,
+        limit: int | None,
+        session: Callable[[], SparkSession],
     ) -> None:
         self.query = query
         self._data = data
-        self._after = max(after, 0)
+        self._after = max(after or 0, 0)
+        self._by_ordinal = after is not None
         self._limit = limit
         self._spark = session
 
@@ -42,19 +60,31 @@ class Results(Tabular):
     def __iter__(self) -> Iterator[ResultRow]:
         from weft.storage.ledger import read_rows
 
-        return read_rows(self._data, self.query, self._after, self._limit)
+        if not self.order:
+            return read_rows(self._data, self.query, self._after, self._limit)
+        from weft.storage.sorted_answers import sorted_answers
+
+        return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
+
+    @cached_property
+    def order(self) -> tuple[Key, ...]:
+        """The keys of the query's ORDER BY, by which the answers come; none: they come by their ordinals."""
+        return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
         there = max(self.query.rows - self._after, 0)
         return there if self._limit is None else min(there, self._limit)
 
     def spark(self) -> DataFrame:
-        """The answers as a DataFrame that Spark reads from the home, in no order, however many there are.
+        """The answers as a DataFrame that Spark reads from the home, however many there are.
 
-        It is to be used while the home is there as it is: a purge of the query takes the files away.
+        They are in no order, but where a limited number of sorted ones is asked for.  It is to be used while the home
+        is there as it is: a purge of the query takes the files away.
         """
         from weft.execution.answer_frame import answer_frame
 
+        if self.order and self._limit is not None:
+            return super().spark()
         last = self._after + len(self)
         found = answer_frame(self._spark, self._data, self.query, self._after, last) if len(self) else None
         return super().spark() if found is None else found

@@ -175,6 +175,7 @@ def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
 
 def _say_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
     """``replaced``: its text took the place of another just now; None: it is a new query."""
+    from weft.api.results import answers_order
     from weft.planning.synopsis_plan import is_synopsis
 
     installed = weft.show(query.name)
@@ -191,6 +192,8 @@ def _say_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool
     for note in notes:
         if note.level == "warning":
             say(f"WARNING: {note.text}", style="yellow")
+    if answers_order(query):
+        say("Its ORDER BY sorts what `weft try` and `weft results` show; answers are delivered as they appear.")
     if query.from_instant is not None:
         say(f"It delivers what enters its answer from {instant(query.from_instant)} on.")
     if replaced:

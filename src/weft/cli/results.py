@@ -48,7 +48,10 @@ def results(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fetch a query's answers: each has an ordinal that never changes and the first instant at which it was one."""
+    """Fetch a query's answers: each has an ordinal that never changes and the first instant at which it was one.
+
+    They come in the order of the query's ORDER BY; with --after or --follow, and without ORDER BY, by their ordinals.
+    """
     from weft.delivery.rendering import field_names
 
     if json and csv:
@@ -68,9 +71,9 @@ def results(
             begin = query.rows if after is None else after
             _follow(weft, name, query.query_id, begin, limit, line)
         elif json or csv:
-            _print(weft.results(name, after=after or 0, limit=limit), line)
+            _print(weft.results(name, after=after, limit=limit), line)
         else:
-            _tell(weft, name, names, after or 0, limit)
+            _tell(weft, name, names, after, limit)
 
 
 def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
@@ -121,15 +124,13 @@ def _follow(
         time.sleep(_LOOK_SECONDS)
 
 
-def _tell(weft: Weft, name: str, names: Sequence[str], after: int, limit: int | None) -> None:
+def _tell(weft: Weft, name: str, names: Sequence[str], after: int | None, limit: int | None) -> None:
     query = weft.catalog.queries.named(name)
-    rows = weft.results(name, after=after, limit=limit)
-    found = [
-        [str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)]
-        for _, r in zip(range(limit or _SHOWN), rows, strict=False)
-    ]
+    rows = weft.results(name, after=after, limit=limit or _SHOWN)
+    found = [[str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)] for r in rows]
     if found:
         table(names, found, right=(0, 2))
-    left = query.rows - after - len(found)
-    more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
+    left = query.rows - (after or 0) - len(found)
+    further = f"--limit {query.rows}" if rows.order else f"--after {found[-1][0]}" if found else ""
+    more = f"; more with {further}" if found and left > 0 else ""
     say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")

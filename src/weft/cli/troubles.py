@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 from typer._click.exceptions import ClickException
@@ -100,20 +100,28 @@ def tell(error: WeftError) -> None:
 
     word = "refused" if error.exit_code == REFUSED else "failed"
     if _seen.get(_Seen()).json:
-        _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint)
+        reasons = [{key: value for key, value in _as_json(each).items() if value} for each in error.reasons]
+        _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint, reasons=reasons)
         return
     err = screen(err=True)
-    place = f" ({error.where})" if error.where else ""
     err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
-    err.print(lines(f"{error.message}{place}"), markup=False, highlight=False, soft_wrap=True)
-    pointed = error.excerpt or _pointed(error.where)
-    if pointed:
-        err.print(lines(pointed), markup=False, highlight=False, soft_wrap=True)
-    if error.hint:
-        err.print(lines(f"  {error.hint}"), markup=False, highlight=False, soft_wrap=True)
+    if error.reasons:
+        place = f" ({error.where})" if error.where else ""
+        err.print(lines(f"{len(error.reasons)} reasons{place}"), markup=False, highlight=False, soft_wrap=True)
+    for number, reason in enumerate(error.reasons or (error,), 1):
+        place = f" ({reason.where})" if reason.where else ""
+        count = f"{number}. " if error.reasons else ""
+        pointed = reason.excerpt or _pointed(reason.where)
+        for line in (f"{count}{reason.message}{place}", pointed, f"  {reason.hint}" if reason.hint else None):
+            if line:
+                err.print(lines(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _tell_json(outcome: str, message: str, **more: str | None) -> None:
+def _as_json(error: WeftError) -> dict[str, str | None]:
+    return {"message": error.message, "where": error.where, "excerpt": error.excerpt, "hint": error.hint}
+
+
+def _tell_json(outcome: str, message: str, **more: Any) -> None:
     """Prints an error as one object on one line of stderr: its ``outcome`` is that of the exit code."""
     told = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
     print(json.dumps({"error": told}, ensure_ascii=False), file=terminal.err())

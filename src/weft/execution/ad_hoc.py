@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.algebra.ordering import Key
 from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
@@ -23,7 +24,7 @@ from weft.printable import counted
 from weft.storage.values import Value, decode
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,9 +58,17 @@ class Answer(Tabular):
 
 
 def ask(
-    spark: SparkSession, data: Location, tables: Mapping[str, Relation], query: Query, s: int, limit: int | None
+    spark: SparkSession,
+    data: Location,
+    tables: Mapping[str, Relation],
+    query: Query,
+    s: int,
+    limit: int | None,
+    order: Sequence[Key] = (),
 ) -> Answer:
     """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
+
+    The rows are sorted by the keys of ``order`` first, then by all columns.
 
     Raises ExecutionError where Spark cannot run it, LimitExceeded (one, too) where it takes more than a query may in a
     tick, StorageError for a damaged table.
@@ -70,35 +79,54 @@ def ask(
     with one_question(spark, data, tables) as (reader, allowed):
         views = Views(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
-        found = _at_once(reader, named, branches, limit, allowed.rows) if views.small else None
-        rows, count = found or _step_by_step(reader, named, branches, limit, allowed.rows)
+        asked = _Asked(named, branches, limit, allowed.rows, order)
+        found = _at_once(reader, asked) if views.small else None
+        rows, count = found or _step_by_step(reader, asked)
     types = [type_ for _, type_ in columns]
     return Answer(columns, tuple(decode(row, types) for row in rows), count, s, spark)
 
 
-def _at_once(
-    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None, most: int
-) -> tuple[list[list[str | None]], int] | None:
+@dataclass(frozen=True)
+class _Asked:
+    """A query with its branches at one instant; at most ``limit`` of its rows are wanted, ``most`` may be found."""
+
+    query: Query
+    branches: Sequence[Branch]
+    limit: int | None
+    most: int
+    order: Sequence[Key]
+
+    def sorted(self, rows: DataFrame) -> DataFrame:
+        """The rows by the keys, then by all columns."""
+        return rows.orderBy(*(_sorting(rows, key) for key in self.order), *rows.columns)
+
+
+def _sorting(rows: DataFrame, key: Key) -> Column:
+    column = rows[rows.columns[key.column]]
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
+
+
+def _at_once(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int] | None:
     """The rows asked for, sorted, and how many there are, by one job over rows in memory; None: too many for that."""
-    distinct = reader.spark.sql(_text(query, branches, min(most, COLLECTED))).distinct()
-    found = in_memory(reader.spark, _encoded(query, distinct.orderBy(*distinct.columns)))
+    distinct = reader.spark.sql(_text(asked.query, asked.branches, min(asked.most, COLLECTED))).distinct()
+    found = in_memory(reader.spark, _encoded(asked.query, asked.sorted(distinct)))
     if found is None:
         return None
-    if found.num_rows > most:
-        raise too_many(found.num_rows, most)
-    return found.slice(0, limit).column("row").to_pylist(), found.num_rows
+    if found.num_rows > asked.most:
+        raise too_many(found.num_rows, asked.most)
+    return found.slice(0, asked.limit).column("row").to_pylist(), found.num_rows
 
 
-def _step_by_step(
-    reader: Reader, query: Query, branches: Sequence[Branch], limit: int | None, most: int
-) -> tuple[list[list[str | None]], int]:
+def _step_by_step(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int]:
     """The same from all that Spark has to read: found and counted, then sorted as far as it is asked for."""
-    found = reader.keep(reader.spark.sql(_text(query, branches, most)).distinct())
+    found = reader.keep(reader.spark.sql(_text(asked.query, asked.branches, asked.most)).distinct())
     count = found.count()
-    if count > most:
-        raise too_many(count, most)
-    ordered = found.orderBy(*found.columns)
-    shown = _encoded(query, ordered if limit is None else ordered.limit(limit))
+    if count > asked.most:
+        raise too_many(count, asked.most)
+    ordered = asked.sorted(found)
+    shown = _encoded(asked.query, ordered if asked.limit is None else ordered.limit(asked.limit))
     return [row["row"] for row in shown.collect()], count
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Interval, Term, Variable, free_variables
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
-from weft.errors import FormulaError
+from weft.errors import FormulaError, of_each
 from weft.formula import syntax
 from weft.formula.arithmetic import beyond_64_bits, worked_out
 from weft.formula.patterns import groups_in, translated
@@ -74,7 +74,7 @@ class Lowering:
                 return self._atom(written, scope)
 
     def _joined(self, written: syntax.Joined, scope: Scope) -> Formula:
-        left, right = self.formula(written.left, scope), self.formula(written.right, scope)
+        left, right = of_each(lambda part: self.formula(part, scope), (written.left, written.right))
         match written.connective:
             case "AND":
                 return algebra.And(left, right)
@@ -109,7 +109,7 @@ class Lowering:
         if written.counting == "second" and not interval.everything:
             raise self.refused(written.bounds.at, "SINCE2 and ONCE2 count time points, and take no interval")
         if isinstance(written, syntax.Since):
-            left, right = self.formula(written.left, scope), self.formula(written.right, scope)
+            left, right = of_each(lambda part: self.formula(part, scope), (written.left, written.right))
             return algebra.Since(interval, left, right, written.counting)
         inner = self.formula(written.formula, scope)
         match written.operator:

@@ -11,7 +11,7 @@ from weft.algebra.schema import BIGINT, TIMESTAMP, TableSchema
 from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
-from weft.errors import SynopsisError
+from weft.errors import Reasons, SynopsisError
 from weft.formula.reading import counted_reading, reading
 from weft.formula.signature import Predicate
 from weft.formula.twofol.reading import two_sorted
@@ -39,13 +39,16 @@ def formula_synopsis(
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
     named = set(_NAME.findall(text))
     signature = {}
+    reasons = Reasons()
     for name, table in tables.items():
         terms = terms_of(table, log=name in logs)
         if name in named:
-            _require_terms(table, log=name in logs)
+            with reasons.part():
+                _require_terms(table, log=name in logs)
         types = tuple(type_ for _, type_ in terms if type_ is not None)
         if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
             signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
+    reasons.check()
     semantics: Semantics = _SEMANTICS.get(language, "bag" if duplicates else "set")
     asked = why = None
     if language == "2fol":
@@ -82,13 +85,15 @@ def _require_terms(table: TableSchema, *, log: bool) -> None:
             f"a formula cannot speak of {table.name}: its rows are answers of another query, or end",
             hint="A predicate is a table that rows are only added to.",
         )
+    reasons = Reasons()
     for name, type_ in terms_of(table, log=log):
         if type_ is None:
             column = table.column(name)
-            raise SynopsisError(
-                f"a formula cannot speak of {table.name}: its column {name} is {column.type if column else 'unknown'}",
-                hint="Formulas have integers, doubles and texts.",
+            told = (
+                f"a formula cannot speak of {table.name}: its column {name} is {column.type if column else 'unknown'}"
             )
+            reasons.add(SynopsisError(told, hint="Formulas have integers, doubles and texts."))
+    reasons.check()
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:

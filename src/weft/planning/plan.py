@@ -27,12 +27,14 @@ from weft.derivation.localize import localize
 from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
-from weft.errors import SqlError
+from weft.errors import Reasons, SqlError
 from weft.planning.names import apart, numbered, numbered_columns, renumbered
 from weft.sql import render
+from weft.sql.identifiers import quoted
 from weft.sql.limits import within_limits
 from weft.sql.lower import bind
 from weft.sql.render import branch_sql, query_sql
+from weft.sql.rewriting import viewed
 from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
@@ -166,33 +168,46 @@ def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, 
     cannot depend on it (laws 1 and 2).
     """
     query = bind(text, tables)
-    _refuse_history(query)
-    ends = {(scan.alias, scan.table.end): scan.table.name for scan in scans(query)}
+    reasons = Reasons()
+    with reasons.part():
+        _refuse_history(query)
+    ends = {(scan.alias, scan.table.end): scan.table for scan in scans(query) if not scan.whole}
     for ref in sorted(mentioned(query), key=repr):
         if (ref.scan, ref.column) in ends:
-            name = ends[ref.scan, ref.column]
-            raise SqlError(
-                f"a standing query cannot speak of {ref.column}: while a row is in {name}, its end is not known",
-                hint="Rows that have ended are not in the answer anyway. What ended is told by `weft try` over a view: "
-                f'weft view add NAME "SELECT … FROM {name} WHERE PERIOD_END({name}) < NOW()".',
-            )
-    written, definitions = with_definitions(query)
+            reasons.add(_of_ends(ends[ref.scan, ref.column], ref.column))
+    written: Query = query
+    definitions: tuple[TableSchema, ...] = ()
+    with reasons.part():
+        written, definitions = with_definitions(query)
+    reasons.check()
     if definitions:
         within_limits(written)
     return written, definitions
 
 
+def _of_ends(table: TableSchema, column: str) -> SqlError:
+    name = table.name
+    listed = ", ".join(quoted(each.name) for each in table.columns if each.name not in (table.start, table.end))
+    ended = viewed(f"SELECT {listed} FROM {quoted(name)} AS e WHERE PERIOD_END(e) < NOW()")
+    return SqlError(
+        f"a standing query cannot speak of {column}: while a row is in {name}, its end is not known",
+        hint=f"Rows that have ended are not in the answer anyway. A view has what ended: {ended}, then weft try "
+        '"SELECT * FROM NAME". A standing query over it cannot be asked today.',
+    )
+
+
 def _refuse_history(query: Query) -> None:
     """Raises SqlError where a query that is to stand reads a table as of an instant of its own."""
-    for scan in scans(query):
-        if scan.whole:
-            name = scan.table.name
-            raise SqlError(
-                f"a standing query cannot read {name} FOR SYSTEM_TIME: it is asked at every instant, over the rows "
-                "that hold then, and what held at one instant is no news",
-                hint=f"Ask it once with `weft try`; or leave FOR SYSTEM_TIME out to be told of the rows of {name} as "
-                "they begin. `weft try` over a view tells what held for how long: PERIOD_START(e), PERIOD_LENGTH(e).",
-            )
+    reasons = Reasons()
+    for name in sorted({scan.table.name for scan in scans(query) if scan.whole}):
+        refused = SqlError(
+            f"a standing query cannot read {name} FOR SYSTEM_TIME: it is asked at every instant, over the rows that "
+            "hold then, and what held at one instant is no news",
+            hint=f"Ask it once with `weft try`; or leave FOR SYSTEM_TIME out to be told of the rows of {name} as they "
+            "begin. `weft try` over a view shows what held for how long: PERIOD_START(e), PERIOD_LENGTH(e).",
+        )
+        reasons.add(refused)
+    reasons.check()
 
 
 def _within(sources: int) -> None:

@@ -21,17 +21,18 @@ from weft.algebra.formula import (
     free_variables,
     rewritten,
     subformulas,
+    term_type,
     variables_of,
     with_terms,
     with_variables,
 )
 from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjuncts, sources
 from weft.algebra.scalar import ColumnRef, Scalar, columns
-from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType, TableSchema
+from weft.algebra.schema import BIGINT, DataType, TableSchema
 from weft.algebra.traverse import substitute
 from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
-from weft.errors import SynopsisError
+from weft.errors import SynopsisError, of_each
 from weft.planning.carried import Carried
 from weft.sql import render
 from weft.sql.local import unlike
@@ -75,7 +76,7 @@ class Part:
 
 def of_query(query: Query) -> tuple[Part, ...]:
     """The SELECTs of a query, each as a formula; raises SynopsisError where no synopsis can be kept of it."""
-    return tuple(_part(nest) for nest in nests(query))
+    return tuple(of_each(_part, nests(query)))
 
 
 def of_atoms(
@@ -109,14 +110,7 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[str, DataType | None], ...]:
     """The columns that a table's rows have as a predicate's, each with the type of its terms; None: there is none."""
     left = ("ts", "tp") if log else ("ts",)
-    return tuple((each.name, _TERMS.get(each.type.name)) for each in table.columns if each.name.lower() not in left)
-
-
-_TERMS: Final = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), BIGINT),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
-    "STRING": STRING,
-}
+    return tuple((each.name, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
@@ -137,8 +131,7 @@ def _events(table: TableSchema, reads: tuple[str, ...], taken: tuple[str, ...], 
 
 def _part(nest: Nest) -> Part:
     scans = {project.alias: _scan(project) for project in nest.inputs}
-    for scan in scans.values():
-        _require_plain(scan.table)
+    of_each(_require_plain, dict.fromkeys(scan.table for scan in scans.values()))
     joined = _joined(nest.formula)
     atoms = {part.predicate: part for part in subformulas(nest.formula) if isinstance(part, Atom)}
     carried: dict[Variable, Carried] = {}
@@ -148,7 +141,8 @@ def _part(nest: Nest) -> Part:
             nullable = column is None or column.nullable
             carried[variable] = Carried(variable.type, nullable=nullable and variable not in joined)
     _require_ordered(nest.formula, carried)
-    events = {project.alias: _rows(project, _variables(atoms[project.alias]), carried) for project in nest.inputs}
+    rows = of_each(lambda project: _rows(project, _variables(atoms[project.alias]), carried), nest.inputs)
+    events = {project.alias: each for project, each in zip(nest.inputs, rows, strict=True)}
     formula = rewritten(nest.formula, lambda part: _with_carried(part, carried, events))
     values = tuple(carried[each].given(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
     return Part(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))

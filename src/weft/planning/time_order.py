@@ -8,7 +8,7 @@ microseconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from weft.algebra.relation import Plain, Predicate
 from weft.algebra.scalar import Call, Literal, Scalar, shifted
@@ -16,6 +16,7 @@ from weft.algebra.schema import TIMESTAMP
 
 _Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
 """One instant is at most so many microseconds after another; None is the beginning of 1970."""
+_NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
@@ -44,9 +45,24 @@ def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
 
 
 def _bounds(predicate: Predicate) -> Iterator[_Bound]:
-    if not isinstance(predicate, Plain) or not isinstance(predicate.condition, Call):
-        return
-    name, args = predicate.condition.name, predicate.condition.args
+    if isinstance(predicate, Plain):
+        yield from _of_scalar(predicate.condition)
+
+
+def _of_scalar(condition: Scalar) -> Iterator[_Bound]:
+    match condition:
+        case Call(name="and", args=parts):
+            for part in parts:
+                yield from _of_scalar(part)
+        case Call(name="not", args=(Call(name=name, args=args, type=type),)) if name in _NEGATED:
+            yield from _of_scalar(Call(_NEGATED[name], args, type))
+        case Call(name=name, args=args):
+            yield from _of_comparison(name, args)
+        case _:
+            pass
+
+
+def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
     if name not in ("<", "<=", ">", ">=", "=") or any(arg.type != TIMESTAMP for arg in args):
         return
     parts = [_place(arg) for arg in args]

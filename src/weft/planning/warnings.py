@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.algebra.relation import NotExists, Plain, Relation, Scan, condition, conjuncts
+from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, condition, conjuncts, sources
 from weft.algebra.scalar import call
 from weft.algebra.traverse import range_variables, scans
 from weft.derivation.access_paths import keyless
@@ -72,8 +72,9 @@ def _imprecise(plan: Plan) -> list[Note]:
         blockers = [
             scan.table.name
             for item in conjuncts(condition(event.block))
-            if isinstance(item, NotExists) and _may_come_later(bodies.get(_named(item.body)), driver.scan)
+            if isinstance(item, NotExists)
             for scan in scans(item.body)
+            if _may_come_later(scan, bodies.get(_named(item.body)), driver.scan, sources(event.block))
         ]
         if not blockers:
             continue
@@ -96,16 +97,18 @@ def _named(body: Relation) -> frozenset[str]:
     return frozenset(range_variables(body))
 
 
-def _may_come_later(body: Relation | None, judged: Scan) -> bool:
-    """Whether a row that comes after the one that is judged may block it: not where ``body`` asks for earlier ones.
+def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
+    """Whether a row of ``scan`` that arrives after the judged one may block it: not where ``body`` asks for earlier
+    ones.
 
-    ``body`` is as the query has it; None: it is not known.
+    ``body`` is as the query has it (None: it is not known); the rows of ``others`` are there when the judged one
+    arrives.
     """
     if body is None:
         return True
-    demanded = conjuncts(condition(body))
-    later = (Plain(call("<", judged.start, scan.start)) for scan in scans(body))
-    return any(not exclude_each_other((*demanded, each)) for each in later)
+    there = (Plain(call("<=", other.start, judged.start)) for other in others if isinstance(other, Scan))
+    later = Plain(call("<", judged.start, scan.start))
+    return not exclude_each_other((*conjuncts(condition(body)), *there, later))
 
 
 def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:

@@ -29,9 +29,10 @@ _CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
 _EITHER: Final = "Write IF(condition, a, b)."
 _MATCH: Final = "Write text RLIKE 'pattern'; for any case begin the pattern with (?i)."
 _OWN_KEY: Final = "Take a key that the rows have."
-_COUNTED: Final = (
-    "Keep a temporal view over a tracked table (weft view add): it has COUNT, SUM, MIN, MAX and AVG; or ask for the "
-    "rows themselves."
+_COUNTED: Final = "WHERE and ON are about single rows: a condition on an aggregate stands in HAVING."
+_STEPS: Final = (
+    "Write out as many steps as you need, each as a join: t AS a JOIN t AS b ON b.parent = a.id. Any number of steps "
+    "cannot be asked today."
 )
 _FIRST: Final = "Ask for rows that no other one comes before: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
 _NEWEST: Final = (
@@ -115,13 +116,12 @@ ADVICE: Final[dict[str, str]] = {
     "LIMIT": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
     "TOP": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
     "OFFSET": "Leave it out: `weft results NAME --after N` shows those after the N-th.",
-    "ORDER BY": "Leave it out; the columns that you would sort by come with each answer.",
-    "GROUP BY": _COUNTED,
-    "HAVING": _COUNTED,
+    "ORDER BY": "Leave it out there; at the end of a standing query it sorts what `weft try` and `weft results` show.",
+    "WITH RECURSIVE": _STEPS,
     "a window function": _NEWEST,
     "QUALIFY": _NEWEST,
     "DISTINCT ON": _NEWEST,
-    "PIVOT": _COUNTED,
+    "PIVOT": "This cannot be asked today. Ask for the rows themselves; each is an answer of its own.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "OUTER JOIN"), _PARTNERLESS),
     "NATURAL JOIN": "Write JOIN … USING (column, …).",

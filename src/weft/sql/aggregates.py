@@ -18,6 +18,8 @@ from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, INTERVAL, MONTHS, NULL
 
 Aggregate = OneOf["count", "sum", "avg", "min", "max"]
 MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
+DISTINCT: Final = "distinct"
+"""Around the argument of COUNT(DISTINCT x), which is read in standing queries to be offered as a formula."""
 WINDOW: Final = "moving_window"
 """The function that, among the items of GROUP BY, gives the length of the moving window."""
 

@@ -9,11 +9,12 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Cast, Literal, Scalar
-from weft.algebra.schema import DATE, NULL, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import DATE, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql import literals
-from weft.sql.functions import wider
-from weft.sql.refusal import place
+from weft.sql.functions import castable, tryable, wider
+from weft.sql.refusal import place, refuse
+from weft.sql.rewriting import as_number
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
@@ -37,11 +38,50 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
         raise SqlError(
             f"{left.type} and {right.type} cannot be compared",
             where=place(node),
-            hint="Convert one of them: CAST(… AS …).",
+            hint=_alike(left, right, node),
         ) from None
     if shared == TIMESTAMP:
         return converted(left, TIMESTAMP), converted(right, TIMESTAMP)
     return left, right
+
+
+def cast(value: Scalar, node: exp.Cast) -> Scalar:
+    """CAST and TRY_CAST of a value; raises SqlError for a type that is not stored, and for what is never converted."""
+    target = _type(node.to)
+    if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
+        return as_time(value, target, node)
+    if value.type in (INTERVAL, MONTHS):
+        raise refuse(node.sql("spark"), node, "intervals are not converted", as_number(node.this))
+    tried = bool(node.args.get("safe"))
+    if not (tryable if tried else castable)(value.type, target):
+        hint = "TO_JSON(…) gives its text." if value.type.nested and target == STRING else None
+        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}", hint)
+    return Call("try_cast", (value,), target) if tried else Cast(value, target)
+
+
+def _type(node: exp.Expr) -> DataType:
+    text = node.sql("spark")
+    try:
+        found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
+    except ValueError:
+        hint = "Of JSON text FROM_JSON(doc, 'ARRAY<STRING>') makes one." if "<" in text else None
+        raise refuse(f"the type {text}", node, "Weft stores plain scalar types", hint) from None
+    if found == INTERVAL:
+        raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
+    if found == NULL:
+        raise refuse(f"the type {text}", node, "nothing can be converted to it")
+    if found.name == "DECIMAL":
+        literals.decimal(found.precision or 0, found.scale or 0, node)
+    return found
+
+
+def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
+    """How two values become comparable."""
+    for side, other in ((left, right), (right, left)):
+        if side.type == INTERVAL:
+            length = "Compare a length of time with another one, such as INTERVAL 5 MINUTES"
+            return f"{length}; or compare a number. {as_number(node)}" if other.type.numeric else f"{length}."
+    return "Convert one of them: CAST(… AS …)."
 
 
 def opened(value: Scalar) -> Scalar:

@@ -84,7 +84,8 @@ def months(node: exp.Interval) -> Literal | None:
 
 def _calendar_length(count: int, node: exp.Expr) -> Literal:
     if abs(count) > LONGEST_MONTHS:
-        raise SqlError(f"an INTERVAL is at most {LONGEST_MONTHS:,} months long", where=place(node))
+        longest = f"an INTERVAL is at most {LONGEST_MONTHS:,} months long"
+        raise SqlError(longest, where=place(node), hint="Write a shorter one: the calendar has the years 1 to 9999.")
     return Literal(count, MONTHS)
 
 
@@ -99,9 +100,15 @@ def counts_days(node: exp.Interval) -> bool:
 
 def length(micros: int, node: exp.Expr) -> Literal:
     """An interval; raises SqlError for one that is longer than the calendar."""
-    if abs(micros) > LONGEST:
-        raise SqlError(f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long", where=place(node))
+    within_calendar(micros, node)
     return Literal(micros, INTERVAL)
+
+
+def within_calendar(micros: float, node: exp.Expr) -> None:
+    """Raises SqlError for a number of microseconds that is longer than the calendar, and for NaN."""
+    if not abs(micros) <= LONGEST:
+        longest = f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long"
+        raise SqlError(longest, where=place(node), hint="Write a shorter one: the calendar has the years 1 to 9999.")
 
 
 def unit_length(name: str, node: exp.Expr) -> int:

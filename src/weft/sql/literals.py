@@ -46,7 +46,8 @@ def number(node: exp.Literal, *, negative: bool = False) -> Literal:
 def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
     """DECIMAL(precision, scale); raises SqlError for what Spark does not have."""
     if not scale <= precision <= 38 or not precision:
-        raise SqlError(f"there is no DECIMAL({precision},{scale}): 38 digits at most", where=place(node))
+        told = f"there is no DECIMAL({precision},{scale}): 38 digits at most"
+        raise SqlError(told, where=place(node), hint="Write DECIMAL(p, s) with s <= p <= 38, or use DOUBLE.")
     return DataType("DECIMAL", precision, scale)
 
 

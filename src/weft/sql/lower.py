@@ -10,31 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.relation import (
     TRUE,
+    UNIT,
     Distinct,
     Exists,
     NotExists,
     Output,
     Plain,
+    Predicate,
     Project,
     Query,
     Relation,
     Select,
     Source,
     Union,
-    Values,
     attributes,
     conjunction,
 )
-from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, mentions_now
-from weft.algebra.schema import INTERVAL, MONTHS, NULL, Column, DataType, TableSchema
+from weft.algebra.scalar import Cast, ColumnRef, call, mentions_now
+from weft.algebra.schema import INTERVAL, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.errors import SqlError
+from weft.errors import Reasons, SqlError, of_each
+from weft.sql.aggregate_refusal import aggregates_refused, is_plain
 from weft.sql.functions import common
 from weft.sql.limits import within_limits
 from weft.sql.lower_from import lower_from, named, plain_name, stars
@@ -43,8 +46,11 @@ from weft.sql.lower_nested import as_column, field_name
 from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
+from weft.sql.lower_values import bare_values, lower_values
+from weft.sql.ordering import lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
+from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import Context, Names, Scope, Shared
 
 _ANSWER: Final = "answer"
@@ -70,26 +76,43 @@ def bind_view(text: str, tables: Mapping[str, TableSchema]) -> Query:
 
 def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> Query:
     try:
-        query = lower_query(parse(text), tables, view=view)
+        query = lower_query(parse(text), tables, view=view, text=text)
         within_limits(query)
     except RecursionError:
         raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
     return query
 
 
-def lower_query(node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False) -> Query:
-    """The outermost query."""
-    scope = Scope(Context(tables, Names(), _subquery, _body_only, view))
+def lower_query(
+    node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False, text: str | None = None
+) -> Query:
+    """The outermost query; ``text`` is its whole text, which refusals may offer in another way."""
+    other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
+    scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
+    order = None if view else node.args.get("order")
+    relation: Relation
     if isinstance(node, exp.Select):
-        inner, outputs = _select(node, scope)
-        for output in outputs:
-            _answerable(output, node, view=view)
-        return Query(inner, outputs)
-    relation = lower_rows(node, scope, _ANSWER)
-    outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
-    for output in outputs:
-        _answerable(output, node, view=view)
+        relation, outputs = _select(node, scope)
+    else:
+        relation = lower_rows(node, scope, _ANSWER)
+        outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
+    reasons = Reasons()
+    with reasons.part():
+        of_each(lambda output: _answerable(output, node, view=view), outputs)
+    with reasons.part():
+        if order is not None:
+            lower_order(order, node, [output.name for output in outputs])
+    reasons.check()
     return Query(relation, outputs)
+
+
+def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
+    """What is offered where the text does not stand as a view, or not as a standing query; None where it stands."""
+    try:
+        lower_query(parse(text), tables, view=view)
+    except SqlError as error:
+        return next((reason.hint for reason in (error.reasons or (error,)) if reason.hint), NOT_TODAY)
+    return None
 
 
 def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
@@ -98,7 +121,8 @@ def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
         raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
-        raise refuse(f"a column of type {kind}", node, "it cannot be stored", "Convert it with CAST(… AS …).")
+        hint = "Write CAST(NULL AS STRING), or another type." if kind == NULL else as_number(node)
+        raise refuse(f"{output.name}, a column of type {kind},", node, "it cannot be stored", hint)
 
 
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> Source:
@@ -108,8 +132,8 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             only(node, "this", "alias", "with_")
             _with(node, scope)
             return lower_rows(node.this, scope.inner(), alias, columns)
-        case exp.Select() if (values := _bare_values(node)) is not None:
-            return _values(values, scope, alias, columns)
+        case exp.Select() if (values := bare_values(node)) is not None:
+            return lower_values(values, scope, alias, columns)
         case exp.Select():
             inner, outputs = _select(node, scope)
             project = Project(inner, scope.fresh(alias), _named(outputs, columns, node))
@@ -117,7 +141,7 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
         case exp.SetOperation():
             return _set_operation(node, scope, alias, columns)
         case exp.Values():
-            return _values(node, scope, alias, columns)
+            return lower_values(node, scope, alias, columns)
         case _:
             kind = type(node).__name__.upper()
             raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES, or several of them")
@@ -132,31 +156,77 @@ def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) 
 
 def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, ...]]:
     """FROM and WHERE as a relation, and the select list."""
-    _with(select, scope)
-    inner = _from_and_where(select, scope)
-    if scope.context.view and is_grouped(select):
-        relation, outputs = lower_grouped(select, inner, scope, _output)
-        return relation, _apart(outputs, select)
-    return inner, _outputs(select, scope)
+    reasons = Reasons()
+    inner: Relation = UNIT
+    with reasons.part():
+        inner = _from_and_where(select, scope)
+    if not select.args.get("from_"):
+        reasons.check()
+    with reasons.part():
+        if not is_grouped(select):
+            found = inner, _outputs(select, scope)
+        elif not scope.context.view and is_plain(select):
+            reasons.add(aggregates_refused(select, None, scope.context, nested=scope.parent is not None))
+            found = inner, _outputs(select, scope)
+        else:
+            found = _grouped(select, inner, scope, readable=not reasons)
+    reasons.check()
+    return found
+
+
+def _grouped(
+    select: exp.Select, inner: Relation, scope: Scope, *, readable: bool
+) -> tuple[Relation, tuple[Output, ...]]:
+    """A SELECT with groups; ``readable``: its FROM and WHERE are not refused."""
+    reasons = Reasons()
+    grouped: Relation | None = None
+    outputs: tuple[Output, ...] = ()
+    with reasons.part():
+        grouped, outputs = lower_grouped(select, inner, scope, _output)
+        outputs = _apart(outputs, select)
+    if not scope.context.view:
+        known = grouped if readable else None
+        reasons.add(aggregates_refused(select, known, scope.context, nested=scope.parent is not None))
+    reasons.check()
+    assert grouped is not None
+    return grouped, outputs
+
+
+def _at_the_end(scope: Scope) -> tuple[str, ...]:
+    """The parts that stand at the end of a whole standing query, and nowhere else."""
+    return () if scope.parent is not None or scope.context.view else ("order",)
 
 
 def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
-    grouping = ("group", "having") if scope.context.view else ()
-    only(select, "expressions", "from_", "joins", "where", "distinct", "with_", *grouping)
+    reasons = Reasons()
+    with reasons.part():
+        _with(select, scope)
+    with reasons.part():
+        parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
+        only(select, *parts, *_at_the_end(scope))
     distinct = select.args.get("distinct")
-    if distinct is not None:
-        only(distinct)
+    with reasons.part():
+        if distinct is not None:
+            only(distinct)
     if select.args.get("from_") is None:
-        raise refuse(
-            "SELECT without FROM",
-            select,
-            "it names no table whose rows could make it true",
-            "Constants are written so: SELECT * FROM (VALUES (1, 'a')) AS v(id, name).",
+        reasons.add(
+            refuse(
+                "SELECT without FROM",
+                select,
+                "it names no table whose rows could make it true",
+                "Constants are written so: SELECT * FROM (VALUES (1, 'a')) AS v(id, name).",
+            )
         )
-    relation, conditions = lower_from(select, scope, lower_rows)
+        reasons.check()
+    relation: Relation = UNIT
+    conditions: list[Predicate] = []
+    with reasons.part():
+        relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
-    if where is not None:
-        conditions.append(lower_predicate(where.this, True, scope))
+    with reasons.part():
+        if where is not None:
+            conditions.append(lower_predicate(where.this, True, scope))
+    reasons.check()
     predicate = conjunction(*conditions)
     return relation if predicate == TRUE else Select(relation, predicate)
 
@@ -166,33 +236,49 @@ def _with(node: exp.Expr, scope: Scope) -> None:
     clause = node.args.get("with_")
     if clause is None:
         return
-    only(clause, "expressions")
+    reasons = Reasons()
+    with reasons.part():
+        only(clause, "expressions")
     for cte in clause.expressions:
-        only(cte, "this", "alias")
         alias = cte.args["alias"]
-        only(alias, "this", "columns")
-        plain_name(alias)
-        if alias.name.lower() in scope.shared:
-            raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
+        name = alias.name.lower()
         inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
-        scope.shared[alias.name.lower()] = Shared(
-            cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside
-        )
+        shared = Shared(cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside)
+        with reasons.part():
+            only(cte, "this", "alias")
+            only(alias, "this", "columns")
+            plain_name(alias)
+            if name in scope.shared:
+                raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
+        shared.refused = bool(reasons)
+        scope.shared[name] = shared
+    reasons.check()
 
 
 def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> Source:
-    only(node, "this", "expression", "distinct", "with_")
-    _with(node, scope)
     all_rows = node.args.get("distinct") is False
+    reasons = Reasons()
+    with reasons.part():
+        only(node, "this", "expression", "distinct", "with_", *_at_the_end(scope))
+    with reasons.part():
+        _with(node, scope)
     if all_rows and not isinstance(node, exp.Union):
-        raise refuse(
-            f"{node.key.upper()} ALL",
-            node,
-            "it counts how often a row is on either side, and counts come in a later release",
-            f"Write {node.key.upper()}, which gives each row once.",
+        reasons.add(
+            refuse(
+                f"{node.key.upper()} ALL",
+                node,
+                "it counts how often a row is on either side, and counts come in a later release",
+                f"Write {node.key.upper()}, which gives each row once.",
+            )
         )
-    left = lower_rows(node.this, scope.inner(), alias, columns)
-    right = lower_rows(node.expression, scope.inner(), alias)
+    with reasons.part():
+        left = lower_rows(node.this, scope.inner(), alias, columns)
+    with reasons.part():
+        inner = scope.inner()
+        if not isinstance(node, exp.Union):
+            inner.side = "right"
+        right = lower_rows(node.expression, inner, alias)
+    reasons.check()
     first, second = _alike(left, right, node, scope)
     if isinstance(node, exp.Union):
         union = Union(scope.fresh(alias), (first, second))
@@ -236,59 +322,15 @@ def _typed(relation: Source, types: Sequence[DataType], scope: Scope) -> Source:
     return Project(relation, scope.fresh(refs[0].scan), outputs)
 
 
-def _values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> Values:
-    only(node, "expressions", "alias")
-    rows = [_row(row, scope) for row in node.expressions]
-    width = len(rows[0])
-    if any(len(row) != width for row in rows):
-        raise SqlError("the rows of VALUES have not all as many columns", where=place(node))
-    names = named(columns or [f"col{number}" for number in range(1, width + 1)], width, node)
-    kinds = []
-    for number, name in enumerate(names):
-        try:
-            kind = common([row[number].type for row in rows])
-        except TypeError as error:
-            raise SqlError(f"VALUES: {error} have no common type", where=place(node)) from None
-        if kind == NULL:
-            raise refuse(f"a column of NULLs ({name})", node, "it has no type", "Write CAST(NULL AS …).")
-        kinds.append(kind)
-    typed = tuple(
-        tuple(value if value.type == kind else Cast(value, kind) for value, kind in zip(row, kinds, strict=True))
-        for row in rows
-    )
-    made = tuple(Column(n, name, kind) for n, (name, kind) in enumerate(zip(names, kinds, strict=True), 1))
-    return Values(scope.fresh(alias), made, typed)
-
-
-def _bare_values(select: exp.Select) -> exp.Values | None:
-    """VALUES as an arm of UNION or in WITH, which the parser gives as SELECT * of it; a star that it made up has no
-    place in the text."""
-    source = select.args.get("from_")
-    made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
-    if source is None or not isinstance(source.this, exp.Values) or not made_up:
-        return None
-    if select.expressions[0].meta.get("start"):
-        return None
-    only(select, "expressions", "from_")
-    return source.this
-
-
-def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
-    items = node.expressions if isinstance(node, exp.Tuple) else [node]
-    if not items:
-        raise refuse("an empty row of VALUES", node, "it has no column")
-    values = tuple(lower_scalar(item, scope.inner(lateral=False)) for item in items)
-    if any(mentions_now(value) for value in values):
-        raise refuse("NOW() in VALUES", node, "the row would be a new one every microsecond")
-    return tuple(as_column(value) for value in values)
-
-
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
     if not select.expressions:
         raise refuse("SELECT without columns", select, "it says nothing of what is wanted", "Write SELECT * FROM …")
     outputs: list[Output] = []
+    reasons = Reasons()
     for item in select.expressions:
-        outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+        with reasons.part():
+            outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
+    reasons.check()
     return _apart(tuple(outputs), select)
 
 
@@ -340,13 +382,20 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
         only(node, "this")
         node = node.this
     inner = scope.inner()
-    if not isinstance(node, exp.Select) or _bare_values(node) is not None or (scope.context.view and is_grouped(node)):
+    if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node):
         return lower_rows(node, inner, "sub")
-    _with(node, inner)
-    body = _from_and_where(node, inner)
-    if not node.expressions:
-        raise refuse("SELECT without columns", node, "Spark does not take it", "Write SELECT 1 FROM …")
+    reasons = Reasons()
+    body: Relation = UNIT
+    with reasons.part():
+        body = _from_and_where(node, inner)
+    with reasons.part():
+        if not node.expressions:
+            raise refuse("SELECT without columns", node, "Spark does not take it", "Write SELECT 1 FROM …")
     for item in node.expressions:
-        if not isinstance(item, exp.Star) and not (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            lower_scalar(item.unalias(), inner)
+        with reasons.part():
+            if not isinstance(item, exp.Star) and not (
+                isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+            ):
+                lower_scalar(item.unalias(), inner)
+    reasons.check()
     return body

@@ -14,6 +14,7 @@ from weft.sql.advice import ADVICE
 from weft.sql.conversion import converted
 from weft.sql.functions import arithmetic
 from weft.sql.refusal import place
+from weft.sql.rewriting import as_number
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"
@@ -29,13 +30,15 @@ def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scal
         raise SqlError(
             f"{left.type} {operator} {right.type} has no meaning",
             where=place(node),
-            hint=_instead(operator, left.type, right.type),
+            hint=_instead(operator, left.type, right.type, node),
         )
     left, right = beside_decimal(left, right, node), beside_decimal(right, left, node)
     return Call(operator, (left, right), arithmetic(operator, left.type, right.type))
 
 
-def _instead(operator: str, left: DataType, right: DataType) -> str:
+def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> str:
+    if INTERVAL in (left, right):
+        return as_number(node)
     if operator in "+-" and left in _TIMES and right == STRING:
         return ADVICE["a text beside a time"]
     if operator == "+" and STRING in (left, right):
@@ -79,6 +82,9 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
         if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
             assert isinstance(span.value, int)
             return intervals.length(number.value * span.value, node)
+        if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, (float, Decimal)):
+            assert isinstance(span.value, int)
+            intervals.within_calendar(float(number.value) * span.value, node)
         return Call("*", (span, number), INTERVAL)
     return None
 

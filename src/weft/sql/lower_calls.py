@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.scalar import Call, Case, Literal, Scalar
-from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BOOLEAN, DATE, DOUBLE, INTERVAL, MONTHS, MOST_DIGITS, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql.advice import advice
 from weft.sql.aggregates import MEASURES, WINDOW
@@ -26,11 +27,12 @@ from weft.sql.functions import (
     rounded_decimal,
 )
 from weft.sql.lower_arithmetic import beside_decimal, combined
-from weft.sql.lower_period import VIEWS_ONLY
+from weft.sql.lower_period import for_views_only
 from weft.sql.patterns import check_pattern, check_replacement
 from weft.sql.refusal import place, refuse
 from weft.sql.render import PART_OF
-from weft.sql.scope import suggestion
+from weft.sql.rewriting import as_number
+from weft.sql.scope import Scope, suggestion
 
 _EXTRACTED: Final = {
     "YEAR": "year",
@@ -57,6 +59,7 @@ _CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NES
 """The families of which only nested values are."""
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
+_SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 
 
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
@@ -128,9 +131,15 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
         if not fits(arg.type, family):
             wanted = _CALLED.get(family, family)
             hint = _converted(arg, family, number, node) or advice(name)
+            if arg.type in (INTERVAL, MONTHS):
+                hint = as_number(node)
             raise SqlError(f"{name.upper()} takes {wanted}, not {arg.type}", where=place(node), hint=hint)
         if function.constant is not None and number >= function.constant:
             _constant(name, number, arg, family, node)
+        _in_range(name, number, arg, family, node)
+    if name == "repeat" and (times := _repeated(name, args)) > LONGEST_PADDING:
+        told = f"REPEAT within REPEAT repeats {times:,} times, more than {LONGEST_PADDING:,}"
+        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node), hint=_SHORTER)
 
 
 def _family(function: Function, number: int) -> str:
@@ -157,12 +166,31 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
         raise SqlError(told, where=place(node), hint=hint)
     if family == "LENGTH" and isinstance(arg.value, int) and arg.value > LONGEST_PADDING:
         told = f"{name.upper()} takes {LONGEST_PADDING:,} at most, not {arg.value:,}"
-        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node))
+        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node), hint=_SHORTER)
 
 
-def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlError:
-    """The error to raise for a function that is not on the list, with the reason; in a temporal view with ``view``."""
-    shown = f"{name.upper()}()"
+def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
+    """Refuses a whole constant that Spark does not take there: what has digits or places is an INT to it."""
+    if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
+        return
+    if name == "round" and abs(arg.value) > MOST_DIGITS:
+        told = f"ROUND takes {MOST_DIGITS} digits at most, not {arg.value:,}"
+        raise SqlError(f"{told}: no number has more", where=place(node), hint="Write ROUND(value, 2).")
+    if name != "timestamp_micros" and not -(2**31) <= arg.value < 2**31:
+        told = f"{name.upper()} takes a number from -2^31 to 2^31 - 1 as argument {number + 1}, not {arg.value:,}"
+        raise SqlError(told, where=place(node), hint="No text is longer: write a smaller number.")
+
+
+def _repeated(name: str, args: Sequence[Scalar]) -> int:
+    """How often REPEAT, and those within it, repeat the innermost text."""
+    times = next((arg.value for arg in args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
+    inner = [_repeated(part.name, part.args) for part in args if isinstance(part, Call)]
+    return (max(times, 1) if name == "repeat" else 1) * max(inner, default=1)
+
+
+def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
+    """The error to raise for a function that is not on the list, with the reason."""
+    shown, view = f"{name.upper()}()", scope.context.view
     if view and name in MEASURES:
         return refuse(f"{shown} here", node, "an aggregate stands in a select list or in HAVING, not within another")
     if view and name == WINDOW:
@@ -170,7 +198,7 @@ def unknown_function(name: str, node: exp.Expr, *, view: bool = False) -> SqlErr
     if view and name in AGGREGATES:
         return refuse(shown, node, f"the aggregates of views are {', '.join(MEASURES).upper()}")
     if name == WINDOW:
-        return refuse(shown, node, "aggregates of standing queries come in a later release", VIEWS_ONLY)
+        return refuse(shown, node, "aggregates of standing queries come in a later release", for_views_only(scope))
     if name in AGGREGATES:
         return refuse(shown, node, "aggregates of standing queries come in a later release", advice(name))
     if name in WINDOWS:

@@ -24,14 +24,14 @@ from weft.algebra.relation import (
     conjunction,
 )
 from weft.algebra.scalar import Call, ColumnRef, call
-from weft.errors import SqlError
+from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
 from weft.sql.conversion import comparable
 from weft.sql.left_join import with_anti_joins
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
-from weft.sql.scope import RESULTS, Merged, Scope, Variable
+from weft.sql.scope import RESULTS, Merged, Scope, Shared, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
 """``lower.lower_rows``, which FROM and a query's other parts need of one another."""
@@ -44,17 +44,27 @@ _HALF: Final = ("SEMI", "ANTI")
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, list[Predicate]]:
     """FROM's relation, and the conditions of its joins; its range variables are added to ``scope``."""
-    with_anti_joins(select)
-    first = _source(select.args["from_"].this, scope, rows)
-    relations: list[Relation] = [first]
+    reasons = Reasons()
+    with reasons.part():
+        with_anti_joins(select)
+    unread = bool(reasons)
+    if unread:
+        scope.refused.add("*")
+    relations: list[Relation] = []
     conditions: list[Predicate] = []
+    with reasons.part():
+        relations.append(_source(select.args["from_"].this, scope, rows))
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-        _refuse_other(join, side, kind)
-        if kind in _HALF:
-            conditions.append(_half_join(join, kind, scope, rows))
-        else:
-            relations.append(_inner_join(join, conditions, scope, rows))
+        with reasons.part():
+            if not (unread and side == "LEFT"):
+                _refuse_other(join, side, kind)
+        with reasons.part():
+            if kind in _HALF:
+                conditions.append(_half_join(join, kind, scope, rows))
+            else:
+                relations.append(_inner_join(join, conditions, scope, rows))
+    reasons.check()
     return relations[0] if len(relations) == 1 else Join(tuple(relations)), conditions
 
 
@@ -68,11 +78,15 @@ def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
 
 
 def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows: Rows) -> Relation:
-    only(join, "this", "on", "using", "kind")
+    only(join, "this", "on", "using", "kind", "side", "method")
     before = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
-    source = _source(join.this, scope, rows)
-    if join.args.get("on") is not None:
-        conditions.append(lower_predicate(join.args["on"], True, scope))
+    reasons = Reasons()
+    with reasons.part():
+        source = _source(join.this, scope, rows)
+    with reasons.part():
+        if join.args.get("on") is not None:
+            conditions.append(lower_predicate(join.args["on"], True, scope))
+    reasons.check()
     (alias,) = set(scope.variables) - set(before.variables)
     using = {}
     for column in join.args.get("using") or ():
@@ -86,11 +100,17 @@ def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows:
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate:
     """A LEFT SEMI JOIN B ON p is A where EXISTS (B where p); ANTI is NOT EXISTS; B's columns end with the join."""
-    only(join, "this", "on", "using", "kind", "side")
+    only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
-    source = _source(join.this, beside, rows)
+    reasons = Reasons()
+    with reasons.part():
+        source = _source(join.this, beside, rows)
     on = join.args.get("on")
-    demanded = lower_predicate(on, True, beside) if on is not None else TRUE
+    demanded: Predicate = TRUE
+    with reasons.part():
+        if on is not None:
+            demanded = lower_predicate(on, True, beside)
+    reasons.check()
     using = [_using(column, scope, scope.variable(source))[0] for column in join.args.get("using") or ()]
     body = Select(source, conjunction(demanded, *using))
     return Exists(body) if kind == "SEMI" else NotExists(body)
@@ -108,6 +128,11 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[Predicate,
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
     """What FROM lists, under its alias, added to ``scope``."""
+    with scope.source(node):
+        return _read_source(node, scope, rows)
+
+
+def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
     match node:
         case exp.Table(this=exp.Identifier()):
             return _table(node, scope, rows)
@@ -160,8 +185,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     if shared is not None:
         if version is not None:
             raise refuse("FOR SYSTEM_TIME behind a name of WITH", node, "put it behind the tables inside")
-        inside = shared.scope.inner(lateral=False)
-        variable = scope.variable(rows(shared.query, inside, shown, shared.columns))
+        variable = scope.variable(_shared(shared, scope, node, rows))
     elif version is not None:
         variable = _at_other_times(version, shown, scope, node)
     else:
@@ -170,6 +194,21 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
         variable = scope.variable(_renamed(variable, columns, shown, scope, node))
     scope.add(shown, variable, node)
     return variable.relation
+
+
+def _shared(shared: Shared, scope: Scope, node: exp.Table, rows: Rows) -> Source:
+    """A common table expression as a relation; once it is refused, each use of it is refused as a consequence."""
+    if shared.refused:
+        error = SqlError(f"{node.name} is refused", where=place(node))
+        error.consequence = True
+        raise error
+    inside = shared.scope.inner(lateral=False)
+    inside.side = scope.side
+    try:
+        return rows(shared.query, inside, node.alias or node.name, shared.columns)
+    except SqlError:
+        shared.refused = True
+        raise
 
 
 def _renamed(variable: Variable, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
@@ -209,6 +248,8 @@ def stars(item: exp.Expr, scope: Scope) -> list[Output]:
         only(item)
         if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
             raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
+        if scope.refused:
+            raise scope.consequence(SqlError("the columns of * are not known", where=place(item)))
         merged = [each.ref for each in scope.merged.values()]
         found = [
             *merged,
@@ -218,7 +259,8 @@ def stars(item: exp.Expr, scope: Scope) -> list[Output]:
         only(item.this)
         variable = scope.variables.get(item.table.lower())
         if variable is None:
-            raise SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
+            error = SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
+            raise scope.consequence(error, item.table.lower())
         found = list(variable.listed)
     else:
         return []

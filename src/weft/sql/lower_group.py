@@ -25,7 +25,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import ColumnRef, Literal, Scalar, columns, mentions_now
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import map_scalars, substitute, walk
-from weft.errors import SqlError
+from weft.errors import Reasons, SqlError
 from weft.sql.aggregates import MEASURES, WINDOW
 from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
@@ -54,16 +54,20 @@ def lower_grouped(
 ) -> tuple[Relation, tuple[Output, ...]]:
     """What a SELECT with groups is over, and its list; ``relation`` is its FROM and WHERE."""
     grouping = Grouping(scope.fresh("grouped"))
-    window = _groups(select, scope, grouping)
     grouped_scope = replace(scope, grouping=grouping)
-    outputs = []
+    reasons = Reasons()
+    window: Scalar | None = None
+    with reasons.part():
+        window = _groups(select, scope, grouping)
+    grouping.incomplete = bool(reasons)
+    outputs: list[Output] = []
     for number, node in enumerate(select.expressions):
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            raise refuse("* beside GROUP BY", node, "it has columns that are not grouped by", "Write the columns out.")
-        found = item(node, grouped_scope, number)
-        outputs.append(Output(found.name, _of_groups(found.value, grouping, node)))
-    having = select.args.get("having")
-    demanded = None if having is None else _having(having, grouped_scope, grouping)
+        with reasons.part():
+            outputs.append(_grouped_item(node, grouped_scope, item, number))
+    having, demanded = select.args.get("having"), None
+    with reasons.part():
+        demanded = None if having is None else _having(having, grouped_scope, grouping)
+    reasons.check()
     if not grouping.columns():
         raise SqlError("GROUP BY names no column, and nothing is counted", where=place(select))
     names = _names(grouping, outputs)
@@ -80,29 +84,42 @@ def lower_grouped(
     return over, tuple(Output(output.name, substitute(output.value, renamed)) for output in outputs)
 
 
+def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Output:
+    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        raise refuse("* beside GROUP BY", node, "it has columns that are not grouped by", "Write the columns out.")
+    found = item(node, scope, number)
+    assert scope.grouping is not None
+    return Output(found.name, _of_groups(found.value, scope.grouping, node))
+
+
 def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
     """Adds what GROUP BY names to ``grouping``; gives the length of the moving window."""
     group, window = select.args.get("group"), None
     if group is None:
         return None
     only(group, "expressions")
+    reasons = Reasons()
     for node in group.expressions:
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() == WINDOW:
-            if window is not None:
-                raise SqlError("GROUP BY has two moving windows", where=place(node))
-            window = _window(node, scope)
-            continue
-        value = lower_scalar(node, scope)
-        if isinstance(value, Literal):
-            raise refuse(
-                "GROUP BY of a constant", node, "it could mean a place in the select list", "Write the column."
-            )
-        if mentions_now(value) or mentions_period(value):
-            raise refuse(
-                "GROUP BY of the time itself", node, "groups are of the columns' values", "Write NOW() into WHERE."
-            )
-        grouping.group(value)
+        with reasons.part():
+            if isinstance(node, exp.Anonymous) and str(node.this).lower() == WINDOW:
+                if window is not None:
+                    raise SqlError("GROUP BY has two moving windows", where=place(node))
+                window = _window(node, scope)
+            else:
+                grouping.group(_group(node, scope))
+    reasons.check()
     return window
+
+
+def _group(node: exp.Expr, scope: Scope) -> Scalar:
+    value = lower_scalar(node, scope)
+    if isinstance(value, Literal):
+        raise refuse("GROUP BY of a constant", node, "it could mean a place in the select list", "Write the column.")
+    if mentions_now(value) or mentions_period(value):
+        raise refuse(
+            "GROUP BY of the time itself", node, "groups are of the columns' values", "Write NOW() into WHERE."
+        )
+    return value
 
 
 def _window(node: exp.Anonymous, scope: Scope) -> Scalar:
@@ -139,12 +156,14 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
     found = substitute(value, grouping.groups)
     loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(found) if ref.scan != grouping.alias)
     if loose or mentions_period(found):
-        raise refuse(
+        error = refuse(
             loose[0] if loose else "a period function beside GROUP BY",
             node,
             "it is neither grouped by nor in an aggregate, and a group has many rows",
             "Add it to GROUP BY, or ask for its MIN or MAX.",
         )
+        error.consequence = grouping.incomplete
+        raise error
     return found
 
 

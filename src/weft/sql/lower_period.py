@@ -11,6 +11,7 @@ from weft.algebra.scalar import Call, PeriodOf, Scalar, children
 from weft.algebra.schema import BOOLEAN, INTERVAL, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.sql.refusal import place, refuse
+from weft.sql.rewriting import NOT_TODAY, viewed
 from weft.sql.scope import Scope, suggestion
 
 PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
@@ -21,18 +22,26 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_overlaps": (2, BOOLEAN),
 }
 """Name -> how many aliases it takes, and the type of what it gives."""
-VIEWS_ONLY: Final = "A temporal view has it."
+
+
+def for_views_only(scope: Scope) -> str:
+    """Where what is of views alone can be asked: the same text as a view, where all of its tables are tracked."""
+    text, other = scope.context.text, scope.context.other()
+    if other is not None and other != NOT_TODAY:
+        return other
+    if text is not None and other is None:
+        return (
+            f'Keep it as a view, and read that when you want to: {viewed(text)}, then weft try "SELECT * FROM NAME". '
+            "A standing query over it cannot be asked today."
+        )
+    return f"{NOT_TODAY} Periods are recorded of tracked tables; of other tables ts is the only instant of a row."
 
 
 def period_call(name: str, node: exp.Anonymous, scope: Scope) -> Scalar:
     """A period function; raises SqlError outside of views, and for an argument that is no alias of FROM."""
     if not scope.context.view:
-        raise refuse(
-            f"{name.upper()}()",
-            node,
-            "a row of a standing query has one life, which its ts begins",
-            f"{VIEWS_ONLY} `weft try` reads such a view, and no standing query does.",
-        )
+        reason = "a row of a standing query has one life, which its ts begins"
+        raise refuse(f"{name.upper()}()", node, reason, for_views_only(scope))
     wanted, type = PERIOD_FUNCTIONS[name]
     if len(node.expressions) != wanted:
         raise SqlError(f"{name.upper()} takes {wanted} aliases of FROM, not {len(node.expressions)}", where=place(node))
@@ -44,11 +53,9 @@ def _period_of(name: str, node: exp.Expr, scope: Scope) -> PeriodOf:
     variables = scope.visible_variables()
     found = variables.get(node.name.lower()) if plain else None
     if found is None:
-        raise SqlError(
-            f"{name.upper()} takes an alias of FROM, not {node.sql('spark')}",
-            where=place(node),
-            hint=suggestion(node.name, variables, "aliases"),
-        )
+        told = f"{name.upper()} takes an alias of FROM, not {node.sql('spark')}"
+        error = SqlError(told, where=place(node), hint=suggestion(node.name, variables, "aliases"))
+        raise scope.consequence(error, node.name.lower())
     return PeriodOf(attributes(found.relation)[0].scan)
 
 

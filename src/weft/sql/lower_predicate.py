@@ -39,7 +39,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Scalar, call, mentions_now
 from weft.algebra.schema import STRING
 from weft.algebra.traverse import range_variables, rename
-from weft.errors import SqlError
+from weft.errors import SqlError, of_each
 from weft.sql.conversion import comparable
 from weft.sql.lower_now import now_comparison
 from weft.sql.lower_scalar import (
@@ -69,7 +69,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return lower_predicate(node.this, not positive, scope)
         case exp.And() | exp.Or():
             joined = conjunction if isinstance(node, exp.And) == positive else disjunction
-            return joined(*(lower_predicate(part, positive, scope) for part in node.flatten()))
+            return joined(*of_each(lambda part: lower_predicate(part, positive, scope), node.flatten()))
         case exp.Boolean():
             return TRUE if bool(node.this) == positive else FALSE
         case exp.Exists():
@@ -97,7 +97,7 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             bounds = ((exp.GTE, "low"), (exp.LTE, "high"))
             parts = [kind(this=node.this.copy(), expression=node.args[key].copy()) for kind, key in bounds]
             joined = conjunction if positive else disjunction
-            return joined(*(lower_predicate(part, positive, scope) for part in parts))
+            return joined(*of_each(lambda part: lower_predicate(part, positive, scope), parts))
         case _ if type(node) in COMPARISONS:
             return now_comparison(lower_comparison(node, scope), positive, node)
         case _:

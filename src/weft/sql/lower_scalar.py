@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar, mentions_now
-from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP, DataType
-from weft.errors import SqlError
+from weft.algebra.scalar import Call, Case, Literal, Now, Scalar, mentions_now
+from weft.algebra.schema import BOOLEAN, INTERVAL, MONTHS, NULL, STRING, DataType
+from weft.errors import Reasons, SqlError, of_each
 from weft.sql import literals
-from weft.sql.aggregates import MEASURES
-from weft.sql.conversion import as_time, comparable, compared_as_text, converted, typed
-from weft.sql.functions import FUNCTIONS, castable, common, fits, tryable
+from weft.sql.aggregates import DISTINCT, MEASURES
+from weft.sql.conversion import cast, comparable, compared_as_text, converted, typed
+from weft.sql.functions import FUNCTIONS, common, fits
 from weft.sql.intervals import interval, months
 from weft.sql.lower_arithmetic import combined
 from weft.sql.lower_calls import apply, extracted, unknown_function
@@ -59,6 +59,8 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
         raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
     if isinstance(node, _SUBQUERIES):
         raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+    if isinstance(node, exp.Window):
+        raise refuse("a window function", node, "window functions come in a later release")
     if isinstance(node, exp.Concat):
         raise refuse(
             "one string right after another",
@@ -67,6 +69,18 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
             "Write \\' for a quote within a string.",
         )
     raise refuse(_name(node), node, "it is outside the language of standing queries")
+
+
+def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
+    """The scalar expressions that nodes mean; raises the refusals of all of them as one SqlError."""
+    reasons, made = Reasons(), []  # without a call between: each level of a deep expression takes as few as it can
+    for node in nodes:
+        try:
+            made.append(lower_scalar(node, scope))
+        except SqlError as error:
+            reasons.add(error)
+    reasons.check()
+    return made
 
 
 def only_known_parts(node: exp.Expr) -> None:
@@ -112,7 +126,7 @@ def _negative(node: exp.Neg, scope: Scope) -> Scalar:
 
 def _logical(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def lower(node: exp.Expr, scope: Scope) -> Scalar:
-        return Call(name, tuple(lower_boolean(part, scope) for part in node.flatten()), BOOLEAN)
+        return Call(name, tuple(of_each(lambda part: lower_boolean(part, scope), node.flatten())), BOOLEAN)
 
     return lower
 
@@ -145,62 +159,42 @@ def _is(node: exp.Is, scope: Scope) -> Scalar:
 
 def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
     """A comparison with both sides brought to one type."""
-    left, right = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
+    left, right = lower_each((node.this, node.expression), scope)
     return Call(COMPARISONS[type(node)], comparable(left, right, node), BOOLEAN)
 
 
 def _arithmetic(operator: str, node: exp.Expr, scope: Scope) -> Scalar:
-    return combined(operator, lower_scalar(node.this, scope), lower_scalar(node.expression, scope), node)
+    left, right = lower_each((node.this, node.expression), scope)
+    return combined(operator, left, right, node)
 
 
 def _concat(node: exp.DPipe, scope: Scope) -> Scalar:
-    parts = tuple(lower_scalar(part, scope) for part in node.flatten())
+    parts = tuple(lower_each(node.flatten(), scope))
     if not all(fits(part.type, "TEXT") for part in parts):
         raise SqlError("|| joins strings", where=place(node))
     return Call("concat", parts, STRING)
 
 
 def _cast(node: exp.Cast, scope: Scope) -> Scalar:
-    value = lower_scalar(node.this, scope)
-    target = _type(node.to)
-    if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
-        return as_time(value, target, node)
-    if value.type == INTERVAL or target == INTERVAL:
-        raise refuse(node.sql("spark"), node, "intervals are not converted")
-    tried = bool(node.args.get("safe"))
-    if not (tryable if tried else castable)(value.type, target):
-        hint = "TO_JSON(…) gives its text." if value.type.nested and target == STRING else None
-        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}", hint)
-    return Call("try_cast", (value,), target) if tried else Cast(value, target)
-
-
-def _type(node: exp.Expr) -> DataType:
-    text = node.sql("spark")
-    try:
-        found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
-    except ValueError:
-        hint = "Of JSON text FROM_JSON(doc, 'ARRAY<STRING>') makes one." if "<" in text else None
-        raise refuse(f"the type {text}", node, "Weft stores plain scalar types", hint) from None
-    if found == INTERVAL:
-        raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
-    if found == NULL:
-        raise refuse(f"the type {text}", node, "nothing can be converted to it")
-    if found.name == "DECIMAL":
-        literals.decimal(found.precision or 0, found.scale or 0, node)
-    return found
+    return cast(lower_scalar(node.this, scope), node)
 
 
 def _case(node: exp.Case, scope: Scope) -> Scalar:
     subject = node.this
     conditions, values = [], []
+    default, otherwise = node.args.get("default"), None
+    reasons = Reasons()
     for branch in node.args["ifs"]:
         test = exp.EQ(this=subject.copy(), expression=branch.this) if subject is not None else branch.this
-        if isinstance(test.unnest(), exp.Null):
-            raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
-        conditions.append(lower_boolean(test, scope))
-        values.append(lower_scalar(branch.args["true"], scope))
-    default = node.args.get("default")
-    otherwise = lower_scalar(default, scope) if default is not None else None
+        with reasons.part():
+            if isinstance(test.unnest(), exp.Null):
+                raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
+            conditions.append(lower_boolean(test, scope))
+        with reasons.part():
+            values.append(lower_scalar(branch.args["true"], scope))
+    with reasons.part():
+        otherwise = lower_scalar(default, scope) if default is not None else None
+    reasons.check()
     type = _common([v.type for v in values] + ([otherwise.type] if otherwise else []), node)
     pairs = tuple((c, converted(v, type)) for c, v in zip(conditions, values, strict=True))
     return Case(pairs, converted(otherwise, type) if otherwise else None, type)
@@ -263,7 +257,7 @@ def _is_pattern(pattern: Scalar) -> Scalar:
 
 
 def _in_list(node: exp.In, scope: Scope) -> Scalar:
-    value, items = lower_scalar(node.this, scope), [lower_scalar(item, scope) for item in listed(node)]
+    value, *items = lower_each((node.this, *listed(node)), scope)
     compared_as_text([value, *items], node)
     pairs = [comparable(value, item, node) for item in items]
     if len({left for left, _ in pairs}) > 1:  # each is compared in a type of its own
@@ -283,9 +277,8 @@ def listed(node: exp.In) -> list[exp.Expr]:
 
 
 def _between(node: exp.Between, scope: Scope) -> Scalar:
-    value = lower_scalar(node.this, scope)
-    low = comparable(value, lower_scalar(node.args["low"], scope), node)
-    high = comparable(value, lower_scalar(node.args["high"], scope), node)
+    value, least, most = lower_each((node.this, node.args["low"], node.args["high"]), scope)
+    low, high = comparable(value, least, node), comparable(value, most, node)
     return Call("and", (Call(">=", low, BOOLEAN), Call("<=", high, BOOLEAN)), BOOLEAN)
 
 
@@ -312,8 +305,8 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     if name in NESTED_FORMS:
         return lower_nested_form(name, node, scope, lower_scalar)
     if name not in FUNCTIONS:
-        raise unknown_function(name, node, view=scope.context.view)
-    return apply(name, [lower_scalar(part, scope) for part in node.expressions], node)
+        raise unknown_function(name, node, scope)
+    return apply(name, lower_each(node.expressions, scope), node)
 
 
 def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
@@ -321,6 +314,9 @@ def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -
     if len(node.expressions) != 1:
         raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
     (given,) = node.expressions
+    if isinstance(given, exp.Distinct) and name == "count" and not scope.context.view and len(given.expressions) == 1:
+        argument = lower_scalar(given.expressions[0], replace(scope, grouping=None))
+        return grouping.measure("count", Call(DISTINCT, (argument,), argument.type))
     if isinstance(given, exp.Distinct):
         hint = "Write it over (SELECT DISTINCT …) AS d: every SELECT of a view gives each row once."
         raise refuse(f"{name.upper()}(DISTINCT …)", node, "aggregates are over the rows of FROM", hint)

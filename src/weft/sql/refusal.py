@@ -7,13 +7,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.errors import SqlError
+from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
+from weft.sql.rewriting import instead_of
 
 _LATER: Final = {
-    "group": ("GROUP BY", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "having": ("HAVING", "aggregates of standing queries come in a later release; a temporal view has them"),
-    "order": ("ORDER BY", "answers come in the order of their first instant, and a view is a set"),
+    "order": ("ORDER BY", "it stands at the end of a whole standing query; a subquery and a view are sets"),
     "limit": ("LIMIT", "which rows are the first changes as data arrives"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
     "qualify": ("QUALIFY", "window functions come in a later release"),
@@ -87,12 +86,13 @@ def spaced(node: exp.Expr) -> str:
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
     """The error to raise for a construct that is not taken."""
-    hint = hint or advice(construct)
+    hint = hint or instead_of(node) or advice(construct)
     return SqlError(f"{construct} cannot stand in a query: {reason}", where=place(node), hint=hint)
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
     """Refuses every part of ``node`` that is not among ``allowed``: what is not known to be safe is not taken."""
+    reasons = Reasons()
     for key, value in node.args.items():
         if key in allowed or not value:
             continue
@@ -100,4 +100,5 @@ def only(node: exp.Expr, *allowed: str) -> None:
             key, (key.strip("_").replace("_", " ").upper(), "it is not part of the language")
         )
         part = value[0] if isinstance(value, list) else value
-        raise refuse(construct, part if isinstance(part, exp.Expr) else node, reason)
+        reasons.add(refuse(construct, part if isinstance(part, exp.Expr) else node, reason))
+    reasons.check()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,10 +15,11 @@ from weft.algebra.relation import Measure, Relation, Scan, Source, attributes, s
 from weft.algebra.scalar import ColumnRef, Element, Scalar
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.errors import SqlError
+from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
 from weft.sql.aggregates import Aggregate, aggregate_type
 from weft.sql.refusal import place
+from weft.sql.rewriting import installed
 
 RESULTS: Final = "results"
 """``results.NAME`` are the answers of the standing query NAME."""
@@ -61,7 +63,7 @@ class Names:
     def fresh(self, wanted: str) -> str:
         """``wanted``, or ``wanted_2`` … where that is taken; raises SqlError for too many."""
         if len(self.taken) >= MOST_RANGE_VARIABLES:
-            raise SqlError(
+            raise TooLarge(
                 f"the query has more than {MOST_RANGE_VARIABLES} tables and derived tables, CTEs written out",
                 hint="Take it apart into several queries.",
             )
@@ -131,6 +133,10 @@ class Context:
     """A query in parentheses of which only matters whether it has a row."""
     view: bool = False
     """Whether the text is a temporal view: it is over tracked tables, and may have periods, NOW anywhere, GROUP BY."""
+    text: str | None = None
+    """The whole text; None while it is read to see whether it could stand as something else."""
+    other: Callable[[], str | None] = lambda: None
+    """Reads the text as a view, or a view's as a standing query: None where it stands, else a hint for where not."""
 
 
 @dataclass
@@ -140,6 +146,8 @@ class Grouping:
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
+    incomplete: bool = False
+    """Whether an item of GROUP BY is refused, so that a column which is not in it may be that item."""
 
     def group(self, value: Scalar) -> None:
         """Adds what is grouped by."""
@@ -160,13 +168,17 @@ class Grouping:
         return (*self.groups.values(), *(each.output for each in self.measures))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shared:
-    """A common table expression: its name, its text, the names of its columns where given, and where it stands."""
+    """A common table expression: its name, its text, the names of its columns where given, and where it stands.
+
+    ``refused``: its text was refused already, so that reading it again gives no other reason.
+    """
 
     query: exp.Expr
     columns: tuple[str, ...]
     scope: Scope
+    refused: bool = False
 
 
 @dataclass
@@ -186,14 +198,30 @@ class Scope:
     """What the names before -> stand for, by their names in small letters, where a condition on an element stands."""
     grouping: Grouping | None = None
     """Where aggregates may stand: the groups they are of."""
+    side: str = ""
+    """The suffix of range variables on this side of EXCEPT or INTERSECT, where the other side has the same name."""
+    refused: set[str] = field(default_factory=set)
+    """The aliases of FROM whose relations are refused, so that their columns are not known."""
 
     def inner(self, *, lateral: bool = True) -> Scope:
         """The scope of a SELECT inside of this one."""
-        return Scope(self.context, self, lateral=lateral, copied=self.copied)
+        return Scope(self.context, self, lateral=lateral, copied=self.copied, side=self.side)
 
     def fresh(self, wanted: str) -> str:
         """A range variable of its own."""
-        return self.context.names.fresh(wanted)
+        names = self.context.names
+        while self.side and wanted.lower() in names.taken:
+            wanted = f"{wanted}_{self.side}"
+        return names.fresh(wanted)
+
+    @contextmanager
+    def source(self, node: exp.Expr) -> Iterator[None]:
+        """Where a relation of FROM is read: one that is refused is marked, for its columns not to be refused, too."""
+        try:
+            yield
+        except SqlError:
+            self.refused.add(node.alias_or_name.lower())
+            raise
 
     def scan(self, table: exp.Table) -> Scan:
         """The table that a name of FROM means; raises SqlError where there is none."""
@@ -208,11 +236,10 @@ class Scope:
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
             raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
         if self.context.view and (schema.start, schema.end) != (VALID_FROM, VALID_TO):
-            raise SqlError(
-                f"{name!r} is append-only: its rows have no periods",
-                where=place(table),
-                hint="A temporal view is over tracked tables and views; over this table a standing query can be asked.",
-            )
+            hint = self.context.other()
+            if hint is None and self.context.text is not None:
+                hint = f"It stands as a query: {installed(self.context.text)}."
+            raise SqlError(f"{name!r} is append-only: its rows have no periods", where=place(table), hint=hint)
         return Scan(schema, self.fresh(table.alias or table.name))
 
     def variable(self, relation: Source) -> Variable:
@@ -252,7 +279,15 @@ class Scope:
             hint = (
                 f"Periods are no columns of a view's FROM: write PERIOD_START({alias}), PERIOD_END({alias}) in WHERE."
             )
-        raise SqlError(f"there is no column {shown!r}", where=place(column), hint=hint)
+        raise self.consequence(
+            SqlError(f"there is no column {shown!r}", where=place(column), hint=hint), column.table.lower()
+        )
+
+    def consequence(self, error: SqlError, qualifier: str = "") -> SqlError:
+        """The error about a column of ``qualifier`` (none: of any table), marked where its table is refused."""
+        refused = {alias for scope in self._visible() for alias in scope.refused}
+        error.consequence = qualifier in refused if qualifier else bool(refused)
+        return error
 
     def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
         """The column that a name with points in it begins with, and the names of fields behind it.

@@ -29,6 +29,7 @@ from weft.errors import HomeClosed, NotFound, Refused
 from weft.execution.ad_hoc import Answer
 from weft.execution.backtest import Backtest
 from weft.execution.histories import History, Stretch
+from weft.storage import sorted_answers
 
 UTC = dt.timezone.utc
 FIRST = dt.datetime(1970, 1, 1, 0, 0, 0, 10, tzinfo=UTC)
@@ -116,6 +117,24 @@ def test_answers_are_read_when_they_are_asked_for(home: Weft) -> None:
     assert len(list(whole)) == 5
     with pytest.raises(HomeClosed):
         whole.spark()
+
+
+def test_order_by_sorts_the_answers_and_leaves_their_ordinals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorted_answers, "_RUN", 4)  # runs in files
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as home:
+        with home.catalog.writing("install", home.clock) as writer:
+            columns = (("n", BIGINT), ("s", STRING))
+            text = "SELECT n, s FROM t ORDER BY s DESC"
+            writer.queries.install(definition("q", columns=columns, sql=text), 0)
+        answered(home, "q", 11)
+        by_text = [9, 8, 7, 6, 5, 4, 3, 2, 11, 10, 1]
+        assert [row.ordinal for row in home.results("q")] == by_text
+        assert [row["n"] for row in home.results("q").to_dicts()] == by_text
+        assert [row.ordinal for row in home.results("q", limit=3)] == by_text[:3]
+        assert [row.ordinal for row in home.results("q", limit=6)] == by_text[:6]
+        # A reader that goes on from an ordinal gets ordinals without a gap.
+        assert [row.ordinal for row in home.results("q", after=0)] == list(range(1, 12))
+        assert [row.ordinal for row in home.results("q", after=8, limit=2)] == [9, 10]
 
 
 def test_a_query_that_is_not_there_has_none(home: Weft) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import sqlite3
@@ -463,3 +464,30 @@ def test_a_home_that_cannot_be_written_is_read(weft: Weft, made: Path, killed: b
     finally:
         for place, mode in modes.items():
             place.chmod(mode)
+
+
+def test_all_reasons_of_a_refused_query_are_printed(weft: Weft, made: Path) -> None:
+    text = "SELECT nosuch, COUNT(*) AS n FROM msgs WHERE rand() < 1"
+    told = weft("explain", text)
+    assert told.code == 2
+    lines = told.err.splitlines()
+    assert lines[0] == "refused: 3 reasons"
+    assert lines[1:4] == ["1. there is no column 'nosuch' (line 1, column 8)", f"    {text}", "           ^"]
+    assert [line[:10] for line in lines if line[:2] in ("2.", "3.")] == ["2. COUNT()", "3. RAND() "]
+    error = json.loads(weft("explain", text, "--json").err)["error"]
+    assert error["outcome"] == "refused"
+    assert [reason["where"] for reason in error["reasons"]] == [
+        "line 1, column 8",
+        "line 1, column 16",
+        "line 1, column 46",
+    ]
+    assert all(reason["hint"] for reason in error["reasons"])
+
+
+def test_an_order_is_told_by_explain_and_install(weft: Weft, made: Path) -> None:
+    text = "SELECT msgid, ts FROM msgs ORDER BY ts DESC"
+    told = "`weft try` and `weft results` show; answers are delivered"
+    assert told in weft("explain", text).out
+    assert told in weft("install", "sorted", text).out
+    assert told in weft("explain", "sorted").out
+    assert told not in weft("install", "plain", "SELECT msgid FROM msgs").out

@@ -172,3 +172,44 @@ def test_constant_rows_are_no_reason_to_warn_and_hide_none() -> None:
     text = "SELECT v.k FROM (VALUES (1), (2)) AS v(k), users u, msgs m WHERE u.age = v.k AND m.subject > u.name"
     dear = [note.text for note in explain(plan(text, EVERYTHING)).notes if note.level == "warning"]
     assert [text.split(" (as")[0].rsplit(" ", 1)[1] for text in dear] == ["msgs", "users"]
+
+
+EARLIER = {
+    "p.ts <= s.ts": False,
+    "NOT p.ts > s.ts": False,
+    "p.ts BETWEEN s.ts - INTERVAL 1 DAY AND s.ts": False,
+    "p.ts <= s.ts + INTERVAL 1 DAY": True,
+    "p.sender = s.sender": True,
+}
+
+
+@pytest.mark.parametrize("condition", EARLIER)
+@pytest.mark.parametrize("joined", ["", " JOIN users u ON u.name = s.sender"])
+def test_no_age_is_asked_for_where_the_condition_excludes_later_rows(condition: str, joined: str) -> None:
+    blocked = f"NOT EXISTS (SELECT 1 FROM msgs p WHERE {condition})"
+    found = explain(plan(f"SELECT s.msgid FROM msgs s{joined} WHERE {blocked}", EVERYTHING))
+    assert any("judged as it arrives" in (note.line or "") for note in found.notes) == EARLIER[condition]
+
+
+def test_the_note_names_only_the_tables_whose_later_rows_count() -> None:
+    blocked = "NOT EXISTS (SELECT 1 FROM msgs p JOIN reminders r ON r.text = p.subject WHERE p.ts <= s.ts)"
+    (line,) = (
+        note.line
+        for note in explain(plan(f"SELECT s.name FROM users s WHERE {blocked}", EVERYTHING)).notes
+        if "judged as it arrives" in (note.line or "")
+    )
+    assert line is not None and "before a later row of reminders:" in line
+
+
+@pytest.mark.parametrize("operator", ["EXCEPT", "INTERSECT"])
+def test_both_sides_have_names_of_their_own(operator: str) -> None:
+    text = f"SELECT msgid FROM msgs {operator} SELECT inreplyto FROM msgs WHERE sender = 'a'"
+    lines = explain(plan(text, EVERYTHING)).brief
+    assert any("row of msgs (as msgs_right) with msgs_right.sender = 'a'" in line for line in lines)
+    aliased = f"SELECT m.msgid FROM msgs m {operator} SELECT m.inreplyto FROM msgs m"
+    assert any("m_right.inreplyto <=> m.msgid" in line for line in explain(plan(aliased, EVERYTHING)).brief)
+    shared = f"WITH w AS (SELECT msgid FROM msgs) SELECT msgid FROM w {operator} SELECT msgid FROM w WHERE msgid > 'a'"
+    assert any(
+        "row of msgs (as msgs_right) with msgs_right.msgid > 'a'" in line
+        for line in explain(plan(shared, EVERYTHING)).brief
+    )

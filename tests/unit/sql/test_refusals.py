@@ -17,8 +17,8 @@ from weft.planning.plan import for_one, plan
 # (text, what the message names, a word of the reason, line and column or None)
 OUTSIDE = {
     "COUNT": ("SELECT COUNT(*) AS n FROM msgs", "COUNT()", "aggregates", "line 1, column 8"),
-    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "aggregates", "line 1, column 34"),
-    "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "aggregates", None),
+    "GROUP BY": ("SELECT sender FROM msgs GROUP BY sender", "GROUP BY", "nothing is aggregated", "line 1, column 34"),
+    "HAVING": ("SELECT sender FROM msgs HAVING sender > 'a'", "HAVING", "nothing is aggregated", None),
     "aggregate in a subquery": (
         "SELECT msgid FROM msgs\nWHERE EXISTS (SELECT MAX(r.ts) FROM msgs AS r)",
         "MAX()",
@@ -79,9 +79,9 @@ OUTSIDE = {
         None,
     ),
     "ORDER BY of a union": (
-        "SELECT msgid FROM msgs UNION SELECT name FROM users ORDER BY 1",
+        "SELECT msgid FROM msgs UNION SELECT name FROM users ORDER BY 2",
         "ORDER BY",
-        "first instant",
+        "the answer has 1 column",
         None,
     ),
     "LATERAL": ("SELECT 1 AS x FROM msgs, LATERAL (SELECT 1 AS y) l", "LATERAL", "no other table", None),
@@ -129,8 +129,14 @@ OUTSIDE = {
         "the first changes",
         "line 1, column 64",
     ),
-    "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "a view is a set", "line 1, column 33"),
-    "window function": ("SELECT ROW_NUMBER() OVER (ORDER BY ts) AS n FROM msgs", "a window function", "newest", None),
+    "ORDER BY": ("SELECT msgid FROM msgs ORDER BY ts", "ORDER BY", "columns of the answer", "line 1, column 33"),
+    "ORDER BY in a subquery": ("SELECT msgid FROM (SELECT msgid FROM msgs ORDER BY 1) m", "ORDER BY", "sets", None),
+    "window function": (
+        "SELECT ROW_NUMBER() OVER (ORDER BY ts) AS n FROM msgs",
+        "a window function",
+        "no other comes before",
+        None,
+    ),
     "QUALIFY": ("SELECT msgid FROM msgs QUALIFY msgid = 'a'", "QUALIFY", "window", None),
     "subquery as a value": (
         "SELECT msgid FROM msgs WHERE ts > (SELECT ts FROM users)",

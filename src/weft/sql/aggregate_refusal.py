@@ -1,0 +1,143 @@
+"""The refusal of an aggregate in a standing query, with the text that asks the same today.
+
+Offered are, in this order: the condition in WHERE and SELECT DISTINCT where nothing is aggregated; NOT EXISTS for MIN
+and MAX; a temporal view where all tables are tracked; a formula of past temporal logic; else nothing, in so many words.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.relation import TRUE as ALWAYS_TRUE
+from weft.algebra.relation import Grouped, Relation, Scan, Select, condition, sources
+from weft.algebra.scalar import ColumnRef
+from weft.algebra.traverse import scans, thresholds
+from weft.errors import SqlError
+from weft.sql.aggregate_formula import NoFormula, aggregate_formula
+from weft.sql.aggregates import MEASURES
+from weft.sql.functions import AGGREGATES
+from weft.sql.identifiers import quoted
+from weft.sql.refusal import refuse
+from weft.sql.rewriting import NOT_TODAY, installed, viewed
+from weft.sql.scope import Context
+
+LATER: Final = "aggregates of standing queries come in a later release"
+_ROWS: Final = "Ask for the rows themselves: each is an answer of its own."
+
+
+def aggregates_refused(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> SqlError:
+    """The error for a SELECT with GROUP BY, HAVING or aggregates; ``grouped`` is its relation, where it could be read.
+
+    ``nested``: it stands within another query, so that what is offered asks for its rows alone.
+    """
+    construct, node = _construct(select)
+    if _measures(select) is None:
+        return refuse(construct, node, "it groups, and nothing is aggregated", _without_groups(select, nested=nested))
+    return refuse(construct, node, LATER, _instead(select, grouped, context, nested=nested))
+
+
+def is_plain(select: exp.Select) -> bool:
+    """Whether it neither groups nor aggregates: HAVING alone, which is asked of single rows then."""
+    return select.args.get("group") is None and _measures(select) is None
+
+
+def _construct(select: exp.Select) -> tuple[str, exp.Expr]:
+    for key, name in (("group", "GROUP BY"), ("having", "HAVING")):
+        if (clause := select.args.get(key)) is not None:
+            first = clause.expressions[0] if clause.expressions else clause
+            return name, first if key == "group" else clause
+    found = _measures(select)
+    assert found is not None
+    return f"{found.name.upper()}()", found
+
+
+def _measures(select: exp.Select) -> exp.Anonymous | None:
+    """The first aggregate of the select list or of HAVING."""
+    having = select.args.get("having")
+    for part in (*select.expressions, *(() if having is None else (having.this,))):
+        for node in part.walk(prune=lambda each: isinstance(each, (exp.Query, exp.Window))):
+            if isinstance(node, exp.Anonymous) and node.name.lower() in (AGGREGATES | MEASURES.keys()):
+                return node
+    return None
+
+
+def _without_groups(select: exp.Select, *, nested: bool) -> str:
+    """GROUP BY without an aggregate is SELECT DISTINCT, and its HAVING a condition on rows."""
+    plain = select.copy()
+    having = plain.args.pop("having", None)
+    plain.args.pop("group", None)
+    if having is not None:
+        plain = plain.where(having.this)
+    if select.args.get("group") is not None:
+        plain = plain.distinct()
+    text = plain.sql("spark")
+    return f"Write it so: {text}" if nested else f"Write it so: {installed(text)}."
+
+
+def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> str:
+    if grouped is None:
+        return "Correct the other reasons first: then this one says whether the aggregate can be asked in another way."
+    prefix = "Of this subquery alone: " if nested else ""
+    read = tuple(scans(grouped))
+    greatest = _greatest(grouped)
+    if greatest is not None:
+        return f"{prefix}The row with the {greatest[0]} value is the one without a {greatest[1]} one: {greatest[2]}."
+    if read and all(scan.table.end is not None for scan in read):
+        return prefix + _as_view(grouped, context, nested=nested)
+    try:
+        formula = aggregate_formula(grouped)
+    except NoFormula as reason:
+        return f"This cannot be asked today, not as a formula either: {reason}. {_ROWS}"
+    return (
+        f"{prefix}As a formula it stands: {installed(formula, language='monpoly')}. It is asked whenever rows arrive; "
+        "rows that are equal in all columns but ts count once, and rows with a NULL do not count."
+    )
+
+
+def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
+    """A view over tracked tables; what reads it depends on whether it speaks of NOW()."""
+    if nested or context.text is None or context.other() is not None:
+        return f"{NOT_TODAY} {_ROWS}"
+    inner = grouped.input if isinstance(grouped, Select) else grouped
+    timely = any(True for _ in thresholds(grouped))
+    if timely or (isinstance(inner, Grouped) and inner.window is not None):
+        over = "NOW()" if timely else "a moving window"
+        return (
+            f"Keep it as a view, and read that when you want to: {viewed(context.text)}, then "
+            'weft try "SELECT * FROM NAME". A standing query over it cannot be asked today, since it aggregates over '
+            f"{over}."
+        )
+    reader = installed("SELECT * FROM NAME", name="NAME2")
+    return f"Keep it as a view, and let a query stand over that: {viewed(context.text)}, then {reader}."
+
+
+def _table(scan: Scan) -> str:
+    """A table as FROM names it."""
+    schema, _, name = scan.table.name.rpartition(".")
+    return f"{schema}.{quoted(name)}" if schema else quoted(name)
+
+
+def _greatest(grouped: Relation) -> tuple[str, str, str] | None:
+    """MIN or MAX of a column of one table, without conditions: the query with NOT EXISTS."""
+    if not isinstance(grouped, Grouped) or grouped.window is not None or condition(grouped.input) != ALWAYS_TRUE:
+        return None
+    read = sources(grouped.input)
+    if len(read) != 1 or not isinstance(read[0], Scan) or len(grouped.measures) != 1:
+        return None
+    (measure,) = grouped.measures
+    values = [output.value for output in grouped.groups]
+    plain = [value for value in (*values, measure.argument) if isinstance(value, ColumnRef)]
+    if measure.function not in ("min", "max") or len(plain) != len(values) + 1:
+        return None
+    *groups, best = (quoted(ref.column) for ref in plain)
+    sign, words = (">", ("greatest", "greater")) if measure.function == "max" else ("<", ("least", "lesser"))
+    same = "".join(f"o.{each} = t.{each} AND " for each in groups)
+    listed = ", ".join(f"t.{each}" for each in dict.fromkeys((*groups, best)))
+    table = _table(read[0])
+    text = (
+        f"SELECT {listed} FROM {table} AS t WHERE NOT EXISTS "
+        f"(SELECT 1 FROM {table} AS o WHERE {same}o.{best} {sign} t.{best})"
+    )
+    return words[0], words[1], installed(text)

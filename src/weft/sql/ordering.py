@@ -1,0 +1,91 @@
+"""ORDER BY at the end of a standing query: it sorts what `weft try` and `weft results` show.
+
+Answers are delivered, and numbered, by their first instants all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from weft.algebra.ordering import Key
+from weft.errors import SqlError, of_each
+from weft.printable import counted
+from weft.sql.parse import parse
+from weft.sql.refusal import only, place, refuse
+from weft.sql.rewriting import installed
+
+_ORDER: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
+
+
+def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
+    """The keys by which the answers of a standing query's text are shown, ``names`` being the answer's columns.
+
+    None for a text without ORDER BY, and for one that is a formula.
+    """
+    if not _ORDER.search(text):
+        return ()
+    try:
+        node = parse(text)
+        order = node.args.get("order")
+        return () if order is None else lower_order(order, node, names)
+    except SqlError:
+        return ()
+
+
+def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple[Key, ...]:
+    """The keys of the ORDER BY of a whole query; raises SqlError for what is no column of the answer."""
+    only(order, "expressions")
+    return tuple(of_each(lambda each: _key(each, node, names), order.expressions))
+
+
+def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
+    only(ordered, "this", "desc", "nulls_first")
+    value = ordered.this.unnest()
+    column = _column(value, node, names)
+    if column is None:
+        shown = value.sql("spark")
+        reason = "it sorts by columns of the answer, by their names or numbers"
+        raise refuse(f"ORDER BY {shown}", value, reason, _added(value, node, names))
+    return Key(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
+
+
+def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
+    """The place of the answer's column that a key means; None: it means none."""
+    folded = [name.lower() for name in names]
+    if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
+        if not 1 <= int(value.name) <= len(names):
+            told = f"ORDER BY {value.name}: the answer has {counted(len(names), 'column')}"
+            raise SqlError(told, where=place(value), hint="Write the column's name.")
+        return int(value.name) - 1
+    items = list(node.expressions) if isinstance(node, exp.Select) else []
+    name = value.name.lower() if isinstance(value, exp.Column) else None
+    if name is not None and not value.args.get("table"):
+        return folded.index(name) if name in folded else None
+    for item in items:
+        if _same(item.unalias(), value, node) and item.alias_or_name.lower() in folded:
+            return folded.index(item.alias_or_name.lower())
+    starred = any(item.is_star for item in items)
+    return folded.index(name) if starred and name in folded else None
+
+
+def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
+    """Whether an item of the select list is a key, a column with or without its table."""
+    if isinstance(item, exp.Column) and isinstance(value, exp.Column) and not item.table:
+        sources = [node.args.get("from_"), *(node.args.get("joins") or ())]
+        aliases = {each.this.alias_or_name.lower() for each in sources if each is not None}
+        return item.name.lower() == value.name.lower() and value.table.lower() in aliases
+    return item == value
+
+
+def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
+    """The query with the key among its columns."""
+    plain = isinstance(node, exp.Select) and isinstance(value, exp.Column) and not node.args.get("group")
+    if not plain or value.name.lower() in {name.lower() for name in names}:
+        return "Give the expression a name in the select list with AS, and write that name."
+    whole = node.copy()
+    assert isinstance(whole, exp.Select)
+    return f"Add it to the select list: {installed(whole.select(value.copy()).sql('spark'))}."

@@ -226,6 +226,15 @@ STEPS: Final = (
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
+    # What a message says is stored with it.
+    Step(
+        to=13,
+        statements=(
+            "ALTER TABLE outbox ADD COLUMN about TEXT",
+            # The digests of replay homes were due by the wall's clock.
+            "UPDATE subscriptions SET digest_at = NULL WHERE EXISTS (SELECT 1 FROM home WHERE clock = 'replay')",
+        ),
+    ),
 )
 
 

@@ -55,7 +55,7 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         (subscription,) = sender.subscriptions.all()
         assert (subscription.is_served, subscription.muted, subscription.round) == (True, False, 0)
         again = sender.subscriptions.go_to(subscription.sub_id, 0)
-        assert sender.outbox.open(again, 2, None).idempotency_key == "1-1-2-1"
+        assert sender.outbox.open(again, 2, None, "{}").idempotency_key == "1-1-2-1"
     with open_catalog(old_home, at=0) as again:
         assert again.home().format == ddl.FORMAT
 

@@ -23,7 +23,7 @@ _ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE stat
 _TRACKED_SINCE = 5
 _VIEWS_SINCE = 6
 _NAMED = " WHERE table_id NOT IN (SELECT table_id FROM views WHERE mode = 'auxiliary')"
-READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+READS_FORMATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
 """The layouts whose tables and columns are read here; of any other the catalog itself must be asked."""
 
 

@@ -78,6 +78,7 @@ def test_one_that_had_skipped_goes_on_from_there(old_home: Path) -> None:
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:  # as one of format 11 was left by it
         connection.execute("UPDATE plans SET body = REPLACE(body, '\"from_now\":false', '\"from_now\":true')")
         connection.execute("UPDATE home SET format = 11")
+        connection.execute("ALTER TABLE outbox DROP COLUMN about")
         connection.execute("DROP TABLE replaced")
         connection.execute("ALTER TABLE queries DROP COLUMN replaced_at")
         connection.commit()

@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, say, shown, table
+from weft.cli.printing import escaped_json, instant, plain, say, shown, table
 from weft.cli.queries import NameArgument
 from weft.errors import Refused
 from weft.interruption import stop_here
@@ -81,10 +81,10 @@ def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Calla
     if csv:
         return csv_line
     if json:
-        return lambda row: json_line(names, row, columns)
+        return lambda row: escaped_json(json_line(names, row, columns))
 
     def told(row: ResultRow) -> str:
-        values = ", ".join(f"{name} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))
+        values = ", ".join(f"{plain(name)} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))
         return f"{row.ordinal}  {instant(row.first_at)}  {values}\n"
 
     return told
@@ -129,7 +129,7 @@ def _tell(weft: Weft, name: str, names: Sequence[str], after: int, limit: int | 
         for _, r in zip(range(limit or _SHOWN), rows, strict=False)
     ]
     if found:
-        table(names, found, right=(0, 2))
+        table(names, found, right=(0, 2), answers=True)
     left = query.rows - after - len(found)
     more = f"; more with --after {found[-1][0]}" if found and left > 0 else ""
     say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")

@@ -3,7 +3,6 @@ and what to do instead, never a traceback; and an exit code."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import traceback
@@ -19,6 +18,7 @@ from typer._click.exceptions import ClickException
 from weft.cli import terminal
 from weft.errors import WeftError
 from weft.interruption import Stopped
+from weft.printable import visible
 
 INTERRUPTED = 130
 REFUSED = 2
@@ -82,6 +82,7 @@ def _tell_usage(error: ClickException) -> None:
     if _seen.get(_Seen()).json:
         _tell_json("refused", error.format_message(), hint="`weft COMMAND --help` shows what there is.")
         return
+    error.message = visible(error.message, kept="\n")
     rich_format_error(error)
 
 
@@ -96,27 +97,28 @@ def tell(error: WeftError) -> None:
 
     What it names may come from a file: control characters are made visible.
     """
-    from weft.cli.printing import lines, screen
+    from weft.cli.printing import say, screen
 
     word = "refused" if error.exit_code == REFUSED else "failed"
     if _seen.get(_Seen()).json:
         _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint)
         return
-    err = screen(err=True)
     place = f" ({error.where})" if error.where else ""
-    err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
-    err.print(lines(f"{error.message}{place}"), markup=False, highlight=False, soft_wrap=True)
+    screen(err=True).print(f"{word}:", style="bold red", end=" ")
+    say(f"{error.message}{place}", err=True)
     pointed = error.excerpt or _pointed(error.where)
     if pointed:
-        err.print(lines(pointed), markup=False, highlight=False, soft_wrap=True)
+        say(pointed, err=True)
     if error.hint:
-        err.print(lines(f"  {error.hint}"), markup=False, highlight=False, soft_wrap=True)
+        say(f"  {error.hint}", err=True)
 
 
 def _tell_json(outcome: str, message: str, **more: str | None) -> None:
     """Prints an error as one object on one line of stderr: its ``outcome`` is that of the exit code."""
+    from weft.cli.printing import json_text
+
     told = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
-    print(json.dumps({"error": told}, ensure_ascii=False), file=terminal.err())
+    print(json_text({"error": told}), file=terminal.err())
 
 
 def _pointed(where: str | None) -> str | None:
@@ -147,7 +149,7 @@ def tell_unexpected(error: Exception) -> int:
     if _seen.get(_Seen()).json:
         _tell_json("failed", told, log=str(log) if log else None)
         return 1
-    print(f"failed: {told}", file=terminal.err())
+    print(f"failed: {visible(told)}", file=terminal.err())
     print(f"  The whole story is in {log}." if log else "  No log could be written.", file=terminal.err())
     return 1
 

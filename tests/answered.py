@@ -8,10 +8,11 @@ from weft.catalog import Writer
 from weft.catalog.records import Choice, Count
 
 
-def answer(writer: Writer, query_id: int, rows: int) -> None:
-    """Gives a query of columns (n BIGINT, s STRING) so many more answers, in a tick of its own."""
+def answer(writer: Writer, query_id: int, rows: int, t: int | None = None) -> None:
+    """Gives a query of columns (n BIGINT, s STRING) so many more answers, in a tick of its own at ``t`` (microseconds;
+    None: soon after the last one)."""
     query = writer.queries.by_id(query_id)
-    t = (query.tau or 0) + 10
+    t = (query.tau or 0) + 10 if t is None else t
     tick = writer.ticks.plan(t, Choice((query_id,)), t)
     first = query.next_ordinal
     write_ledger(
@@ -22,7 +23,7 @@ def answer(writer: Writer, query_id: int, rows: int) -> None:
     writer.ticks.commit(tick.tick_id, {query_id: Count(rows, None, None, tick.t)}, [], 0)
 
 
-def answered(weft: Weft, name: str, rows: int) -> None:
+def answered(weft: Weft, name: str, rows: int, t: int | None = None) -> None:
     """As ``answer``, for a query of an open home."""
     with weft.catalog.writing("answer", weft.clock) as writer:
-        answer(writer, writer.queries.named(name).query_id, rows)
+        answer(writer, writer.queries.named(name).query_id, rows, t)

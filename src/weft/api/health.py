@@ -56,7 +56,7 @@ def examined(home: Home, max_lag_us: int) -> Health:
         queries=queries,
         last_tick=last_tick,
         lag_us=lag,
-        due=len(catalog.subscriptions.waiting(at)),
+        due=len(catalog.subscriptions.waiting(at, catalog.home().now_at(at))),
         failed=sum(1 for each, _ in subscribed if each.attempts and each.is_served),
         parked=sum(1 for each, _ in subscribed if each.state == "parked"),
         muted=sum(1 for each, _ in subscribed if each.muted),

@@ -364,6 +364,7 @@ outbox: Final = Table(
     Column("sent_at", BigInteger),
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
+    Column("about", Text),
     # One message of a subscription at a time: the next begins where the last one ended.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),

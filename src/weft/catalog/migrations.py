@@ -268,13 +268,16 @@ STEPS: Final = (
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
-    # Standing queries over the definitions of views.
+    # Standing queries over the definitions of views; what a message says is stored with it.
     Step(
         to=13,
         statements=(
             "ALTER TABLE views ADD COLUMN depends_on_now INTEGER DEFAULT 0 NOT NULL",
             "ALTER TABLE queries ADD COLUMN definitions TEXT DEFAULT '[]' NOT NULL",
             "CREATE INDEX queries_defined ON queries (query_id) WHERE definitions <> '[]'",
+            "ALTER TABLE outbox ADD COLUMN about TEXT",
+            # The digests of replay homes were due by the wall's clock.
+            "UPDATE subscriptions SET digest_at = NULL WHERE EXISTS (SELECT 1 FROM home WHERE clock = 'replay')",
         ),
         then=define_views,
     ),

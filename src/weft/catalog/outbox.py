@@ -26,7 +26,9 @@ class OutboxEntry(Brief):
     tried again; ``unknown``: it may have gone, nothing can tell, and it is tried again once a person says so, or at
     once where whoever gets it can tell; ``sent``; ``withdrawn``: a person had the subscription go on elsewhere.
     ``position`` is the channel's own note of where it began (a file's offset, as JSON); ``attempts`` counts how often
-    it was begun; ``reply`` is what the place answered when it took it.
+    it was begun; ``reply`` is what the place answered when it took it.  ``about`` is what the message says beside its
+    answers (JSON, ``delivery.channel.About``), from its creation until it is sent or withdrawn; None, too, where an
+    older Weft created it.
     """
 
     entry_id: int
@@ -40,6 +42,7 @@ class OutboxEntry(Brief):
     sent_at: int | None
     round: int
     reply: str | None
+    about: str | None
 
     @property
     def rows(self) -> int:
@@ -109,11 +112,12 @@ class Outbox:
             keys = {key for key in connection.execute(ends).one() if key is not None}
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
-    def open(self, subscription: Subscription, last: int, position: str | None) -> OutboxEntry:
+    def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
         """Logs, before it is tried, that the answers up to ``last`` are being sent from ``position`` on.
 
-        A message that failed before is opened again under its own id: its range must be the same.  Raises Conflict
-        where a person has changed the subscription since it was read, CatalogError where another message is under way.
+        A message that failed before is opened again under its own id: its range must be the same, and what it says
+        stays as it was stored first; ``about`` is that of a new one.  Raises Conflict where a person has changed the
+        subscription since it was read, CatalogError where another message is under way.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
@@ -125,12 +129,15 @@ class Outbox:
                 select(ddl.outbox).where(kept.sub_id == found.sub_id, kept.state.not_in(_OVER))
             ).first()
             if row is None:
-                values = {"sub_id": found.sub_id, "first_ordinal": first, "last_ordinal": last, "round": found.round}
-                made = insert(ddl.outbox).values(state="pending", position=position, attempts=1, **values)
+                range_ = {"first_ordinal": first, "last_ordinal": last, "round": found.round}
+                values: dict[str, Any] = {"sub_id": found.sub_id, **range_}
+                values |= {"position": position, "about": about}
+                made = insert(ddl.outbox).values(state="pending", attempts=1, **values)
                 return _read_entry(connection, inserted_id(connection, made))
             if (row.first_ordinal, row.last_ordinal) != (first, last):
                 raise CatalogError(f"the message {row.first_ordinal} to {row.last_ordinal} is still under way")
-            _change_entry(connection, row.entry_id, state="pending", position=position, attempts=row.attempts + 1)
+            values = {"position": position, "about": row.about or about, "attempts": row.attempts + 1}
+            _change_entry(connection, row.entry_id, state="pending", **values)
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
@@ -140,7 +147,7 @@ class Outbox:
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
-            _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply)
+            _change_entry(connection, entry_id, state="sent", sent_at=at, last_error=None, reply=reply, about=None)
             values: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "last_error": None}
             if digest_at is not None:
                 values["digest_at"] = digest_at

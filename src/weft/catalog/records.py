@@ -14,7 +14,7 @@ from weft.algebra.relation import ViewSchema
 from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.naming import distinct
-from weft.instants import format_instant
+from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
 
 TS: Final = "ts"
@@ -51,6 +51,16 @@ class HomeRecord:
     last_ts: int
     now: int | None
     t0: int | None
+
+    def now_at(self, wall: int) -> int | None:
+        """The home's clock when the wall's is ``wall``: that, or a replay home's last ``--now``, else its last ts.
+
+        None: a replay home that nothing has set yet.
+        """
+        if self.clock == "wall":
+            return wall
+        known = self.now if self.now is not None else self.last_ts
+        return None if known == MIN_INSTANT else known
 
 
 @dataclass(frozen=True, repr=False)

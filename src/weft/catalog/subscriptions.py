@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, false, func, insert, or_, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -132,22 +132,26 @@ class Subscriptions:
         """The subscriptions of one query, or of all that are installed, in the order of their ids."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
-    def waiting(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Those of live queries that have answers to take and may be tried at ``at``, in the order of their ids."""
+    def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Those of live queries that have answers to take and may be tried, in the order of their ids.
+
+        ``at`` is the wall's time, by which pauses end; ``now`` is the home's, by which digests are due (None: it has
+        none yet).  Microseconds UTC.
+        """
         kept = ddl.subscriptions.c
         return self._with_queries(
             kept.state == "active",
             kept.muted == 0,
             kept.delivered < ddl.queries.c.next_ordinal - 1,
             or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
-            or_(kept.digest.is_(None), kept.digest_at <= at),
+            or_(kept.digest.is_(None), false() if now is None else kept.digest_at <= now),
         )
 
-    def digests_due(self, at: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Those of live queries whose digest is due at ``at``, or of which it is not known yet when it is."""
+    def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """Those of live queries whose digest is due at ``now`` of the home's clock, or has no due time yet."""
         kept = ddl.subscriptions.c
         return self._with_queries(
-            kept.digest.is_not(None), or_(kept.digest_at.is_(None), kept.digest_at <= at), kept.state == "active"
+            kept.digest.is_not(None), or_(kept.digest_at.is_(None), kept.digest_at <= now), kept.state == "active"
         )
 
     def next_due(self, at: int) -> int | None:
@@ -251,7 +255,7 @@ def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscrip
             f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` brings it about."
         )
     unsent = update(ddl.outbox).where(of_this, kept.state.in_(("failed", "unknown")))
-    connection.execute(unsent.values(state="withdrawn"))
+    connection.execute(unsent.values(state="withdrawn", about=None))
     values = {"state": "active", "attempts": 0, "next_attempt_at": None, "last_error": None, "muted": 0}
     change_subscription(connection, sub_id, delivered=delivered, round=found.round + 1, **values)
     return read_subscription(connection, sub_id)

@@ -77,7 +77,7 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
         )
         return
     if answer.rows:
-        table(names, [[shown(value) for value in row] for row in answer.rows])
+        table(names, [[shown(value) for value in row] for row in answer.rows], answers=True)
     rest = f", {len(answer.rows):,} shown" if len(answer.rows) < answer.count else ""
     say(f"{counted(answer.count, 'row')}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")
 
@@ -120,7 +120,7 @@ def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
         )
         return
     if found.answers:
-        table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in found.answers])
+        table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in found.answers], answers=True)
         say(f"{instant(found.begin)}  {bars(found.counts)}  {instant(found.until)}")
     rest = f", {len(found.answers):,} shown" if len(found.answers) < found.count else ""
     since = "from the start" if found.since is None else f"from {instant(found.since)}"

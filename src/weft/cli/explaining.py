@@ -106,7 +106,7 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
         yield known
     except Exception:
         if known.assumed and not json:
-            typer.echo(f"({known.assumed})", terminal.err())
+            say(f"({known.assumed})", err=True)
         raise
 
 

@@ -80,7 +80,7 @@ def _draw(found: History) -> None:
     width = _width([[*_names(found), "from", "to"], *texts])
     rows = [(*each[:-2], cells(bar, span, width), *each[-2:]) for each, bar in zip(texts, bars, strict=True)]
     say(f"{found.name}: the line goes from {instant(span.first)} to {instant(span.last)}")
-    table((*_names(found), "", "from", "to"), rows)
+    table((*_names(found), "", "from", "to"), rows, answers=True)
     if len(rows) < found.count:
         say(f"{found.count:,} periods, {len(rows):,} shown; --limit 0 shows all.")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weft.cli.frame import HomeOption, JsonOption, example, home_folder
+from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder
 from weft.cli.printing import plain, say, say_json, screen, table, working
+from weft.errors import Refused
 
 
 class ClockName(str, Enum):
@@ -21,13 +24,16 @@ class ClockName(str, Enum):
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
-    app.command(epilog=example("weft init --clock replay --home history"))(init)
+    app.command(epilog=example("weft init", "weft init history --clock replay"))(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare"))(prepare)
     app.command(epilog=example("weft doctor"))(doctor)
 
 
 def init(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", help="The home folder (default: $WEFT_HOME, else ./weft-home).")
+    ] = None,
     clock: Annotated[
         ClockName | None,
         typer.Option(
@@ -40,13 +46,28 @@ def init(
     """Make a home: the folder with tables, queries and answers."""
     from weft.api.home import Weft
 
-    folder = home_folder(home)
-    with Weft.open(folder, clock=None if clock is None else clock.value, create=True) as weft:
+    made = home_folder(_named(folder, home))
+    with Weft.open(made, clock=None if clock is None else clock.value, create=True) as weft:
         record = weft.catalog.home()
         if json:
-            say_json({"home": str(folder), "clock": record.clock, "id": record.home_id})
-        else:
-            say(f"{folder} is a home with the {record.clock} clock.")
+            say_json({"home": str(made), "clock": record.clock, "id": record.home_id})
+            return
+        say(f"{made} is a home with the {record.clock} clock.")
+        others = os.environ.get(HOME_VARIABLE)
+        if others and os.path.realpath(others) != os.path.realpath(made):
+            say(f"{HOME_VARIABLE} is {others}: other commands use that home unless they have --home {made}.")
+
+
+def _named(folder: str | None, home: Path | None) -> Path | None:
+    """The home that ``init`` names, by FOLDER or by --home; raises Refused where the two are different folders."""
+    if folder == "":
+        raise Refused("FOLDER is empty", hint="Name the home's folder: weft init mine")
+    if folder is None or home is None or os.path.abspath(folder) == os.path.abspath(home):
+        return home if folder is None else Path(folder)
+    raise Refused(
+        f"two homes are named: FOLDER is {folder!r}, --home is {str(home)!r}",
+        hint=f"Name one of them: weft init {shlex.quote(folder)}",
+    )
 
 
 def config(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -125,7 +146,7 @@ def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
         if not json:
             screen().print("ok  " if check.ok else "BAD ", style="green" if check.ok else "bold red", end="")
             fix = f" - {check.fix}" if check.fix and not check.ok else ""
-            screen().print(f"{check.name}: {check.seen}{fix}", soft_wrap=True)
+            say(f"{check.name}: {check.seen}{fix}")
     if json:
         say_json(found)
     if not well:

@@ -11,7 +11,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import JsonOption, example
-from weft.cli.printing import say, say_json
+from weft.cli.printing import lines, say, say_json
 from weft.errors import Refused
 
 DIFFERENT = 1
@@ -118,7 +118,7 @@ def _verdicts(sig: Path, formula: Path, log: Path, asked: _Asked, json: bool) ->
 
 def _note(told: str) -> None:
     """On stderr, before the verdicts."""
-    typer.echo(f"({told})", terminal.err())
+    say(f"({told})", err=True)
 
 
 def _violations(formula: Path, log: Path, json: bool) -> None:
@@ -154,5 +154,5 @@ def _line(line: object) -> None:
         say_json(line, lines=True)
         return
     out = terminal.out()
-    out.write(line + "\n")
+    out.write(lines(line) + "\n")
     out.flush()

@@ -18,14 +18,19 @@ from weft.printable import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Grid
+    from rich.text import Text
 
     from weft.algebra.schema import DataType
 
 _LONGEST = 300
 """Characters of one value in a table; --json has all of them."""
 _WIDEST = 100_000
-"""Characters of a line in a pipe."""
+"""Characters of a line of answers in a pipe."""
+LIST_WIDTH = 200
+"""Characters of a line of a list in a pipe; --json has all."""
+_GAP = 3
+"""Characters between two columns."""
 
 
 def screen(*, err: bool = False) -> Console:
@@ -41,16 +46,32 @@ def _console(err: bool) -> Console:
     return Console(stderr=err, highlight=False, emoji=False, markup=False)
 
 
-def say(text: str, style: str | None = None) -> None:
-    """A line of words, wrapped by the terminal."""
-    screen().print(text, style=style, soft_wrap=True)
+def say(text: str, style: str | None = None, *, err: bool = False) -> None:
+    """A line of words, wrapped by the terminal; control characters are made visible."""
+    screen(err=err).print(lines(text), style=style, soft_wrap=True)
 
 
 def say_json(value: object, *, lines: bool = False) -> None:
     """One JSON document; with ``lines`` on one line."""
     out = terminal.out()
-    out.write(json.dumps(value, ensure_ascii=False, indent=None if lines else 2) + "\n")
+    out.write(json_text(value, indent=None if lines else 2) + "\n")
     out.flush()
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """A value as JSON, in which what a terminal would obey is escaped; no text in it changes by that.
+
+    >>> print(json_text("\\x9b31m"))
+    "\\u009b31m"
+    """
+    return escaped_json(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def escaped_json(written: str) -> str:
+    """As ``json_text``, for what is JSON already."""
+    if written.replace("\n", "").isprintable():
+        return written
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in written)
 
 
 def instant(micros: int | None, none: str = "-") -> str:
@@ -111,11 +132,18 @@ def lines(text: str) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, right: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str | None = None,
+    right: Sequence[int] = (),
+    answers: bool = False,
 ) -> None:
     """Rows under headings, folded where the terminal ends; ``right`` are the numbers of columns set to the right.
 
-    Control characters are made visible.
+    In a pipe or a file each row is a line, without blanks at its end.  There the widest columns of a list are cut with
+    an ellipsis where a line would have more than ``LIST_WIDTH`` characters; ``answers`` are never cut.  The variable
+    COLUMNS has it laid out as on a terminal of that width.  Control characters are made visible.
     """
     from rich import box
     from rich.table import Table
@@ -123,27 +151,47 @@ def table(
 
     if title is not None:
         say(title, style="bold")  # a table's own title would be folded at the table's width
+    console, remote = screen(), terminal.remote()
+    on_lines = not console.is_terminal and "COLUMNS" not in (os.environ if remote is None else remote.variables)
+    texts = [[Text(lines(cell)) for cell in row] for row in (columns, *rows)]
+    if on_lines and not answers:
+        _shorten(texts)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        grid.add_column(Text(lines(column)), justify="right" if number in right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(lines(cell)) for cell in row))
-    _print_whole(grid)
-
-
-def _print_whole(grid: Table) -> None:
-    """Prints a table as wide as the terminal; as wide as it is where it goes into a pipe or a file, unless the variable
-    COLUMNS says otherwise, so that whoever reads it there has each row on a line."""
-    console = screen()
-    remote = terminal.remote()
-    variables = os.environ if remote is None else remote.variables
-    if console.is_terminal or "COLUMNS" in variables:
+    for number, column in enumerate(texts[0]):
+        grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
+    for row in texts[1:]:
+        grid.add_row(*row)
+    if on_lines:
+        _print_on_lines(grid, console)
+    else:
         console.print(grid)
-        return
+
+
+def _shorten(rows: Sequence[Sequence[Text]]) -> None:
+    """Cuts the widest columns, all to one width, so that a line has ``LIST_WIDTH`` characters at most."""
+    widths = [max(text.cell_len for text in column) for column in zip(*rows, strict=True)]
+    room = LIST_WIDTH - _GAP * len(widths)
+    narrow, left = 0, len(widths)
+    for width in sorted(widths):  # those that are no wider than an equal share of what is left stay whole
+        if width > (room - narrow) // left:
+            break
+        narrow, left = narrow + width, left - 1
+    if left:
+        most = max((room - narrow) // left, 1)
+        for row in rows:
+            for text in row:
+                text.truncate(most, overflow="ellipsis")
+
+
+def _print_on_lines(grid: Grid, console: Console) -> None:
+    """Prints a table as wide as it is, without blanks at the ends of its lines."""
     from rich.console import Console
 
     needed = console.measure(grid, options=console.options.update(width=_WIDEST)).maximum
-    Console(file=console.file, width=max(needed, 1), highlight=False, emoji=False, markup=False).print(grid)
+    wide = Console(file=console.file, width=max(needed, 1), highlight=False, emoji=False, markup=False)
+    with wide.capture() as captured:
+        wide.print(grid)
+    console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def size(count: int) -> str:
@@ -168,8 +216,8 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
     if not err.is_terminal:
         yield lambda text: None
         return
-    with err.status(text) as status:
-        yield status.update
+    with err.status(lines(text)) as status:
+        yield lambda news: status.update(lines(news))
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
@@ -195,7 +243,7 @@ def counting(text: str) -> Iterator[Any]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task(text, total=None)
+        task = progress.add_task(lines(text), total=None)
 
         def counted(count: int) -> None:
             progress.update(task, completed=count)

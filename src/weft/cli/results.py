@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, say, shown, table
+from weft.cli.printing import escaped_json, instant, plain, say, shown, table
 from weft.cli.queries import NameArgument
 from weft.errors import Refused
 from weft.interruption import stop_here
@@ -84,10 +84,10 @@ def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Calla
     if csv:
         return csv_line
     if json:
-        return lambda row: json_line(names, row, columns)
+        return lambda row: escaped_json(json_line(names, row, columns))
 
     def told(row: ResultRow) -> str:
-        values = ", ".join(f"{name} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))
+        values = ", ".join(f"{plain(name)} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))
         return f"{row.ordinal}  {instant(row.first_at)}  {values}\n"
 
     return told
@@ -129,7 +129,7 @@ def _tell(weft: Weft, name: str, names: Sequence[str], after: int | None, limit:
     rows = weft.results(name, after=after, limit=limit or _SHOWN)
     found = [[str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)] for r in rows]
     if found:
-        table(names, found, right=(0, 2))
+        table(names, found, right=(0, 2), answers=True)
     left = query.rows - (after or 0) - len(found)
     further = f"--limit {query.rows}" if rows.order else f"--after {found[-1][0]}" if found else ""
     more = f"; more with {further}" if found and left > 0 else ""

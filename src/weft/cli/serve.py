@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import say
+from weft.cli.frame import HomeOption, JsonOption, example, home_folder, opened
+from weft.cli.printing import say, say_json
 from weft.cli.ticks import PollOption, keep_ticking, tell_maintained, tell_trouble
 from weft.cli.troubles import INTERRUPTED, run
 from weft.instants import parse_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from weft.api.home import Weft
@@ -31,6 +31,14 @@ ColdOption = Annotated[
     ),
 ]
 
+ReloadOption = Annotated[
+    bool,
+    typer.Option(
+        "--reload",
+        help="Have the server that runs end what is under way and begin anew, with this terminal's settings.",
+    ),
+]
+
 _WARM = "Warm: typed commands need not wait for Java's compilers any more."
 
 
@@ -39,15 +47,25 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command(epilog=example("weft serve", "weft serve --home mine --poll 1m"))
     def serve(
-        home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s", no_rehearsal: ColdOption = False
+        home: HomeOption = None,
+        json: JsonOption = False,
+        poll: PollOption = "10s",
+        no_rehearsal: ColdOption = False,
+        reload: ReloadOption = False,
     ) -> None:
         """Do as `run`, and run the commands that are typed elsewhere for this home, with one Spark that stays warm.
 
-        Ctrl-C or SIGTERM stops after the tick and the commands that are under way, a second Ctrl-C at once.
+        Ctrl-C or SIGTERM stops after the tick and the commands that are under way, which have 20 s to end; a second
+        Ctrl-C stops at once.
         """
+        if reload:
+            _reload(home, json)
+            return
         pace = parse_interval(poll)
         try:
-            _open(home, json, pace, lambda arguments: run(app, arguments), not no_rehearsal)
+            variables = _open(home, json, pace, lambda arguments: run(app, arguments), not no_rehearsal)
+            if variables is not None:
+                _begin_anew(variables)
         except KeyboardInterrupt:
             # At once: Python would wait for the threads of commands under way; what they leave is settled later.
             sys.stdout.flush()
@@ -56,18 +74,52 @@ def add_to(app: typer.Typer) -> None:
             say("Stopped; nothing is lost: commands run without the server again.")
 
 
-def _open(home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool) -> None:
-    """Serves the home until a signal asks to stop."""
+def _reload(home: Path | None, json: bool) -> None:
+    """Has the server of the home take over the settings of this process."""
+    from weft.cli.door import place
+    from weft.cli.door.client import reloaded
+    from weft.configuration import configuration
+
+    folder = home_folder(home)
+    variables = place.settings(os.environ)
+    named = configuration(folder).smtp_password_env
+    if named and os.environ.get(named):
+        variables[named] = os.environ[named]
+    process = reloaded(folder, variables)
+    if json:
+        say_json({"process": process, "variables": sorted(variables)})
+    else:
+        told = ", ".join(sorted(variables)) or "none but WEFT_HOME"
+        say(f"Process {process} serves {folder} anew, with the variables of this terminal: {told}.")
+
+
+def _begin_anew(variables: Mapping[str, str]) -> NoReturn:
+    """Runs this very command again in this process, with other settings."""
+    from weft.cli.door import place
+    from weft.runtime.session import stop_session
+
+    stop_session()  # the JVM is this process's child, and would stay one
+    others = {name: value for name, value in os.environ.items() if name not in place.settings(os.environ)}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**others, **variables})
+
+
+def _open(
+    home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool
+) -> Mapping[str, str] | None:
+    """Serves the home until a signal or `--reload` asks to stop; the variables with which to begin anew, if any."""
     from weft.cli.door.opening import listening
     from weft.cli.door.server import Door, answering
     from weft.demo import rehearsal
     from weft.schedule.runner import stopped_by_signals
 
     with opened(home) as weft, stopped_by_signals() as stop, listening(weft.home) as listener:
-        door = Door(weft, line)
+        door = Door(weft, line, stop.ask)
         with answering(door, listener):
             door.warm(rehearsal.days if rehearsed else None, lambda: None if json else say(_WARM))
             _serve(weft, stop, pace_us, json)
+    return door.reload
 
 
 def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table, typed
+from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, typed
 from weft.cli.views import maintained_json, tell_maintained
 from weft.printable import counted
 
@@ -175,7 +175,7 @@ def _outcome(name: str, outcome: Polled | WeftError) -> dict[str, Any]:
 def _tell(name: str, outcome: Polled | WeftError) -> None:
     if isinstance(outcome, Exception):
         hint = f" {plain(outcome.hint)}" if outcome.hint else ""
-        screen().print(f"{name}: {plain(outcome.message)}.{hint}", style="yellow", soft_wrap=True)
+        say(f"{name}: {plain(outcome.message)}.{hint}", style="yellow")
     elif outcome.at is None:
         say(f"{name}: nothing has changed, {counted(outcome.open_rows, 'row')}")
     else:
@@ -265,7 +265,7 @@ def show(
     say(f"  {counted(found.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
     say(f"  last poll {instant(found.polled_at, 'never')}, last change {instant(found.changed_at, 'never')}")
     if found.trouble is not None:
-        screen().print(f"  trouble: {plain(found.trouble)}", style="yellow", soft_wrap=True)
+        say(f"  trouble: {plain(found.trouble)}", style="yellow")
     table(("column", "type"), [(each.name, each.type.declared) for each in columns])
 
 
@@ -285,7 +285,7 @@ def remove(
         return
     say(f"{found.name} is polled no more; its table stays as it is.")
     if left is not None:
-        screen().print(f"  {plain(left)}", style="yellow", soft_wrap=True)
+        say(f"  {plain(left)}", style="yellow")
 
 
 def _every(source: SourceRecord) -> str:

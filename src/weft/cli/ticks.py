@@ -13,7 +13,7 @@ import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.maintaining import in_short
-from weft.cli.printing import instant, iso, plain, say, say_json, screen, table, working_on_spark
+from weft.cli.printing import instant, iso, plain, say, say_json, table, working_on_spark
 from weft.cli.sources import tell_polled
 
 if TYPE_CHECKING:
@@ -249,13 +249,13 @@ def _told_of_another(weft: Weft, json: bool) -> Iterator[None]:
 
 def _tell_other(process: int, json: bool) -> None:
     told = f"Process {process} ticks this home already. Both may run, one tick at a time; one is enough."
-    screen(err=json).print(told, style="yellow", soft_wrap=True)
+    say(told, style="yellow", err=json)
 
 
 def tell_trouble(weft: Weft, json: bool, error: WeftError) -> None:
     """Prints what went wrong and will be tried again, in a line."""
     told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
-    screen(err=json).print(told, style="yellow", soft_wrap=True)
+    say(told, style="yellow", err=json)
 
 
 def tell_maintained(weft: Weft, json: bool, step: Step) -> None:

@@ -3,7 +3,6 @@ and what to do instead, never a traceback; and an exit code."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import traceback
@@ -19,6 +18,7 @@ from typer._click.exceptions import ClickException
 from weft.cli import terminal
 from weft.errors import WeftError
 from weft.interruption import Stopped
+from weft.printable import visible
 
 INTERRUPTED = 130
 REFUSED = 2
@@ -82,6 +82,7 @@ def _tell_usage(error: ClickException) -> None:
     if _seen.get(_Seen()).json:
         _tell_json("refused", error.format_message(), hint="`weft COMMAND --help` shows what there is.")
         return
+    error.message = visible(error.message, kept="\n")
     rich_format_error(error)
 
 
@@ -96,25 +97,24 @@ def tell(error: WeftError) -> None:
 
     What it names may come from a file: control characters are made visible.
     """
-    from weft.cli.printing import lines, screen
+    from weft.cli.printing import say, screen
 
     word = "refused" if error.exit_code == REFUSED else "failed"
     if _seen.get(_Seen()).json:
         reasons = [{key: value for key, value in _as_json(each).items() if value} for each in error.reasons]
         _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint, reasons=reasons)
         return
-    err = screen(err=True)
-    err.print(f"{word}:", style="bold red", end=" ", markup=False, highlight=False)
+    screen(err=True).print(f"{word}:", style="bold red", end=" ")
     if error.reasons:
         place = f" ({error.where})" if error.where else ""
-        err.print(lines(f"{len(error.reasons)} reasons{place}"), markup=False, highlight=False, soft_wrap=True)
+        say(f"{len(error.reasons)} reasons{place}", err=True)
     for number, reason in enumerate(error.reasons or (error,), 1):
         place = f" ({reason.where})" if reason.where else ""
         count = f"{number}. " if error.reasons else ""
         pointed = reason.excerpt or _pointed(reason.where)
         for line in (f"{count}{reason.message}{place}", pointed, f"  {reason.hint}" if reason.hint else None):
             if line:
-                err.print(lines(line), markup=False, highlight=False, soft_wrap=True)
+                say(line, err=True)
 
 
 def _as_json(error: WeftError) -> dict[str, str | None]:
@@ -123,8 +123,10 @@ def _as_json(error: WeftError) -> dict[str, str | None]:
 
 def _tell_json(outcome: str, message: str, **more: Any) -> None:
     """Prints an error as one object on one line of stderr: its ``outcome`` is that of the exit code."""
+    from weft.cli.printing import json_text
+
     told = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
-    print(json.dumps({"error": told}, ensure_ascii=False), file=terminal.err())
+    print(json_text({"error": told}), file=terminal.err())
 
 
 def _pointed(where: str | None) -> str | None:
@@ -155,7 +157,7 @@ def tell_unexpected(error: Exception) -> int:
     if _seen.get(_Seen()).json:
         _tell_json("failed", told, log=str(log) if log else None)
         return 1
-    print(f"failed: {told}", file=terminal.err())
+    print(f"failed: {visible(told)}", file=terminal.err())
     print(f"  The whole story is in {log}." if log else "  No log could be written.", file=terminal.err())
     return 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, plain, say, say_json, screen, size, table, typed, working
+from weft.cli.printing import instant, iso, lines, plain, say, say_json, size, table, typed, working
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def tell_maintained(done: Iterable[Maintained]) -> None:
     for each in done:
         if each.trouble is not None:
             hint = f" {plain(each.trouble.hint)}" if each.trouble.hint else ""
-            screen().print(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow", soft_wrap=True)
+            say(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow")
         elif each.changed or each.gone:
             gone = f", {each.gone:,} gone" if each.gone else ""
             say(f"{each.name}: {counted(each.changed, 'period')} new or with another end{gone}, at {instant(each.t)}")
@@ -182,7 +182,7 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
     say(f"  {view.mode}, maintained at {instant(view.tau, 'no instant yet')}")
     say(f"  {_kept(shown)}")
     if view.trouble is not None:
-        screen().print(f"  trouble: {plain(view.trouble)}", style="yellow", soft_wrap=True)
+        say(f"  trouble: {plain(view.trouble)}", style="yellow")
     for each in shown.auxiliaries:
         say(f"  of {each.of} it keeps the auxiliary view {plain(each.sql)}")
         say(f"    {_kept(each)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -19,12 +20,13 @@ of it went, or nobody can tell: then a person decides
 
 @dataclass(frozen=True)
 class About:
-    """What a message tells a person beside its answers.
+    """What a message says beside its answers, as of the instant at which it was created.
 
-    ``sql``, ``user`` and ``query_id`` are the query's, ``total`` counts its answers so far; ``home`` is the home's
-    folder and ``home_id`` its id, the same wherever it is moved; ``at`` is the wall's time (microseconds UTC).
-    ``before`` are the keys of the first and of the latest message that went the same way before, as far as there are
-    any.
+    The outbox stores it with the message: every attempt says the same.  ``sql``, ``user`` and ``query_id`` are the
+    query's; ``total`` is the number of its answers; ``home`` is the home's folder and ``home_id`` its id, the same
+    wherever it is moved; ``at`` is when the message was created (wall clock, microseconds UTC).  ``before`` are the
+    keys of the first and of the latest message that went the same way before.  ``zone`` is the time zone in which
+    instants are shown.
     """
 
     sql: str
@@ -35,6 +37,17 @@ class About:
     at: int
     before: tuple[str, ...] = ()
     query_id: int = field(kw_only=True)
+    zone: str = field(kw_only=True)
+
+    def as_json(self) -> str:
+        """The text that the outbox stores."""
+        return json.dumps({**asdict(self), "home": str(self.home)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> About:
+        """What ``as_json`` wrote."""
+        found = json.loads(text)
+        return cls(**{**found, "home": Path(found["home"]), "before": tuple(found["before"])})
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,8 @@ class Message:
     """Answers of one query, in order; ``key`` is the same at every attempt and for no other message of the home.
 
     ``count`` is how many answers it is about; ``rows`` are the first of them for a channel that shows only some.
-    ``is_test``: it is about no query, and says that it is a test.
+    ``is_test``: it is about no query, and says that it is a test.  ``attempt_at`` is the instant of this attempt (wall
+    clock, microseconds UTC), for signatures; nothing else differs between attempts.
     """
 
     key: str
@@ -52,6 +66,7 @@ class Message:
     count: int
     about: About
     is_test: bool = False
+    attempt_at: int = field(kw_only=True)
 
     @property
     def last_ordinal(self) -> int:

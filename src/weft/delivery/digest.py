@@ -17,6 +17,7 @@ from weft.instants import from_datetime, to_datetime
 
 _MINUTE: Final = 60 * 1_000_000
 _HOUR: Final = 60 * _MINUTE
+_LENGTHS: Final = {"hour": _HOUR, "day": 24 * _HOUR, "week": 7 * 24 * _HOUR}
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WHOLE: Final = {"hourly": "hourly", "daily": "daily@08:00", "weekly": "weekly@mon-08:00"}
 _HINT: Final = "Write hourly, daily@08:00 or weekly@mon-08:00."
@@ -68,7 +69,10 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
     when it comes first: so there is one digest a day, or a week, and one for each hour that passes.
     """
     place = ZoneInfo(zone)
-    return _next_hour(place, after) if digest.every == "hour" else _next_day(digest, place, after)
+    try:
+        return _next_hour(place, after) if digest.every == "hour" else _next_day(digest, place, after)
+    except OverflowError:  # a replay home's clock may stand at the ends of the calendar
+        return after + _LENGTHS[digest.every]
 
 
 def _next_hour(place: ZoneInfo, after: int) -> int:

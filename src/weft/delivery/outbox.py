@@ -56,7 +56,8 @@ def deliver(
 ) -> list[Delivered]:
     """Sends what is due to each subscription of ``queries`` (ids; None: all), and says what came of it.
 
-    ``at`` is the wall's time in microseconds.  Works under the lease of ``sender``, else under one of its own
+    ``at`` is the wall's time in microseconds when the run begins, ``clock`` reads it while the run goes on (None: it
+    stands still); digests are due by the home's clock.  Works under the lease of ``sender``, else under one of its own
     (LeaseBusy, having waited ``wait_us`` for it); with ``clock`` it is renewed before each message.  A failure
     of a channel is stored and told, never raised; subscriptions with nothing to send are left out.
     """
@@ -67,7 +68,7 @@ def deliver(
         run.pass_over_digests()
         found = (
             run.send_all(subscription, query)
-            for subscription, query in held.subscriptions.waiting(at)
+            for subscription, query in run.waiting()
             if queries is None or query.query_id in queries
         )
         return [each for each in found if each is not None]
@@ -84,7 +85,9 @@ class _Run:
     def __init__(self, sender: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
         self._sender = sender
         self._home = home
-        self._at = at
+        self._begun = at
+        self._now = sender.home().now_at(at)
+        """The home's clock; None: nothing has set it, so no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
         self._down: set[str] = set()
@@ -111,22 +114,35 @@ class _Run:
                 schedule = DOUBLING if channel is None else channel.schedule
                 self._settle(entry, schedule, outcome, "sending was interrupted")
 
+    def _wall(self) -> int:
+        """The wall's time, which goes on while a run sends: microseconds UTC."""
+        return self._begun if self._clock is None else max(self._clock(), self._begun)
+
+    def waiting(self) -> tuple[tuple[Subscription, QueryRecord], ...]:
+        """The subscriptions that have answers to take and may be tried."""
+        return self._sender.subscriptions.waiting(self._begun, self._now)
+
     def pass_over_digests(self) -> None:
         """Of digests that are due and have nothing to send, or may not send it, notes when the next is."""
-        for subscription, query in self._sender.subscriptions.digests_due(self._at):
+        if self._now is None:
+            return
+        for subscription, query in self._sender.subscriptions.digests_due(self._now):
             waits = subscription.is_served and subscription.delivered < query.rows
             if subscription.digest_at is None or not waits:
                 with suppress(Refused):  # a channel that the settings do not know: that is told where it is sent to
-                    digest_at = self._next_digest(subscription, query)
+                    digest_at = self._next_digest(subscription, query, self._now)
                     self._sender.subscriptions.set_digest_at(subscription.sub_id, digest_at)
                     failpoint("digest.noted")
 
-    def _next_digest(self, subscription: Subscription, query: QueryRecord) -> int:
+    def _next_digest(self, subscription: Subscription, query: QueryRecord, now: int) -> int:
         zone = subscription.zone
         if zone is None:
             channel = open_channel(subscription.channel, self._home)
-            zone = configuration(self._home).zone_of(query.user, None if channel is None else channel.person)
-        return next_digest(parse_digest(subscription.digest or ""), zone, self._at)
+            zone = self._zone(query, None if channel is None else channel.person)
+        return next_digest(parse_digest(subscription.digest or ""), zone, now)
+
+    def _zone(self, query: QueryRecord, person: str | None) -> str:
+        return configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
         """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
@@ -162,7 +178,7 @@ class _Run:
     ) -> str | None:
         """Sends one message of those up to the ordinal ``end``; why it did not go, or None."""
         if self._clock is not None:
-            self._sender.renew(self._clock())
+            self._sender.renew(self._wall())
         rows, last = self._next_rows(channel, subscription, query, answers)
         try:
             position = channel.prepare()
@@ -170,7 +186,8 @@ class _Run:
             again = self._next_attempt(subscription, channel.schedule)
             self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)
             return str(error)
-        entry = self._sender.outbox.open(subscription, last, position)
+        about = self._about(subscription, query, channel.person)
+        entry = self._sender.outbox.open(subscription, last, position, about.as_json())
         failpoint("delivery.opened")
         try:
             reply = channel.send(self._message(entry, query, rows), position)
@@ -180,8 +197,10 @@ class _Run:
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        digest_at = self._next_digest(subscription, query) if subscription.digest and last >= end else None
-        self._sender.outbox.mark_sent(entry.entry_id, self._at, reply, digest_at)
+        digest_at = None
+        if subscription.digest and self._now is not None and last >= end:
+            digest_at = self._next_digest(subscription, query, self._now)
+        self._sender.outbox.mark_sent(entry.entry_id, self._wall(), reply, digest_at)
         failpoint("delivery.marked")
         return None
 
@@ -195,19 +214,26 @@ class _Run:
         held = self._held(subscription) if subscription.digest and channel and channel.shown_rows else None
         return query.rows if held is None else held.last_ordinal
 
-    def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
-        about = About(
+    def _about(self, subscription: Subscription, query: QueryRecord, person: str | None) -> About:
+        """What a message that is created now says beside its answers."""
+        return About(
             query_id=query.query_id,
             sql=query.sql,
             user=query.user,
             total=query.rows,
             home=self._home,
             home_id=self._sender.home().home_id,
-            at=self._at,
-            before=tuple(each.idempotency_key for each in self._sender.outbox.sent_ends(entry.sub_id)),
+            at=self._wall(),
+            before=tuple(each.idempotency_key for each in self._sender.outbox.sent_ends(subscription.sub_id)),
+            zone=self._zone(query, person),
         )
-        count = entry.last_ordinal - entry.first_ordinal + 1
-        return Message(entry.idempotency_key, query.name, query.columns, rows, count, about)
+
+    def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
+        """The message of an entry that was opened; it says what was stored when it was created."""
+        assert entry.about is not None
+        about = About.from_json(entry.about)
+        told = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
+        return Message(*told, attempt_at=self._wall())
 
     def _next_rows(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
@@ -240,7 +266,7 @@ class _Run:
             return
         if outcome == "undone":
             asked = error.wait_us if isinstance(error, Later) else 0
-            again = channel.schedule.next_attempt(subscription.attempts, self._at, asked=asked)
+            again = channel.schedule.next_attempt(subscription.attempts, self._wall(), asked=asked)
             pause_end = None if isinstance(error, Rejected) else again
             self._sender.outbox.mark_failed(entry.entry_id, str(error), pause_end)
         else:
@@ -250,7 +276,7 @@ class _Run:
         self, entry: OutboxEntry, schedule: Schedule, outcome: Literal["sent", "unknown", "again"], why: str
     ) -> None:
         if outcome == "sent":
-            self._sender.outbox.mark_sent(entry.entry_id, self._at)
+            self._sender.outbox.mark_sent(entry.entry_id, self._wall())
             return
         subscription = self._sender.subscriptions.by_id(entry.sub_id)
         pause_end = self._next_attempt(subscription, schedule) if outcome == "again" else None
@@ -266,4 +292,4 @@ class _Run:
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)
 
     def _next_attempt(self, subscription: Subscription, schedule: Schedule) -> int | None:
-        return schedule.next_attempt(subscription.attempts, self._at)
+        return schedule.next_attempt(subscription.attempts, self._wall())

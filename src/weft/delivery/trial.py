@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.algebra.schema import STRING
+from weft.configuration import configuration
 from weft.delivery.channel import About, Message
 from weft.delivery.registry import open_channel
 from weft.errors import Refused
@@ -23,6 +24,8 @@ def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[
     if channel is None:
         raise Refused("nothing is sent to the cursor", hint="Name file:PATH, delta:PATH or email:ADDRESS.")
     row = ResultRow(1, at, 0, (_TEXT,))
-    about = About(sql="-- no query", user=user, total=1, home=home, home_id=home_id, at=at, query_id=0)
-    message = Message(f"test-{at}", "test message", (("message", STRING),), (row,), 1, about, is_test=True)
+    zone = configuration(home).zone_of(user, channel.person)
+    about = About(sql="-- no query", user=user, total=1, home=home, home_id=home_id, at=at, query_id=0, zone=zone)
+    columns = (("message", STRING),)
+    message = Message(f"test-{at}", "test message", columns, (row,), 1, about, is_test=True, attempt_at=at)
     return channel.address, channel.test(message)

@@ -13,7 +13,6 @@ from weft.algebra.schema import TableSchema
 from weft.catalog import Catalog, Writer
 from weft.catalog.definitions import schemas
 from weft.errors import CatalogError, ClockError, LeaseLost
-from weft.instants import MIN_INSTANT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,11 +56,8 @@ class Home:
 
         Raises ClockError for a replay home that has neither.
         """
-        home = self.catalog.home()
-        if home.clock == "wall":
-            return self.clock()
-        known = home.now if home.now is not None else home.last_ts
-        if known == MIN_INSTANT:
+        known = self.catalog.home().now_at(self.clock())
+        if known is None:
             raise ClockError(
                 "this home's clock is replay, and nothing has set it yet",
                 hint="Load something, or set it: weft tick --now T.",

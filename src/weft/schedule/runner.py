@@ -201,7 +201,7 @@ class Runner:
             try:
                 at = self.home.clock()
                 subscriptions = self.home.catalog.subscriptions
-                if subscriptions.waiting(at) or subscriptions.digests_due(at):
+                if subscriptions.waiting(at, at) or subscriptions.digests_due(at):
                     done = deliver(self.home.catalog, self.home.folder, at, clock=self.home.clock)
                     if done:
                         self.delivered(done)

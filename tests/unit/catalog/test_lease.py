@@ -154,7 +154,7 @@ def test_who_writes_and_who_delivers_do_not_exclude_each_other(home: Path, opene
         sender = catalog.sender("b", 15)
         subscription = Subscription(1, 1, "file:a.jsonl", 0, "active", 0, None, None, muted=False, round=0)
         for send in (
-            lambda: stale.outbox.open(subscription, 1, None),
+            lambda: stale.outbox.open(subscription, 1, None, "{}"),
             lambda: stale.outbox.mark_sent(1, 15),
             lambda: stale.outbox.mark_failed(1, "", None),
             lambda: stale.subscriptions.note_failure(1, "", None),

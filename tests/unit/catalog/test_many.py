@@ -47,7 +47,7 @@ def a_round(writer: Writer, t: int) -> None:
         for query, _ in members
     }
     writer.ticks.commit(tick.tick_id, counts, [], t)
-    writer.subscriptions.waiting(t)
+    writer.subscriptions.waiting(t, t)
     writer.queries.purging()
     assert len(writer.queries.all(after=3, limit=5)) == 5
     writer.queries.count(writer.queries.named("q1").plan_id)

@@ -58,7 +58,7 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         (subscription,) = sender.subscriptions.all()
         assert (subscription.is_served, subscription.muted, subscription.round) == (True, False, 0)
         again = sender.subscriptions.go_to(subscription.sub_id, 0)
-        assert sender.outbox.open(again, 2, None).idempotency_key == "1-1-2-1"
+        assert sender.outbox.open(again, 2, None, "{}").idempotency_key == "1-1-2-1"
     with open_catalog(old_home, at=0) as again:
         assert again.home().format == ddl.FORMAT
 
@@ -82,6 +82,7 @@ def test_one_that_had_skipped_goes_on_from_there(old_home: Path) -> None:
         connection.execute("UPDATE plans SET body = REPLACE(body, '\"from_now\":false', '\"from_now\":true')")
         _to_format_12(connection)
         connection.execute("UPDATE home SET format = 11")
+        connection.execute("ALTER TABLE outbox DROP COLUMN about")
         connection.execute("DROP TABLE replaced")
         connection.execute("ALTER TABLE queries DROP COLUMN replaced_at")
         connection.commit()

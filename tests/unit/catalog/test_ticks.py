@@ -208,14 +208,14 @@ def test_the_outbox_moves_a_subscription_on(writer: Writer, catalog: Catalog) ->
     (sub,) = writer.subscriptions.all(query.query_id)
     sender = catalog.sender("tests", 0)
     with pytest.raises(Conflict, match="was changed meanwhile"):
-        sender.outbox.open(replace(sub, delivered=1), 5, None)
-    entry = sender.outbox.open(sub, 5, '{"offset": 0}')
+        sender.outbox.open(replace(sub, delivered=1), 5, None, "{}")
+    entry = sender.outbox.open(sub, 5, '{"offset": 0}', "{}")
     assert sender.outbox.unsent() == (entry,)
     with pytest.raises(CatalogError, match="still under way"):
-        sender.outbox.open(sub, 6, None)
+        sender.outbox.open(sub, 6, None, "{}")
     failed = sender.outbox.mark_failed(entry.entry_id, "disk full", 50)
     assert (failed.state, failed.attempts, failed.next_attempt_at, failed.last_error) == ("active", 1, 50, "disk full")
-    again = sender.outbox.open(sub, 5, '{"offset": 9}')
+    again = sender.outbox.open(sub, 5, '{"offset": 9}', "{}")
     assert (again.entry_id, again.state, again.position, again.attempts) == (
         entry.entry_id,
         "pending",
@@ -226,7 +226,7 @@ def test_the_outbox_moves_a_subscription_on(writer: Writer, catalog: Catalog) ->
     parked = sender.outbox.mark_failed(entry.entry_id, "disk full", None)
     assert (parked.state, parked.attempts) == ("parked", 2)
     writer.subscriptions.resume(sub.sub_id)
-    sender.outbox.open(sub, 5, None)
+    sender.outbox.open(sub, 5, None, "{}")
     sender.outbox.mark_sent(entry.entry_id, 60, "250 taken")
     (moved,) = writer.subscriptions.all(query.query_id)
     assert (moved.delivered, moved.state, moved.attempts, moved.last_error) == (5, "active", 0, None)

@@ -10,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -217,7 +219,7 @@ def test_other_settings_and_another_weft_are_said(
         assert (code, out) == (None, "")
         assert "another Weft" in err
         ok, seen, fix = state(made)
-        assert (ok, fix) == (False, "start it anew")
+        assert (ok, fix) == (False, "`weft serve --reload` starts it anew")
         assert "another Weft" in seen
 
 
@@ -335,14 +337,100 @@ def test_reading_does_not_wait_for_a_writer(made: Path, capsys: pytest.CaptureFi
         client.kill()
 
 
-def test_a_server_that_ends_stops_the_commands_under_way(made: Path) -> None:
+def test_a_server_that_is_stopped_lets_the_commands_under_way_end(made: Path) -> None:
+    with _serving(made) as door:
+        with Weft.open(made) as weft, weft.writing("a test"):
+            client = _typed("pause", "q")
+            while not _greeting(made)["commands"]:
+                assert client.poll() is None
+            closing = threading.Thread(target=door.close)
+            closing.start()
+            time.sleep(1)
+            assert client.poll() is None
+            assert run(["tables"]) == 0, "a command that comes now runs by itself"
+        out, err = client.communicate(timeout=20)
+        closing.join()
+    assert (client.returncode, err) == (0, "")
+    assert "q is paused" in out
+
+
+def test_a_command_that_does_not_end_in_time_is_stopped_where_nothing_is_half_done(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.cli.door.server.GRACE_SECONDS", 0.5)
     with _serving(made):
         waiting = _waiting(made, "pause", "q")
         client = waiting.__enter__()
     out, err = client.communicate(timeout=20)
     waiting.__exit__(None, None, None)
-    assert (client.returncode, out) == (130, "")
-    assert "is being stopped" in err
+    assert (client.returncode, out) == (1, ""), "130 is Ctrl-C's, which nobody has typed"
+    assert "`weft serve` was stopped before this command ended" in err
+    with Weft.open(made) as weft:
+        assert weft.show("q").query.state == "active"
+
+
+RELOADABLE = """
+import sys, threading
+from weft.api.home import Weft
+from weft.cli import serve
+from weft.cli.app import run
+from weft.cli.door.opening import listening
+from weft.cli.door.server import Door, answering
+stopped = threading.Event()
+with Weft.open(sys.argv[1]) as weft, listening(weft.home) as listener:
+    door = Door(weft, run, stopped.set)
+    with answering(door, listener):
+        print("ready", flush=True)
+        stopped.wait()
+serve._begin_anew(door.reload)
+"""
+
+
+def _in_words(made: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    client = _typed(*words, env={**os.environ, **variables})
+    out, err = client.communicate(timeout=60)
+    return client.returncode, out, err
+
+
+@pytest.fixture
+def reloadable(made: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", RELOADABLE, str(made)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        yield server
+        server.kill()
+
+
+def test_a_server_that_lacks_a_variable_is_told_of_and_takes_it_over(
+    made: Path, reloadable: subprocess.Popen[str]
+) -> None:
+    (made / "weft.toml").write_text('[smtp]\npassword_env = "MAIL_WORD"\n')
+    before = _greeting(made)["instance"]
+    assert _in_words(made, "tables")[0::2] == (0, "")
+    given = {"WEFT_QUERY_ROWS": "77", "MAIL_WORD": "open sesame"}
+    code, _, err = _in_words(made, "tables", **given)
+    assert code == 0
+    assert re.fullmatch(
+        r"note: process \d+, not the server, runs this command. It has this terminal's settings; `weft serve` of this "
+        rf"home \(process {reloadable.pid}\) has others: WEFT_QUERY_ROWS is set here only; MAIL_WORD is set here only. "
+        r"`weft serve --reload` gives it those of this terminal.\n",
+        err,
+    )
+    code, out, err = _in_words(made, "serve", "--reload", **given)
+    assert (code, err) == (0, "")
+    assert f"Process {reloadable.pid} serves weft-home anew" in out
+    assert "MAIL_WORD, " in out and "WEFT_QUERY_ROWS" in out
+    assert "sesame" not in out
+    assert _greeting(made)["instance"] != before
+    assert _in_words(made, "tables", **given)[0::2] == (0, "")
+    assert "WEFT_QUERY_ROWS is set there only" in _in_words(made, "tables")[2]
+    assert "MAIL_WORD is set otherwise" in _in_words(made, "tables", **{**given, "MAIL_WORD": "x"})[2]
+
+
+def test_reload_without_a_server_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--reload"]) == 2
+    assert "this home has no server" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:
@@ -383,7 +471,7 @@ def test_a_home_that_takes_no_socket_is_served_from_the_runtime_folder(
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (made / "serve" / "socket").mkdir(parents=True)
+    monkeypatch.setattr(place, "SOCKET", "missing/socket")  # bind fails there as on a file system without sockets
     with _serving(made):
         assert _through(["tables"], capsys)[0] == 0
         assert [each.stat().st_mode & 0o777 for each in (tmp_path / f"weft-{os.getuid()}").iterdir()] == [0o600]

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from weft.cli import printing
 from weft.cli.ticks import _tell_other
+from weft.errors import ExecutionError
 
 Weft = Callable[..., Any]
 LONG = "a value of more than eighty characters, which a terminal of eighty columns would show on two lines or three"
@@ -48,6 +50,99 @@ def test_a_query_that_begins_with_dashes_asks_for_no_json(weft: Weft) -> None:
     weft("init")
     found = weft("show", "--", "--json")
     assert found.code == 2 and "refused:" in found.err
+
+
+HOSTILE = "\x1b[2J\x1b]0;gone\x07\x9b31m\u202e"
+
+
+def _is_clean(text: str) -> bool:
+    return all(c.isprintable() or c in "\n\t" for c in text)
+
+
+def test_what_libraries_and_files_say_does_nothing_to_a_terminal(
+    weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weft("init")
+    for error in (
+        RuntimeError(HOSTILE),
+        OSError(5, f"I/O error {HOSTILE}", f"/tmp/{HOSTILE}"),
+        ExecutionError(HOSTILE, hint=HOSTILE, where=HOSTILE, excerpt=HOSTILE),
+    ):
+
+        def fail(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("weft.api.home.Weft.open", fail)
+        for more in ((), ("--json",)):
+            found = weft("queries", *more)
+            assert found.code == 1 and "[2J" in found.err
+            assert _is_clean(found.out + found.err), found.err
+
+
+@pytest.mark.parametrize("name", ["x\x1b[31m.csv", "x\x9b31m.csv"])
+def test_names_of_files_do_nothing_to_a_terminal(weft: Weft, home: Path, name: str) -> None:
+    Path(name).write_text("id,what\x9b31m\n1,\x9b2J\n")
+    found = [
+        weft("ingest", "file", name, "--table", "t"),
+        weft("ingest", "file", f"missing{name}", "--table", "t"),
+        weft("loads", "list"),
+        weft("loads", "list", "--json"),
+        weft("describe", "t"),
+        weft("describe", "t", "--json"),
+        weft("install", "q", f"SELECT nix FROM t -- {name}"),
+        weft("tables", f"--{name}"),
+        weft("init", f"folder{name}"),
+        weft("doctor"),
+    ]
+    for each in found:
+        assert _is_clean(each.out + each.err), (each.out, each.err)
+
+
+def test_words_that_are_said_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.say(f"a{HOSTILE}\n\tb")
+    printing.say_json({"a": HOSTILE})
+    out = capsys.readouterr().out
+    assert _is_clean(out)
+    assert json.loads(out.partition("{")[1] + out.partition("{")[2]) == {"a": HOSTILE}
+
+
+def test_a_list_in_a_pipe_has_lines_of_a_bounded_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    columns, rows = (
+        ("query", "rows", "sql", "why"),
+        [("q", "1", LONG * 3, "because " * 30), ("other", "2,000", "a", "界" * 90)],
+    )
+    printing.table(columns, rows, right=(1,))
+    listed = capsys.readouterr().out
+    printing.table(columns, rows, right=(1,), answers=True)
+    answers = capsys.readouterr().out
+    assert 190 < max(map(cell_len, listed.splitlines())) <= printing.LIST_WIDTH
+    assert len(listed.splitlines()) == len(answers.splitlines()) == 6
+    assert [line for line in listed.splitlines() if line != line.rstrip()] == []
+    assert listed.count("…") == 3 and "2,000" in listed and "other" in listed
+    assert LONG * 3 in answers and "界" * 90 in answers
+
+
+def test_init_takes_the_folder(weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = weft("init", "mine", "--clock", "replay")
+    assert (made.code, made.out) == (0, "mine is a home with the replay clock.\n")
+    assert weft("queries", "--home", "mine", "--json").json == []
+    assert weft("init", "mine", "--home", "./mine").code == 0
+    found = weft("init", "one", "--home", "two")
+    assert found.code == 2
+    assert "two homes are named: FOLDER is 'one', --home is 'two'" in found.err
+    assert "weft init one" in found.err
+    monkeypatch.setenv("WEFT_HOME", "elsewhere")
+    assert (
+        "WEFT_HOME is elsewhere: other commands use that home unless they have --home three"
+        in weft("init", "three").out
+    )
+    assert weft("init", "elsewhere").out == "elsewhere is a home with the wall clock.\n"
+    assert weft("init", "").code == 2
+    assert not (home.parent / "catalog.sqlite").exists()
+    assert sorted(each.name for each in home.parent.iterdir()) == ["elsewhere", "mine", "three"]
 
 
 @pytest.mark.parametrize("columns", [None, "60"])

@@ -64,5 +64,5 @@ outbox.deliver(catalog, home, {at}, sender=sender)
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     home = tmp_path / "home"
-    catalog = open_catalog(home, create=True, clock="replay", at=0)
+    catalog = open_catalog(home, create=True, clock="wall", at=0)
     return Site(home, catalog, catalog.writer("test", "test", 0), catalog.sender("test", 0))

@@ -31,8 +31,8 @@ KINDS = (
 
 def message(rows: list[tuple[Any, ...]], columns: tuple[tuple[str, DataType], ...], first: int = 1) -> Message:
     found = tuple(ResultRow(first + n, 1_500_000, 2, row) for n, row in enumerate(rows))
-    about = About("SELECT 1", "ann", len(rows), Path("home"), "an id", 0, query_id=7)
-    return Message(f"1-{first}-{first}", "q", columns, found, len(found), about)
+    about = About("SELECT 1", "ann", len(rows), Path("home"), "an id", 0, query_id=7, zone="UTC")
+    return Message(f"1-{first}-{first}", "q", columns, found, len(found), about, attempt_at=0)
 
 
 def read(place: Path) -> list[dict[str, Any]]:

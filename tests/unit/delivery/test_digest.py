@@ -19,7 +19,7 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.api import Weft
 from weft.delivery.digest import next_digest, parse_digest
 from weft.errors import Refused
-from weft.instants import parse_instant, to_datetime
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, parse_instant, to_datetime
 
 BERLIN, NEW_YORK, LORD_HOWE = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"
 SECOND = 1_000_000
@@ -102,7 +102,7 @@ def clock() -> list[int]:
 @pytest.fixture
 def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
     """A home with the query q and a server for mail."""
-    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: clock[0], create=True) as opened:
+    with Weft.open(tmp_path / "home", wall=lambda: clock[0], create=True) as opened:
         with opened.catalog.writing("install", opened.clock) as writer:
             writer.queries.install(definition("q", columns=(("n", BIGINT), ("s", STRING))), 0)
         yield opened
@@ -147,6 +147,33 @@ def test_a_digest_that_did_not_go_goes_alone_and_what_came_since_waits(weft: Wef
         assert weft.deliver() == []
         clock[0] += 23 * HOUR
         assert [done.rows for done in weft.deliver()] == [3]
+
+
+def test_a_replay_homes_digests_are_due_by_its_own_clock(tmp_path: Path) -> None:
+    wall = [parse_instant("2026-03-28T00:00Z")]
+    with Weft.open(tmp_path / "home", clock="replay", wall=lambda: wall[0], create=True) as weft:
+        with weft.catalog.writing("install", weft.clock) as writer:
+            writer.queries.install(definition("q", columns=(("n", BIGINT), ("s", STRING))), 0)
+        weft.subscribe("q", "file:a.jsonl", digest="daily@08:00", zone=NEW_YORK)
+        assert weft.deliver() == []  # its clock is not set yet
+        went = []
+        for hours in range(0, 96, 6):
+            at = parse_instant("1993-04-02T00:00Z") + hours * HOUR
+            answered(weft, "q", 1, at)
+            went += [(_utc([at])[0], done.rows) for done in weft.deliver()]
+            wall[0] += SECOND
+        # From 4 April on summer time holds in New York: 08:00 is 13:00 UTC, then 12:00 UTC.
+        assert went == [("04-02 18:00", 4), ("04-03 18:00", 4), ("04-04 12:00", 3), ("04-05 12:00", 4)]
+        wall[0] += 48 * HOUR
+        assert weft.deliver() == []
+        assert weft.health().due == 0
+
+
+def test_a_digest_at_the_ends_of_the_calendar_is_no_error() -> None:
+    for after in (-(2**62), FIRST_INSTANT, LAST_INSTANT, 2**62):
+        for digest in ("hourly", "daily@08:00", "weekly@mon-08:00"):
+            for zone in (BERLIN, "Pacific/Apia", NEW_YORK):
+                assert next_digest(parse_digest(digest), zone, after) > after
 
 
 def test_what_is_muted_when_its_digest_is_due_waits_for_the_next(weft: Weft, clock: list[int]) -> None:

@@ -17,8 +17,8 @@ from weft.storage.ledger import Answers, ResultRow
 
 def message(*texts: str, first: int = 1) -> Message:
     rows = tuple(ResultRow(first + n, 0, 1, (text,)) for n, text in enumerate(texts))
-    about = About("SELECT s FROM t", "ann", len(rows), Path("home"), "an id", 0, query_id=1)
-    return Message("1-1-1", "q", (("s", STRING),), rows, len(rows), about)
+    about = About("SELECT s FROM t", "ann", len(rows), Path("home"), "an id", 0, query_id=1, zone="UTC")
+    return Message("1-1-1", "q", (("s", STRING),), rows, len(rows), about, attempt_at=0)
 
 
 def sent(channel: FileChannel, *texts: str) -> None:

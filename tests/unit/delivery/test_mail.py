@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import shlex
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -42,14 +43,14 @@ def message(*rows: tuple[Any, ...], count: int | None = None, **about: Any) -> M
     columns = tuple((f"c{n}", STRING) for n, _ in enumerate(rows[0], 1))
     found = tuple(ResultRow(5 + n, DAY, 1, row) for n, row in enumerate(rows))
     given = {"sql": "SELECT 1", "user": "ann", "total": 9, "home": Path("/srv/home"), "home_id": "5f0c"}
-    given |= {"at": DAY, "query_id": 3}
-    return Message("3-5-7", "q", columns, found, count or len(found), About(**{**given, **about}))
+    given |= {"at": DAY, "query_id": 3, "zone": "UTC"}
+    return Message("3-5-7", "q", columns, found, count or len(found), About(**{**given, **about}), attempt_at=DAY)
 
 
-def written(what: Message, zone: str = "UTC") -> Any:
+def written(what: Message) -> Any:
     from mail_server import Letter
 
-    return Letter("", [], letter(what, "email:ann@example.com", "weft@example.com", [ANN], zone))
+    return Letter("", [], letter(what, "email:ann@example.com", "weft@example.com", [ANN]))
 
 
 def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
@@ -109,7 +110,7 @@ def test_headers_that_programs_read_are_in_the_clear_as_they_are_sent(name: str,
     what = message(("x",), before=keys, home_id=home)
     ids = [f"<{key}@{home}.weft>" for key in keys]
     to = [f"{'b' * 64}{n}@{'c' * 60}.example.com" for n in range(4)]
-    given = letter(Message(keys[0], name, *(what.columns, what.rows, 1, what.about)), "email:ann", sender, to, "UTC")
+    given = letter(replace(what, key=keys[0], query_name=name), "email:ann", sender, to)
     head = given.partition(b"\r\n\r\n")[0].decode("ascii")
     assert max(map(len, head.split("\r\n"))) <= 998
     sent = dict(line.split(": ", 1) for line in re.sub(r"\r\n(?=[ \t])", "", head).split("\r\n"))
@@ -131,7 +132,7 @@ def test_headers_that_programs_read_are_in_the_clear_as_they_are_sent(name: str,
 @pytest.mark.parametrize("name", ["a\r\nBcc: eve@example.com", "a\nb\u2028c", "=?utf-8?q?a=0d=0aBcc:_eve?=", "é" * 300])
 def test_headers_of_data_add_no_header(name: str) -> None:
     what = message(("x",))
-    given = letter(Message(what.key, name, *(what.columns, what.rows, 1, what.about)), "email:a", "w@x", [ANN], "UTC")
+    given = letter(replace(what, query_name=name), "email:a", "w@x", [ANN])
     head, _, _ = given.partition(b"\r\n\r\n")
     assert not re.search(rb"(?mi)^bcc", head)
     assert max(map(len, given.split(b"\r\n"))) <= 998
@@ -151,7 +152,7 @@ def test_data_says_nothing_to_the_terminal_and_is_cut() -> None:
 
 
 def test_instants_are_those_of_the_persons_zone() -> None:
-    found = written(message((dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc),)), "Europe/Paris")
+    found = written(message((dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc),), zone="Europe/Paris"))
     assert "2026-07-01 12:00:00+02:00" in found.text
     assert "1970-01-02 01:00:00+01:00" in found.text
     assert "Instants are in Europe/Paris." in found.text

@@ -19,6 +19,7 @@ from weft.delivery.registry import canonical
 from weft.delivery.retrying import JITTER
 from weft.delivery.trial import send_test
 from weft.delivery.webhook import conversation
+from weft.delivery.webhook.addresses import is_public
 from weft.delivery.webhook.channel import STANDARD
 from weft.delivery.webhook.content import text_json
 from weft.delivery.webhook.destination import destination
@@ -124,7 +125,9 @@ def test_no_server_is_tried_as_the_standard_says_and_then_parked(waiting: Any) -
     assert at >= 75 * 3_600 * SECOND
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "[64:ff9b::7f00:1]", "10.1.2.3", "169.254.169.254", "0.0.0.0"]
+)
 def test_addresses_that_are_not_public_are_refused_before_they_are_connected_to(site: Any, host: str) -> None:
     settings(site.home, private=False)
     server = Web()
@@ -134,6 +137,27 @@ def test_addresses_that_are_not_public_are_refused_before_they_are_connected_to(
     assert "no public address" in (failed.error or "")
     assert failed.parked
     assert server.conversations == 0
+
+
+PUBLIC = (
+    *("93.184.215.14", "2606:2800:220:1::1", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e", "2002:5db8:d70e::1"),
+    *("2606:2800::5efe:5db8:d70e",),
+)
+NOT_PUBLIC = (
+    *("10.0.0.1", "100.64.0.1", "169.254.169.254", "224.0.0.1", "240.0.0.1", "0.0.0.0", "198.18.0.1", "192.0.0.8"),
+    *("::", "::1", "fe80::1%eth0", "fc00::1", "fec0::1", "ff02::1", "ff0e::1", "100::1", "2001:db8::1", "3fff::1"),
+    *("::127.0.0.1", "::93.184.215.14", "::ffff:127.0.0.1", "::ffff:0:10.0.0.1", "::ffff:169.254.169.254"),
+    *("64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "64:ff9b::10.0.0.1", "64:ff9b:1::5db8:d70e", "64:ff9b:1:1::a00:1"),
+    *("64:ff9b:2::1", "2002:a00:1::1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "4000::1"),
+    # Teredo (RFC 4380): the server's address stands in bits 32 to 63, the client's inverted in bits 96 to 127.
+    *("2001:0:5db8:d70e:0:0:f5ff:fffe", "2001:0:a00:1:0:0:a247:28f1"),
+    *("2606:2800::5efe:10.0.0.1", "2606:2800::200:5efe:7f00:1"),
+)
+
+
+@pytest.mark.parametrize(("addresses", "public"), [(PUBLIC, True), (NOT_PUBLIC, False)], ids=["public", "not"])
+def test_an_address_is_public_where_each_that_is_embedded_in_it_is(addresses: tuple[str, ...], public: bool) -> None:
+    assert [each for each in addresses if is_public(each) != public] == []
 
 
 def test_a_name_that_changes_its_meaning_is_judged_where_it_is_connected_to(
@@ -193,7 +217,7 @@ def test_slack_and_teams_get_a_text_that_mentions_nobody(waiting: Any) -> None:
     assert lines[0] == "q: 3 new answers, 3 in all"
     assert lines[1].endswith("n: 1 · s: text 1")
     assert "webhook-signature" not in server.requests[0].headers
-    hostile = json.loads(text_json(message(("<!channel> `x` \x1b",), count=9), "UTC"))["text"]
+    hostile = json.loads(text_json(message(("<!channel> `x` \x1b",), count=9)))["text"]
     assert "&lt;!channel&gt; 'x' \\x1b" in hostile
     assert "… and 8 more: weft results q --after 5" in hostile
 

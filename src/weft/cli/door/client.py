@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
@@ -33,6 +34,10 @@ _TERMINAL_VARIABLES: Final = (
 _USER_VARIABLES: Final = ("LOGNAME", "USER", "LNAME", "USERNAME")  # those of getpass.getuser, in its order
 INTERRUPTED: Final = 130
 _STDIN: Final = "stdin"
+_RELOAD: Final = "`weft serve --reload`"
+_RELOADS: Final = f"{_RELOAD} gives it those of this terminal."
+_RELOAD_SECONDS: Final = 120.0
+_PAUSE_SECONDS: Final = 0.1
 
 
 class _Unprintable(Exception):
@@ -82,18 +87,64 @@ def answered(arguments: Sequence[str], pointer: str) -> int | None:
     try:
         path, server = greeting(pointer)
     except TimeoutError:
-        _note("`weft serve` of this home does not answer; the command runs without it.")
+        _note(f"{_here()} `weft serve` of this home does not answer.")
         return None
     except (OSError, ValueError, KeyError, HTTPException):
         return None  # it was killed and left its socket: as if it were not there
     name = f"`weft serve` of this home (process {server['pid']})"
     if server["code"] != place.fingerprint():
-        _note(f"{name} runs another Weft than this one; the command runs without it. Start it anew.")
+        _note(f"{_here()} {name} runs another Weft than this one. {_RELOAD} starts it anew.")
         return None
-    if server["differing"]:
-        _note(f"{name} has other settings ({', '.join(server['differing'])}); the command runs without it.")
+    differing = _differing(server, os.environ)
+    if differing:
+        _note(f"{_here()} It has this terminal's settings; {name} has others: {'; '.join(differing)}. {_RELOADS}")
         return None
     return _sent(arguments, path, name)
+
+
+def _differing(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    """In which settings the server differs from these variables, in words without their values."""
+    told = []
+    for name, there in server["differing"].items():
+        here = bool(variables.get(name))
+        told.append(f"{name} is set here only" if not there else f"{name} is set {'otherwise' * here or 'there only'}")
+    for name, theirs in server["secrets"].items():
+        own = place.mark(server["instance"], variables.get(name))
+        if own is not None and own != theirs:
+            told.append(f"{name} is set here only" if theirs is None else f"{name} is set otherwise")
+    return told
+
+
+def reloaded(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
+    """Has the home's server begin anew with these variables, once what is under way has ended; its process.
+
+    Raises NotFound where the home has no server, ExecutionError where it does not begin anew in time or cannot.
+    """
+    from weft.errors import ExecutionError, NotFound
+
+    pointer = os.path.join(home, place.FOLDER, place.POINTER)
+    try:
+        path, before = greeting(pointer)
+        answer = _asked(path, "/reload", {"variables": dict(variables)})
+    except (OSError, ValueError, KeyError, HTTPException) as error:
+        if isinstance(error, TimeoutError):
+            raise ExecutionError("the server of this home does not answer", hint="`weft doctor` names it.") from None
+        raise NotFound("this home has no server", where=str(home), hint="`weft serve` starts one.") from None
+    if "instance" not in answer:
+        told = f"its server (process {before['pid']}) is of an older Weft, which cannot reload"
+        raise ExecutionError(told, hint="Stop that process, then start `weft serve` anew.", where=str(home))
+    until = time.monotonic() + _RELOAD_SECONDS
+    while time.monotonic() < until:
+        with suppress(OSError, ValueError, KeyError, HTTPException):
+            _, after = greeting(pointer)
+            if after["instance"] != answer["instance"]:
+                return int(after["pid"])
+        time.sleep(_PAUSE_SECONDS)
+    raise ExecutionError(
+        f"the server has not begun anew within {_RELOAD_SECONDS:g} s (process {before['pid']})",
+        hint="It ends what is under way first. `weft doctor` tells how it does.",
+        where=str(home),
+    )
 
 
 def state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
@@ -109,7 +160,7 @@ def state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
         return True, "none; one that was killed left its socket, which the next one replaces", None
     name = f"process {server['pid']}, {server['commands']} commands under way"
     if server["code"] != place.fingerprint():
-        return False, f"{name}; it runs another Weft than this one", "start it anew"
+        return False, f"{name}; it runs another Weft than this one", f"{_RELOAD} starts it anew"
     return True, f"{name}, the same Weft as this one", None
 
 
@@ -155,7 +206,10 @@ def _streamed(path: str, request: Mapping[str, Any]) -> Any:
     try:
         connection.connect()
         connection.request("POST", "/command", json.dumps(request), {"Content-Type": "application/json"})
-        for line in connection.getresponse():
+        response = connection.getresponse()
+        if response.status != 200:  # it refuses the request; nothing was run
+            return None
+        for line in response:
             [(kind, value)] = json.loads(line).items()
             if kind == "end":
                 return value
@@ -231,6 +285,11 @@ def _asked(path: str, about: str, body: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{about} was answered with {found!r}")
     return found
+
+
+def _here() -> str:
+    """Which process runs a command that does not go through the door."""
+    return f"process {os.getpid()}, not the server, runs this command."
 
 
 def _note(text: str) -> None:

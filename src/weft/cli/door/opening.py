@@ -21,6 +21,7 @@ from typing import Final
 from weft.cli.door import place
 from weft.errors import Conflict, ExecutionError, StorageError
 
+_ANSWER_SECONDS: Final = 1.0
 _LONGEST: Final = 103
 """Bytes of a socket's path that every system takes (Linux 107, others 103)."""
 
@@ -38,14 +39,15 @@ def listening(home: Path) -> Iterator[socket.socket]:
         raise StorageError(f"no door can be made: {error.strerror}", where=str(home)) from None
     with _only_server(folder):
         path, listener = _bound([folder / place.SOCKET, *_elsewhere(home)])
-        pointer = folder / place.POINTER
+        pointer, made = folder / place.POINTER, path.lstat()
         try:
             listener.listen(128)
             _write(pointer, json.dumps({"socket": str(path), "pid": os.getpid()}))
             yield listener
         finally:
-            for left in (pointer, path):
-                left.unlink(missing_ok=True)
+            pointer.unlink(missing_ok=True)
+            if _is_same(path, made):
+                path.unlink(missing_ok=True)
             listener.close()
 
 
@@ -53,7 +55,11 @@ def listening(home: Path) -> Iterator[socket.socket]:
 def _only_server(folder: Path) -> Iterator[None]:
     """Holds the lock of the home's server, which the system lets go of however the process ends."""
     lock = folder / place.LOCK
-    with lock.open("a+", encoding="utf-8") as file:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise StorageError(f"the server's lock cannot be opened: {error.strerror}", where=str(lock)) from None
+    with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -96,10 +102,10 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
         if len(os.fsencode(path)) > _LONGEST:
             reasons.append(f"{path}: longer than {_LONGEST} bytes")
             continue
+        _remove_left(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
-            path.unlink(missing_ok=True)
             listener.bind(str(path))
         except OSError as error:
             listener.close()
@@ -112,6 +118,45 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
         f"no place takes a socket ({'; '.join(reasons)})",
         hint="Name a folder of yours with a short path in XDG_RUNTIME_DIR, or use `weft run`, which needs none.",
     )
+
+
+def _remove_left(path: Path) -> None:
+    """Removes the socket that a killed server left; raises Conflict for anything else, which stays as it is."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+        raise Conflict(
+            "another file is where the server's socket goes",
+            where=str(path),
+            hint="Weft has not made it and leaves it as it is: move it away.",
+        )
+    if _is_listened_to(path):
+        raise Conflict(
+            "another program listens at the server's socket", where=str(path), hint="Stop that program first."
+        )
+    path.unlink(missing_ok=True)
+
+
+def _is_listened_to(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        asked.settimeout(_ANSWER_SECONDS)
+        try:
+            asked.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:  # it has more waiting than it takes
+            return True
+    return True
+
+
+def _is_same(path: Path, made: os.stat_result) -> bool:
+    """Whether a file is still the one that was made."""
+    try:
+        return os.path.samestat(path.lstat(), made)
+    except OSError:
+        return False
 
 
 def _write(file: Path, text: str) -> None:

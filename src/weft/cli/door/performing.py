@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import terminal
 from weft.cli.door import place
+from weft.cli.troubles import INTERRUPTED
 from weft.interruption import Stopped, Wish, current_wish, stopped_by
 
 if TYPE_CHECKING:
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 _WAITING_CHARACTERS: Final = 1_000_000
 """A command whose reader has so much to read waits for it."""
+
+_CUT_SHORT: Final = (
+    "failed: `weft serve` was stopped before this command ended\n"
+    "  Nothing is half done. Run it again: it runs without the server.\n"
+)
 
 HERE: Final[Mapping[str, object]] = {"end": None}
 """The command is to be run in the process in which it was typed."""
@@ -90,6 +97,8 @@ class Command:
     outlet: Outlet
     line: Callable[[Sequence[str]], int]
     wish: Wish = field(default_factory=Wish)
+    cut_short: bool = False
+    """The server could wait no longer, and has asked the command to stop."""
     _had_spark: bool = field(default=False, init=False)
 
     def tell(self, words: str) -> None:
@@ -98,10 +107,15 @@ class Command:
 
     def run(self) -> Mapping[str, object]:
         """Runs it in this thread: its exit code under ``end``, or what else ends the stream."""
-        return copy_context().run(self._run)
+        found = copy_context().run(self._run)
+        if self.cut_short and found == {"end": INTERRUPTED}:
+            with suppress(Stopped):  # its reader is gone
+                self.tell(_CUT_SHORT)
+            return {"end": 1}
+        return found
 
     def _run(self) -> Mapping[str, object]:
-        from weft.cli.troubles import INTERRUPTED, tell_unexpected
+        from weft.cli.troubles import tell_unexpected
         from weft.runtime.session import session_started
 
         self._had_spark = session_started()

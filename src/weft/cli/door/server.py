@@ -4,7 +4,10 @@
 ``POST /greeting``      ``{settings}``: what the server is, and which settings of the one who asks differ
 ``POST /command``       one command (``client``): lines of JSON as it prints, the last one its exit code
 ``POST /interrupt``     ``{key}``: Ctrl-C for the command that was sent with that key
+``POST /reload``        ``{variables}``: the server ends what is under way and begins anew with these variables
 ======================  ======================================================================================
+
+A request that is not of this form is answered with 400 and the reason (``requests``).
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ from starlette.types import Receive, Scope, Send
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.cli.door import place
+from weft.cli.door import place, requests
 from weft.cli.door.client import peer_user
 from weft.cli.door.performing import HERE, Command, Outlet
+from weft.configuration import configuration
 from weft.errors import ExecutionError, WeftError
 
 if TYPE_CHECKING:
@@ -45,6 +49,8 @@ _COMMANDS: Final = 16
 _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
 """A command that was asked to stop and is still at work then says so."""
+GRACE_SECONDS: Final = 20.0
+"""How long the commands under way have to end by themselves once the server is stopped; then they are asked to."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
 """How often a rehearsal looks whether the commands under way have ended."""
@@ -99,11 +105,16 @@ async def _line(send: Send, value: Mapping[str, object]) -> None:
 class Door:
     """The commands under way in one server of one home; ``line`` runs a command line and gives its exit code."""
 
-    def __init__(self, weft: Weft, line: Callable[[Sequence[str]], int]) -> None:
-        self.weft, self.line = weft, line
+    def __init__(
+        self, weft: Weft, line: Callable[[Sequence[str]], int], stop: Callable[[], None] = lambda: None
+    ) -> None:
+        self.weft, self.line, self._stop_serving = weft, line, stop
+        self.reload: Mapping[str, str] | None = None
+        """The variables with which the process begins anew once it has stopped; None: it ends."""
+        self._instance = os.urandom(8).hex()
         self._code = place.fingerprint()
         self._settings = place.settings(os.environ)
-        self._under_way: dict[str, Command] = {}
+        self._under_way: dict[int, Command] = {}
         self._threads = ThreadPoolExecutor(_COMMANDS, "weft-command")
         self._closing = False
         self.application = Starlette(
@@ -111,6 +122,7 @@ class Door:
                 Route("/greeting", self._greet, methods=["POST"]),
                 Route("/command", self._command, methods=["POST"]),
                 Route("/interrupt", self._interrupt, methods=["POST"]),
+                Route("/reload", self._reload, methods=["POST"]),
             ]
         )
 
@@ -118,12 +130,11 @@ class Door:
         """Runs the command in a thread; what ends its stream."""
         if self._closing:
             return HERE
-        key = str(command.typed["key"])
-        self._under_way[key] = command
+        self._under_way[id(command)] = command
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, command.run)
         finally:
-            del self._under_way[key]
+            del self._under_way[id(command)]
 
     def deserted(self, command: Command) -> None:
         """The reader is gone: the command is stopped, where it can be."""
@@ -131,12 +142,17 @@ class Door:
         self._stop(command)
 
     def close(self) -> None:
-        """Takes no more commands, asks those under way to stop, and waits for them; not called in the loop."""
+        """Takes no more commands, and waits for those under way; not called in the loop.
+
+        They have ``GRACE_SECONDS`` to end by themselves.  Those left are asked to stop where nothing is half done.
+        """
         self._closing = True
-        for command in list(self._under_way.values()):
-            command.tell("note: `weft serve` is being stopped, and this command with it, where it can be.\n")
+        until = time.monotonic() + GRACE_SECONDS
+        while self._under_way and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
         while under_way := list(self._under_way.values()):
             for command in under_way:
+                command.cut_short = True
                 command.wish.utter()
             time.sleep(_INSIST_SECONDS)
         self._threads.shutdown()
@@ -167,26 +183,42 @@ class Door:
                     return
 
     async def _greet(self, request: Request) -> JSONResponse:
-        theirs = (await request.json())["settings"]
-        differing = sorted(name for name in {*theirs, *self._settings} if theirs.get(name) != self._settings.get(name))
+        theirs, ours = (await requests.body_of(request, requests.GREETING))["settings"], self._settings
+        differing = {name: name in ours for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)}
         return JSONResponse(
             {
                 "pid": os.getpid(),
                 "home": str(self.weft.home),
                 "code": self._code,
+                "instance": self._instance,
                 "differing": differing,
+                "secrets": {name: place.mark(self._instance, os.environ.get(name)) for name in self._named()},
                 "commands": len(self._under_way),
             }
         )
 
+    def _named(self) -> list[str]:
+        """The variables that the settings name: the one with the password for mail."""
+        try:
+            name = configuration(self.weft.home).smtp_password_env
+        except WeftError:  # each command says so itself
+            return []
+        return [name] if name else []
+
     async def _command(self, request: Request) -> Any:
-        return _Answer(self, await request.json())
+        return _Answer(self, await requests.body_of(request, requests.COMMAND))
+
+    async def _reload(self, request: Request) -> JSONResponse:
+        self.reload = (await requests.body_of(request, requests.RELOAD))["variables"]
+        self._stop_serving()
+        return JSONResponse({"pid": os.getpid(), "instance": self._instance})
 
     async def _interrupt(self, request: Request) -> JSONResponse:
-        command = self._under_way.get((await request.json())["key"])
-        if command is not None:
+        key = (await requests.body_of(request, requests.INTERRUPT))["key"]
+        found = [command for command in self._under_way.values() if command.typed["key"] == key]
+        for command in found:
             self._stop(command)
-        return JSONResponse({"stopping": command is not None})
+        return JSONResponse({"stopping": bool(found)})
 
     def _stop(self, command: Command) -> None:
         if not command.wish.uttered:

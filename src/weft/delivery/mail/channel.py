@@ -29,7 +29,6 @@ class EmailChannel:
 
     def __init__(self, to: Addressed, chosen: Configuration) -> None:
         self._to = to
-        self._chosen = chosen
         self._server = server_of(chosen)
         self._may_have_gone = True
         """Of a process that died nobody knows how far it came."""
@@ -60,8 +59,7 @@ class EmailChannel:
     def send(self, message: Message, position: str | None) -> str:
         """Writes the letter and gives it to the server; the server's last answer."""
         self._may_have_gone = False
-        zone = self._chosen.zone_of(message.about.user, self.person)
-        content = letter(message, self.address, self._server.sender, self._to.addresses, zone)
+        content = letter(message, self.address, self._server.sender, self._to.addresses)
         try:
             return give(self._server, self._to.addresses, content)
         except Lost:

@@ -67,17 +67,18 @@ def _policy() -> Policy:
 _POLICY: Final = _policy()
 
 
-def letter(message: Message, channel: str, sender: str, recipients: Sequence[str], zone: str) -> bytes:
-    """The letter in MIME, CRLF at the ends of its lines; instants are shown in ``zone``.
+def letter(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> bytes:
+    """The letter in MIME, CRLF at the ends of its lines; the same bytes for the same arguments.
 
     ``channel`` is the name of the channel, for the line that says why it was sent.
     """
-    told = _told(message, channel, zone)
+    told = _told(message, channel)
     written = EmailMessage(policy=_POLICY)
     for name, value in _headers(message, channel, sender, recipients).items():
         written[name] = value
     written.set_content(_text(told), cte="quoted-printable")
     written.add_alternative(_template().render(told), subtype="html", cte="quoted-printable")
+    written.set_boundary(f"=_{message.key}")  # no line of quoted-printable text has "=_" (RFC 2045, section 6.7)
     return written.as_bytes()
 
 
@@ -131,9 +132,9 @@ def _label(text: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in text.lower())[:60] or "query"
 
 
-def _told(message: Message, channel: str, zone: str) -> dict[str, Any]:
+def _told(message: Message, channel: str) -> dict[str, Any]:
     """What both forms of the letter say."""
-    about, place = message.about, ZoneInfo(zone)
+    about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
     return {
@@ -145,7 +146,7 @@ def _told(message: Message, channel: str, zone: str) -> dict[str, Any]:
             [cell(to_datetime(row.first_at), place), *(cell(each, place) for each in row.values)]
             for row in message.rows
         ],
-        "zone": zone,
+        "zone": about.zone,
         "more": message.last_ordinal - last,
         "see": _line(f"weft results {shlex.quote(message.query_name)} --after {last}{home}"),
         "sql": _block(about.sql),

@@ -73,7 +73,7 @@ class WebhookChannel:
         try:
             return post(
                 *(self._to, body, headers),
-                at=message.about.at,
+                at=message.attempt_at,
                 timeout=chosen.webhook_timeout,
                 private=chosen.webhook_private,
                 ca_file=chosen.webhook_ca_file,
@@ -93,13 +93,14 @@ class WebhookChannel:
     def _written(self, message: Message) -> tuple[bytes, dict[str, str]]:
         about, headers = message.about, {"Content-Type": "application/json", "User-Agent": "Weft"}
         if self._to.form != "standard":
-            return text_json(message, self._chosen.zone_of(about.user)).encode(), headers
+            return text_json(message).encode(), headers
         from standardwebhooks import Webhook
 
         key = f"{about.home_id}.{message.key}"
         body = answers_json(message)
-        signature = Webhook(self._chosen.webhook_secret or "").sign(key, to_datetime(about.at), body)
-        stamp = str(about.at // _SECOND)
+        # Receivers refuse a timestamp that is older than five minutes: it is the attempt's, as the standard says.
+        signature = Webhook(self._chosen.webhook_secret or "").sign(key, to_datetime(message.attempt_at), body)
+        stamp = str(message.attempt_at // _SECOND)
         return body.encode(), {
             **headers,
             "webhook-id": key,

@@ -35,9 +35,9 @@ def answers_json(message: Message) -> str:
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def text_json(message: Message, zone: str) -> str:
-    """``text``: what is new, a line a row, in Slack's and Teams' way of writing; instants in ``zone``."""
-    place = ZoneInfo(zone)
+def text_json(message: Message) -> str:
+    """``text``: what is new, a line a row, in Slack's and Teams' way of writing; instants in the message's zone."""
+    place = ZoneInfo(message.about.zone)
     names = [name for name, _ in message.columns]
     lines = []
     for row in message.rows:

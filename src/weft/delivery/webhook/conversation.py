@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import email.utils
 import http.client
-import ipaddress
 import socket
 import ssl
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.delivery.channel import Later, Rejected, Unreachable
+from weft.delivery.webhook.addresses import is_public
 from weft.delivery.webhook.destination import Destination
 from weft.errors import DeliveryError
 from weft.failpoint import failpoint
@@ -150,17 +150,6 @@ def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket
             made.close()
             last = error
     raise last or OSError("there is no address")
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the public net: not private, loopback, link-local, or kept for something else.
-
-    >>> [is_public(each) for each in ("93.184.215.14", "10.0.0.1", "::1", "::ffff:127.0.0.1", "fe80::1%eth0")]
-    [True, False, False, False, False]
-    """
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
-    return found.is_global and not found.is_multicast and (mapped is None or mapped.is_global)
 
 
 def _end(line: socket.socket) -> None:

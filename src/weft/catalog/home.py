@@ -77,11 +77,12 @@ def unmake(home: Path) -> None:
     """Takes a home away that was made for a command which was then refused; nothing is done where it has more than the
     empty catalog with which it began."""
     catalog = layout.catalog_file(home)
-    own = {catalog.name, f"{catalog.name}-wal", f"{catalog.name}-shm"}
-    if any(path.is_file() and path.name not in own for path in home.rglob("*")):
+    own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
+    own.update(layout.holders_folder(home).glob("*"))
+    if any(path.is_file() and path not in own for path in home.rglob("*")):
         return
-    for name in own:
-        (home / name).unlink(missing_ok=True)
+    for path in own:
+        path.unlink(missing_ok=True)
     for folder in sorted((path for path in home.rglob("*") if path.is_dir()), reverse=True):
         folder.rmdir()
     home.rmdir()

@@ -53,6 +53,11 @@ def runner_file(home: Path) -> Path:
     return home / "runner"
 
 
+def holders_folder(home: Path) -> Path:
+    """The folder with a file for each process that holds leases, locked while it runs; belongs in no backup."""
+    return home / "holders"
+
+
 def arrangements_folder(home: Path) -> Path:
     """The folder with the arrangements: derived, so that it may be deleted at any time."""
     return home / "arrangements"

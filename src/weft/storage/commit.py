@@ -147,6 +147,17 @@ def _append(
 
     ``replaced_at`` is the wall's instant at which the files before them go; None: they stay.
     """
+    with table.shared():  # nobody deletes the files before the commit names them
+        return _appended(table, made, app_id, txn_version, replaced_at)
+
+
+def _appended(
+    table: Location,
+    made: Callable[[Any], dict[Location, str]],
+    app_id: str,
+    txn_version: int,
+    replaced_at: int | None,
+) -> int:
     opened = open_table(table)
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:

@@ -19,6 +19,9 @@ from weft.catalog.database import inserted_id
 from weft.errors import SqlError
 from weft.planning.form import form_of_text
 
+FIRST_FORMAT: Final = 1
+"""The format of the first Weft."""
+
 
 @dataclass(frozen=True)
 class Step:

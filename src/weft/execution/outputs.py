@@ -133,6 +133,7 @@ class Outputs:
         folder = left / str(self.writer.lease.token)
         try:
             _clear_earlier(left, self.writer.lease.token)
+            left.make()
             output.rows.write.parquet(folder.spark, compression="zstd")
             return append_files(table, folder, app, self.tick_id)
         finally:

@@ -65,6 +65,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
         if not has_commits(table):
             from deltalake import DeltaTable
 
+            (table / "_delta_log").make()
             DeltaTable.create(table.uri, schema, configuration=wanted)
             make_durable(table, 0)
             return
@@ -248,6 +249,7 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
             use_dictionary=_repeating(rows),
             write_page_index=True,
         )
+        file.follow()
     except delta_errors():
         with suppress(OSError):  # a disk that is full stays so no longer than it must
             file.remove()

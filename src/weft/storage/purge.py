@@ -14,7 +14,6 @@ from weft.catalog import layout
 from weft.location import Location
 from weft.storage.cleaning import delete, litter
 from weft.storage.delta_log import delta_snapshot, has_commits
-from weft.storage.fence import make_durable
 from weft.storage.removing import Remover, numbered, removing
 
 WAIT_FOR_READERS_SECONDS: Final = 2.0
@@ -43,9 +42,7 @@ def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int)
         return Purged(None, complete=True)
     wanted = ", ".join(str(int(query_id)) for query_id in sorted(query_ids))
     with removing(ledger, remover.token, "answers of removed queries were being taken out") as opened:
-        done = opened.delete(f"query_id IN ({wanted})", commit_properties=numbered(remover.token))
-        if done.get("num_deleted_rows"):
-            make_durable(ledger, opened.version())
+        opened.delete(f"query_id IN ({wanted})", commit_properties=numbered(remover.token))
     left = replace(litter(ledger, 0, at), log=())  # the log has no answers
     complete = delete(ledger, left, remover, WAIT_FOR_READERS_SECONDS)
     now = delta_snapshot(ledger, check_files=False)

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, keep_open, open_table, transaction_version
+from weft.storage.delta_log import delta_errors, keep_open, latest_version, open_table, transaction_version
+from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
 """The ``txnAppId`` of commits that take files out of a table's log; its numbers are those of the writers' leases."""
@@ -37,12 +38,12 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
     """A handle of delta-rs for the commits that remove files, each with the properties ``numbered(token)``.
 
     ``doing`` continues "another writer took this home over while …".  While the block runs nobody deletes files of the
-    table.  Raises LeaseLost where the holder of a later lease has removed files, StorageError where the block raises
-    what ``delta_errors`` names.
+    table; when it ends its commits are on the disk.  Raises LeaseLost where the holder of a later lease has removed
+    files, StorageError where the block raises what ``delta_errors`` names.
     """
     with table.shared():
         opened = open_table(table)
-        before = opened.transaction_version(REMOVING)
+        before, since = opened.transaction_version(REMOVING), opened.version()
         if before is not None and before > token:
             raise taken_over(table, doing)
         try:
@@ -56,6 +57,9 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
                 hint="Run the command again: it does what is left.",
             ) from error
         keep_open(table, opened)
+        # A handle does not count its own commits of all kinds.
+        for version in range(since + 1, (latest_version(table) or since) + 1):
+            make_durable(table, version)
 
 
 def numbered(token: int) -> Any:

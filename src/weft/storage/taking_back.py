@@ -8,12 +8,11 @@ that takes files out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from weft.errors import Conflict
 from weft.location import Location
-from weft.storage.delta_log import DataFile, added_files, commit_file, delta_snapshot, has_commits
-from weft.storage.fence import make_durable
+from weft.storage.delta_log import added_files, commit_file, delta_snapshot, has_commits
 from weft.storage.removing import REMOVING, numbered, removing
 
 _APPEND_ONLY: Final = "delta.appendOnly"
@@ -40,24 +39,17 @@ def take_back(table: Location, versions: Sequence[int], token: int, at: int) -> 
     """
     if not has_commits(table):
         return None
-    added = {file.location for version in versions for file in added_files(table, version)}
-    with removing(table, token, "a load was being undone") as opened:
-        going = [file for file in delta_snapshot(table, check_files=False).files if file.location in added]
-        _take_out(table, opened, going, token, at)
-    now = delta_snapshot(table, check_files=False)
-    return now.version, now.rows or 0
-
-
-def _take_out(table: Location, opened: Any, going: Sequence[DataFile], token: int, at: int) -> None:
-    """The commits, one handle for all; what a writer that died between them left lifted is set again."""
     from weft.storage.commit import name_files
 
-    before, lifted = opened.version(), opened.metadata().configuration.get(_APPEND_ONLY) == "false"
-    if going and not lifted:
-        opened.alter.set_table_properties({_APPEND_ONLY: "false"}, commit_properties=numbered(token))
-    if going:
-        name_files(opened, {}, going, {REMOVING: token}, at, news=True)
-    if going or lifted:
-        opened.alter.set_table_properties({_APPEND_ONLY: "true"}, commit_properties=numbered(token))
-    for version in range(before + 1, opened.version() + 1):
-        make_durable(table, version)
+    added = {file.location for version in versions for file in added_files(table, version)}
+    doing = "a load was being undone"
+    with removing(table, token, doing) as opened:
+        going = [file for file in delta_snapshot(table, check_files=False).files if file.location in added]
+        if going:
+            opened.alter.set_table_properties({_APPEND_ONLY: "false"}, commit_properties=numbered(token))
+            name_files(opened, {}, going, {REMOVING: token}, at, news=True)
+    with removing(table, token, doing) as opened:  # a writer that died before this left it to the next
+        if opened.metadata().configuration.get(_APPEND_ONLY) == "false":
+            opened.alter.set_table_properties({_APPEND_ONLY: "true"}, commit_properties=numbered(token))
+    now = delta_snapshot(table, check_files=False)
+    return now.version, now.rows or 0

@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, inspect
 
 from weft.catalog import ddl, glance, open_catalog
 from weft.catalog.records import Count
+from weft.errors import CatalogError
 from weft.planning.form import restored_plan
 
 FORMAT_1 = Path(__file__).with_name("format_1.sql")
@@ -105,6 +106,24 @@ def test_a_query_that_no_longer_compiles_is_failed_aloud(old_home: Path) -> None
     with open_catalog(old_home, at=0) as catalog:
         assert {query.state for query in catalog.queries.all()} == {"failed"}
         assert "gone" in (catalog.queries.named("a").reason or "")
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**40), 3.5, "'two'", "x'02'"])
+def test_a_format_that_never_was_is_refused_in_words(old_home: Path, number: object) -> None:
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
+        connection.execute(f"UPDATE home SET format = {number}")
+        connection.commit()
+    with pytest.raises(CatalogError, match=r"says that its format is .*, which no Weft has written"):
+        open_catalog(old_home, at=0)
+    assert glance.table_schemas(old_home) is None
+
+
+def test_a_format_of_a_later_weft_is_refused_in_words(old_home: Path) -> None:
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
+        connection.execute("UPDATE home SET format = 1000000")
+        connection.commit()
+    with pytest.raises(CatalogError, match="has format 1000000, this Weft reads up to"):
+        open_catalog(old_home, at=0)
 
 
 def _layout(home: Path) -> dict[str, object]:

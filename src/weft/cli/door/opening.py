@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from weft.access import make_file
 from weft.cli.door import place
 from weft.errors import Conflict, ExecutionError, StorageError
 
@@ -53,6 +54,7 @@ def listening(home: Path) -> Iterator[socket.socket]:
 def _only_server(folder: Path) -> Iterator[None]:
     """Holds the lock of the home's server, which the system lets go of however the process ends."""
     lock = folder / place.LOCK
+    make_file(lock)
     with lock.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,16 +99,14 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
             reasons.append(f"{path}: longer than {_LONGEST} bytes")
             continue
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
         try:
             path.unlink(missing_ok=True)
             listener.bind(str(path))
+            path.chmod(0o600)  # nobody else can enter its folder meanwhile
         except OSError as error:
             listener.close()
             reasons.append(f"{path}: {error.strerror}")
             continue
-        finally:
-            os.umask(before)
         return path, listener
     raise ExecutionError(
         f"no place takes a socket ({'; '.join(reasons)})",

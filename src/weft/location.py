@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from weft.access import follow_folder, make_folder
 from weft.errors import Refused, StorageError
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
@@ -39,6 +40,8 @@ class Location:
     """
 
     path: str
+    follows: bool = field(default=False, compare=False, repr=False)
+    """Whether it is a home's: what is made there gets the permissions of the folder that it is in (``access.py``)."""
 
     @classmethod
     def of(cls, given: str | os.PathLike[str]) -> Location:
@@ -63,7 +66,7 @@ class Location:
         """The place ``below`` this one, a relative path of plain names.  Raises StorageError for one that leads out."""
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
             raise StorageError(f"{below!r} is no place below {self}", hint="A copy of the home may be whole; use that.")
-        return Location(f"{self.path.rstrip('/')}/{below}")
+        return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
 
     def __str__(self) -> str:
         return self.path
@@ -76,7 +79,7 @@ class Location:
     @property
     def parent(self) -> Location:
         """The folder that this is in."""
-        return Location(os.path.dirname(self.path))
+        return Location(os.path.dirname(self.path), self.follows)
 
     @property
     def uri(self) -> str:
@@ -127,6 +130,7 @@ class Location:
     def move(self, to: Location) -> None:
         """Gives a file another name, on the same disk."""
         os.rename(self.path, to.path)
+        to.follow()
 
     def exists(self) -> bool:
         """Whether there is a file or a folder."""
@@ -148,14 +152,28 @@ class Location:
             return
         folder = self.parent
         if not folder.exists():
-            os.makedirs(folder.path, exist_ok=True)
+            folder.make()
             folder.parent.force()
         partial = folder / f".{self.name}.{os.getpid()}.{threading.get_ident()}"
         with open(partial.path, "wb") as stream:
             stream.write(raw)
             stream.flush()
             os.fsync(stream.fileno())
+        partial.follow()
         os.replace(partial.path, self.path)
+
+    def make(self) -> None:
+        """Makes a folder, and those above it, where there is none."""
+        if self.follows:
+            make_folder(self.path)
+        else:
+            os.makedirs(self.path, exist_ok=True)
+
+    def follow(self) -> None:
+        """Gives a file of a home the permissions of its folder; nothing is done for others, and where there is none."""
+        if self.follows:
+            with suppress(FileNotFoundError):
+                follow_folder(self.path)
 
     def force(self) -> None:
         """Sees to it that a power cut does not take the file, or the names in the folder."""

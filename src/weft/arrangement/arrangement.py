@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.access import make_folder
 from weft.arrangement import merging
 from weft.arrangement.hashing import distinct_hashes, hash_version, is_supported, row_checksums
 from weft.arrangement.manifest import (
@@ -133,7 +134,7 @@ class Arrangement:
             missing = before.missing(files, moved) if before else None
             if before and missing == [] and before.files == sizes(files):
                 return
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             self._clean()
             kept: tuple[RunRecord, ...] = ()
             if before and missing is None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from weft.access import follow_folder
 from weft.arrangement.run import RunRecord
 from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
@@ -133,6 +134,7 @@ def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -
         stream.write(raw[len(raw) // 2 :])
         stream.flush()
         os.fsync(stream.fileno())
+    follow_folder(unfinished)
     failpoint("arrangement.noted")
     os.replace(unfinished, folder / MANIFEST)
     failpoint("arrangement.renamed")

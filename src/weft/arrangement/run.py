@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.access import follow_folder
 from weft.arrangement.hashing import key_and_row_hashes
 from weft.arrangement.search import insertion_points, matches
 from weft.errors import StorageError
@@ -93,6 +94,7 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
         for batch in batches:
             writer.write_batch(batch)
+    follow_folder(path)
     with pa.memory_map(str(path)) as source:
         whole = source.read_buffer()
     written = _batches(whole)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.bench.netnews import COLUMNS, arrival, messages
 from weft.catalog import Catalog, Writer, open_catalog
-from weft.catalog.lease import this_process
+from weft.catalog.liveness import this_process
 from weft.catalog.records import Choice, QueryDefinition
 from weft.execution.tables import append
 from weft.execution.tick import run_tick

@@ -25,6 +25,7 @@ from weft.catalog.table_changes import TableChanges
 from weft.catalog.tables import Tables
 from weft.catalog.ticks import Ticks
 from weft.catalog.views import Views
+from weft.errors import ExecutionError, LeaseLost, StorageError, WeftError
 from weft.location import Location
 
 
@@ -79,6 +80,16 @@ class Writer(CatalogParts):
         """Raises LeaseLost unless the lease is still held."""
         self._leases.check(self.lease)
 
+    def lost(self) -> LeaseLost | None:
+        """Why the lease is not held any more; None where it is held, or the catalog cannot be read."""
+        try:
+            self.check()
+        except LeaseLost as lost:
+            return lost
+        except WeftError:
+            return None
+        return None
+
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
         """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
         self._leases.renew(self.lease, at, ttl_us)
@@ -123,6 +134,12 @@ class Catalog(CatalogParts):
         writer = Writer(self._database, Leases(self._database, name).acquire_within(wait_us, purpose, clock))
         try:
             yield writer
+        except (StorageError, ExecutionError) as error:
+            # What a later writer has changed looks like damage to one whose lease was taken over.
+            lost = writer.lost()
+            if lost is not None:
+                raise lost from error
+            raise
         finally:
             writer.release()
 

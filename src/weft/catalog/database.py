@@ -14,8 +14,9 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, Insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from weft.catalog import ddl
+from weft.catalog import ddl, layout
 from weft.catalog.dialects import to_write
+from weft.catalog.liveness import Liveness
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, HomeClosed, LeaseLost
 from weft.location import FULL, free_bytes
@@ -29,16 +30,22 @@ class Database:
     """
 
     def __init__(
-        self, home: Path, engine: Engine, lease: Lease | None = None, closed: threading.Event | None = None
+        self,
+        home: Path,
+        engine: Engine,
+        lease: Lease | None = None,
+        closed: threading.Event | None = None,
+        liveness: Liveness | None = None,
     ) -> None:
         self.home = home
+        self.liveness = Liveness(layout.holders_folder(home)) if liveness is None else liveness
         self._engine = engine
         self._lease = lease
         self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
         """The same database as the holder of the lease changes it."""
-        return Database(self.home, self._engine, lease, self._closed)
+        return Database(self.home, self._engine, lease, self._closed, self.liveness)
 
     @property
     def token(self) -> int | None:
@@ -78,6 +85,7 @@ class Database:
         """Lets go of the database's connections; closing twice is fine."""
         self._closed.set()
         self._engine.dispose()
+        self.liveness.close()
 
     def _require_open(self) -> None:
         # An engine that was disposed of would connect again without a word.

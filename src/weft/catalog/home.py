@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 from typing import Any, get_args
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
+from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
 from weft.catalog.database import speaking_plainly
 from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
-from weft.catalog.migrations import migrate
+from weft.catalog.migrations import FIRST_FORMAT, migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
+from weft.configuration import configuration
 from weft.errors import CatalogError
 from weft.instants import MIN_INSTANT
 
@@ -62,7 +65,9 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
                 f"{home} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
             )
     if create:
-        _make_folders(home)
+        _make_folders(home, new=not file.exists())
+        if url is None:
+            make_file(file)  # SQLite gives its log and its journal the permissions of the file
     engine = sqlite_engine(file) if url is None else postgresql_engine(url)
     try:
         with speaking_plainly(home):
@@ -77,11 +82,12 @@ def unmake(home: Path) -> None:
     """Takes a home away that was made for a command which was then refused; nothing is done where it has more than the
     empty catalog with which it began."""
     catalog = layout.catalog_file(home)
-    own = {catalog.name, f"{catalog.name}-wal", f"{catalog.name}-shm"}
-    if any(path.is_file() and path.name not in own for path in home.rglob("*")):
+    own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
+    own.update(layout.holders_folder(home).glob("*"))
+    if any(path.is_file() and path not in own for path in home.rglob("*")):
         return
-    for name in own:
-        (home / name).unlink(missing_ok=True)
+    for path in own:
+        path.unlink(missing_ok=True)
     for folder in sorted((path for path in home.rglob("*") if path.is_dir()), reverse=True):
         folder.rmdir()
     home.rmdir()
@@ -102,6 +108,11 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
     if version is None:
         raise CatalogError(
             f"the catalog of {home} has no home record: it is damaged",
+            hint="Put back a copy of the whole home.",
+        )
+    if not isinstance(version, int) or version < FIRST_FORMAT:
+        raise CatalogError(
+            f"the catalog of {home} says that its format is {version!r}, which no Weft has written: it is damaged",
             hint="Put back a copy of the whole home.",
         )
     if version > ddl.FORMAT:
@@ -137,10 +148,14 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
             connection.execute(insert(ddl.leases), [{"name": name, "token": 0} for name in get_args(LeaseName)])
 
 
-def _make_folders(home: Path) -> None:
+def _make_folders(home: Path, *, new: bool) -> None:
     try:
-        for folder in (home, layout.files_folder(home), layout.logs_folder(home)):
-            folder.mkdir(parents=True, exist_ok=True)
+        access = configuration(home).home_access if new else "umask"
+        home.mkdir(0o777 if access == "umask" else 0o700, parents=True, exist_ok=True)
+        if access != "umask" and home.stat().st_uid == os.geteuid():
+            home.chmod(FOLDER_MODES[access])
+        layout.files_folder(home).mkdir(exist_ok=True)  # a channel's: as the umask says
+        make_folder(layout.logs_folder(home))
     except OSError as error:
         raise CatalogError(
             f"the home {home} could not be made: {error.strerror}", hint="Choose another with --home."

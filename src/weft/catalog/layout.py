@@ -6,6 +6,7 @@ relative to a ``Location``, so that a home can be moved.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ QUARANTINE: Final = "quarantine"
 
 def data(home: Path) -> Location:
     """Where the tables, the ledger and the quarantine of a home are: in its folder."""
-    return Location.of(home)
+    return replace(Location.of(home), follows=True)
 
 
 def home_of(data: Location) -> Path:
@@ -51,6 +52,11 @@ def catalog_file(home: Path) -> Path:
 def runner_file(home: Path) -> Path:
     """The file that ``weft run`` and ``weft serve`` lock while they tick; it has the process's number."""
     return home / "runner"
+
+
+def holders_folder(home: Path) -> Path:
+    """The folder with a file for each process that holds leases, locked while it runs; belongs in no backup."""
+    return home / "holders"
 
 
 def arrangements_folder(home: Path) -> Path:

@@ -7,19 +7,17 @@ that a writer that was thought dead and wakes up again changes nothing.  Its tim
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, require_held
+from weft.catalog.liveness import shown, this_process
 from weft.catalog.records import Lease, LeaseName
-from weft.errors import LeaseBusy
+from weft.errors import CatalogError, LeaseBusy
 from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
@@ -42,11 +40,20 @@ class Leases:
         Raises LeaseBusy while it is held and has not run out, by another thread of this process too, unless the holder
         is known to be dead.
         """
+        liveness = self._database.liveness
+        try:
+            liveness.announce(holder)
+        except OSError as error:
+            raise CatalogError(
+                f"the home cannot be written to: {error.strerror}",
+                where=str(error.filename or self._database.home),
+                hint="See whether the folder exists and may be written to.",
+            ) from error
         with self._database.changing() as connection:
             held = connection.execute(select(ddl.leases).where(self._own)).one()
-            if held.holder is not None and held.expires_at > at and not is_gone(held.holder):
+            if held.holder is not None and held.expires_at > at and not liveness.is_gone(held.holder):
                 raise LeaseBusy(
-                    f"another writer is at work: {held.purpose} ({held.holder})",
+                    f"another writer is at work: {held.purpose} ({shown(held.holder)})",
                     hint="Wait until it is done; its lease runs out by itself if it is dead.",
                 )
             lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
@@ -102,39 +109,3 @@ class Leases:
         if row.holder is None:
             return None
         return Lease(self._name, row.token, row.purpose, row.holder, row.acquired_at, row.expires_at)
-
-
-def this_process() -> str:
-    """``host:pid:start``; the start tells a process from a later one that was given the same number."""
-    pid = os.getpid()
-    return f"{socket.gethostname()}:{pid}:{_started(pid)}"
-
-
-def is_gone(holder: str) -> bool:
-    """Whether the holder was a process of this machine that no longer runs.
-
-    False where that cannot be known: another machine, or a name of another form.  Its lease must then run out.
-    """
-    host, _, rest = holder.rpartition(":")
-    host, _, number = host.rpartition(":")
-    if host != socket.gethostname() or not number.isdigit():
-        return False
-    pid = int(number)
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it runs, as another user
-        return False
-    return _started(pid) != rest
-
-
-def _started(pid: int) -> str:
-    """When the process started, in the kernel's ticks since boot; empty where the system does not tell."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    # The command's name is in brackets and may itself hold blanks and brackets.
-    fields = stat.rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else ""

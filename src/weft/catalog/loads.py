@@ -10,7 +10,7 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home import forward_of
-from weft.catalog.lease import is_gone, this_process
+from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.errors import CatalogError, NotFound
 
@@ -133,6 +133,7 @@ class Loads:
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
         """Notes that this process is at work on the load.  With ``hold`` F stays where it is until it is done."""
+        self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
             floor = forward_of(connection) if hold else None
@@ -161,7 +162,7 @@ class Loads:
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
-        dead = [row for row in rows if row.expires_at <= at or is_gone(row.holder)]
+        dead = [row for row in rows if row.expires_at <= at or self._database.liveness.is_gone(row.holder)]
         if dead:
             with self._database.changing_under_lease() as connection:
                 for row in dead:

@@ -23,6 +23,9 @@ from weft.planning.form import form_of_text
 from weft.planning.upkeep import restored_view
 from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
 
+FIRST_FORMAT: Final = 1
+"""The format of the first Weft."""
+
 
 @dataclass(frozen=True)
 class Step:

@@ -163,14 +163,16 @@ def tell_unexpected(error: Exception) -> int:
 
 
 def _write_log(error: Exception) -> Path | None:
+    from weft.access import make_file, make_folder
     from weft.instants import format_instant
     from weft.schedule.clock import now_us
 
     seen = _seen.get(_Seen())
     folder = seen.home / "logs" if seen.home is not None and seen.home.is_dir() else _own_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         log = folder / "weft.log"
+        make_file(log)
         with log.open("a", encoding="utf-8") as file:
             file.write(f"\n{format_instant(now_us())} weft {' '.join(seen.arguments)[:2000]}\n")
             file.writelines(traceback.format_exception(error))

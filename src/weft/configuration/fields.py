@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from weft.access import Access
 from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
@@ -117,6 +118,11 @@ class Configuration(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     home: Annotated[Path, Place(None, "WEFT_HOME")] = Field(default=Path("weft-home"), description="a home's folder")
+    home_access: Annotated[Access, Place("home.access", "WEFT_HOME_ACCESS")] = Field(
+        default="owner",
+        description="who may read a home and write to it: owner, group (that of its folder) or umask (whom the umask "
+        "allows)",
+    )
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
         default=None, description="the folder for what can always be made again"
     )

@@ -20,6 +20,7 @@ from weft.storage.cleaning import LONGEST_KEPT_US, delete, litter
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
+from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_whole
 
@@ -152,6 +153,6 @@ def clean(home: Home, table: Stored, keep_us: int, *, dry_run: bool) -> Iterator
         with home.writing("maintain") as writer:
             require_whole(writer)
             found = litter(place, keep_us, home.clock())
-            if not delete(place, found, writer.lease.token, _PATIENCE_SECONDS):
+            if not delete(place, found, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
                 problem = "somebody is reading it"
     yield Cleaned(table.name, len(found.data), len(found.log), found.size, problem)

@@ -99,8 +99,9 @@ def finish_purges(writer: Writer, at: int) -> None:
     going = [each.query_id for each in writer.queries.purging()]
     if going:
         from weft.storage.purge import purge as take_out
+        from weft.storage.removing import Remover
 
-        done = take_out(writer.data, going, writer.lease.token, at)
+        done = take_out(writer.data, going, Remover(writer.lease.token, writer.check), at)
         if done.complete:
             writer.queries.purged(going, done.version)
         elif done.version is not None:

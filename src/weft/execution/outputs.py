@@ -132,8 +132,8 @@ class Outputs:
         # A folder of its own: a writer that was thought dead may wake up, write files and clear what it wrote.
         folder = left / str(self.writer.lease.token)
         try:
-            with suppress(OSError):  # it may write there still
-                left.clear()  # what another writer has left; should it live, it can no longer commit it
+            _clear_earlier(left, self.writer.lease.token)
+            left.make()
             output.rows.write.parquet(folder.spark, compression="zstd")
             return append_files(table, folder, app, self.tick_id)
         finally:
@@ -157,6 +157,17 @@ class Outputs:
     def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
         self.stored.update({whole[0]: whole for _, _, whole in written})
         self.writer.ticks.outputs_written(self.tick_id, written)
+
+
+def _clear_earlier(left: Location, token: int) -> None:
+    """Removes what earlier writers have left: one that is alive can no longer commit it.
+
+    A later writer's folder stays: this writer may be one whose lease was taken over.
+    """
+    for name in left.names():
+        if name.isdigit() and int(name) <= token:
+            with suppress(OSError):  # it may write there still
+                (left / name).clear()
 
 
 def application(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weft.access import follow_folder, make_folder
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import Writer, layout
 from weft.catalog.records import TableRecord
@@ -54,12 +55,13 @@ def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None
     file = _file(writer, table)
     new = file.with_suffix(".new")
     with suppress(OSError):
-        file.parent.mkdir(exist_ok=True)
+        make_folder(file.parent)
         marked = found.replace_schema_metadata({_MARK: _mark(table)})
         written = pa.BufferOutputStream()
         pq.write_table(marked, written, compression="zstd", compression_level=1)
         content = written.getvalue().to_pybytes()
         new.write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM, "big") + content)
+        follow_folder(new)
         new.replace(file)
 
 

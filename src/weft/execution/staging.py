@@ -8,10 +8,11 @@ sees one table's part without the others'.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import pyarrow as pa
 
-from weft.catalog import layout
+from weft.catalog import Writer, layout
 from weft.errors import StorageError
 from weft.location import Location
 
@@ -48,9 +49,17 @@ def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
             place.remove()
 
 
-def unstage_all(data: Location) -> None:
-    """Forgets all rows; no reservation is open."""
-    (data / layout.STAGED).clear()
+def unstage_all(writer: Writer) -> None:
+    """Removes all rows, no reservation being open; raises LeaseLost.
+
+    The lease is checked after the folder was read: rows that a later writer stages are not among those removed.
+    """
+    folder = writer.data / layout.STAGED
+    left = folder.names()
+    writer.check()
+    for name in left:
+        with suppress(FileNotFoundError):
+            (folder / name).remove()
 
 
 def _place(data: Location, reservation_id: int) -> Location:

@@ -108,7 +108,7 @@ def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]
     """The rows in Delta and in the catalog, a table after the other."""
     several = len(wanted) > 1
     if several:
-        unstage_all(writer.data)
+        unstage_all(writer)
         for _, reservation, rows in wanted:
             stage(writer.data, reservation.reservation_id, rows)
         failpoint("source.staged")

@@ -94,8 +94,9 @@ def rename_table(home: Home, old: str, new: str) -> TableRecord:
 
 def forgotten(catalog: CatalogParts) -> list[str]:
     """The folders of tables that the catalog has forgotten, relative to the data."""
-    known = {table.path for table in catalog.tables.all()}
+    # The folders first: one that is made afterwards belongs to a table that the catalog had before.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
+    known = {table.path for table in catalog.tables.all()}
     return [path for path in named if path not in known]
 
 

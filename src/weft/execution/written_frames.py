@@ -36,6 +36,7 @@ def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.T
         with suppress(FileNotFoundError):  # another process may take its folder away meanwhile
             if (given / name).modified_ms() * 1_000 < at - DAY_US:
                 (given / name).clear()
+    given.make()
     folder = given / str(uuid.uuid4())
     try:
         with plain_errors("computing the rows of the DataFrame"):

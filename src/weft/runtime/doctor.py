@@ -6,6 +6,7 @@ Each check is one line, with the fix where something is wrong.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.catalog import open_catalog
+from weft.access import FOLDER_MODES, wider
+from weft.catalog import layout, open_catalog
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
-from weft.configuration import FILE, configuration
+from weft.configuration import FILE, Configuration, configuration
 from weft.errors import Refused, WeftError
 from weft.location import LEAST_FREE, free_bytes
-from weft.printable import Brief
+from weft.printable import Brief, counted
 from weft.runtime.archiving import wanted_archive
 from weft.runtime.jars import DELTA_VERSION, SPARK_VERSION, check_pair, jar_folder, present_jars
 from weft.runtime.java import find_java
@@ -58,6 +60,8 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
     yield _guarded("class archive", lambda: _class_archive(home))
     if home is not None:
         yield _disk(home)
+        if (home / "catalog.sqlite").exists():
+            yield _guarded("access", lambda: _access(home))
         yield from _home(home, at)
 
 
@@ -124,6 +128,48 @@ def _disk(home: Path) -> Check:
     unit, bytes_each = ("GB", 1e9) if size >= 10e9 else ("MB", 1e6)
     seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free where {home} lies"
     return Check("disk", free >= LEAST_FREE, seen, f"make room: loads and ticks need {LEAST_FREE >> 20} MiB at least")
+
+
+def _access(home: Path) -> str:
+    """Who may enter the home; raises Refused where its permissions are not those that its settings say."""
+    chosen = configuration(home)
+    access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
+    if access == "umask":
+        return f"{home} has mode {mode:04o}: home.access leaves it to the umask"
+    found = [path for path in _own_files(home, chosen) if wider(path, access)]
+    if wider(home, access) or found:
+        taken, others = ("go", "others") if access == "owner" else ("o", "others than its group")
+        raise Refused(
+            f"{_open_parts(home, mode, found)} open to {others}, and home.access is {access}",
+            hint=f"chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
+        )
+    if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
+        place = shlex.quote(str(home))
+        raise Refused(
+            f"{home} has mode {mode:04o}, and home.access is group: the group cannot use it",
+            hint=f"chmod -R g+rwX {place} && find {place} -type d -exec chmod g+s {{}} +",
+        )
+    return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
+
+
+def _open_parts(home: Path, mode: int, found: Sequence[Path]) -> str:
+    if not found:
+        return f"{home} (mode {mode:04o}) is"
+    first = f"{found[0].relative_to(home)} (mode {stat.S_IMODE(found[0].lstat().st_mode):04o})"
+    return (
+        f"{counted(len(found), 'file or folder', 'files and folders')} of {home} (mode {mode:04o}), {first} first, are"
+    )
+
+
+def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
+    """What Weft makes in a home: all but its settings and what channels write."""
+    left = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
+    for folder, below, names in os.walk(home):
+        here = Path(folder)
+        below[:] = [name for name in sorted(below) if here / name not in left]
+        for path in (here / name for name in (*below, *sorted(names))):
+            if path not in left and path.exists():
+                yield path
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:

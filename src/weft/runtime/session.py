@@ -21,6 +21,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from weft.access import make_file, make_folder
 from weft.configuration import Configuration, configuration
 from weft.errors import ExecutionError, LeaseLost, WeftError
 from weft.runtime.jars import CONNECTOR, check_pair, find_jars
@@ -236,9 +237,10 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 def _open_log(log: Path) -> Path:
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".log.1"))
+    make_file(log)
     return log
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from weft.access import make_file
 from weft.catalog import layout
 
 
@@ -20,6 +21,7 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
 
     The system forgets a process that ended, however it did.  Where the home's file system has no locks nobody is told.
     """
+    make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

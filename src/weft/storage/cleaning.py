@@ -16,9 +16,9 @@ from typing import Final
 from weft.errors import StorageError
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.compaction import REMOVING
 from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, keep_open, open_table
 from weft.storage.fence import spend
+from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_KEPT_US: Final = 7 * 24 * HOUR_US
@@ -65,19 +65,22 @@ def litter(table: Location, keep_us: int, at: int) -> Litter:
     return Litter(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, found: Litter, token: int, patience_seconds: float) -> bool:
-    """Deletes it, unless somebody reads the table for longer than ``patience_seconds``; whether it did.
+def delete(table: Location, found: Litter, remover: Remover, patience_seconds: float) -> bool:
+    """Deletes it, unless somebody uses the table for longer than ``patience_seconds``; whether it did.
 
-    The caller holds the lease with that ``token``, and has found the table whole.  Whoever still writes, though it was
-    thought dead, can no longer commit what goes here: the numbers of loads and ticks are spent by whoever settles them,
-    that of compactions is spent here.  Raises StorageError.
+    The caller holds the lease, and has found the table whole.  The lease is checked while nobody else uses the table:
+    a later writer's file that no commit names yet is not deleted, since that writer uses the table until its commit.
+    An earlier writer can no longer commit what is deleted here: the numbers of loads and ticks are spent by whoever
+    settles them, that of compactions is spent here.  Raises LeaseLost, StorageError.
     """
     if not found.data and not found.log:
         return True
     with table.alone(patience_seconds) as alone:
         if not alone:
             return False
-        spend(table, REMOVING, token)
+        remover.check()
+        require_latest(table, remover.token, "files that nobody needs were being deleted")
+        spend(table, REMOVING, remover.token)
         try:
             _force_log(table)
             for file in (*found.data, *found.log):

@@ -65,6 +65,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
         if not has_commits(table):
             from deltalake import DeltaTable
 
+            (table / "_delta_log").make()
             DeltaTable.create(table.uri, schema, configuration=wanted)
             make_durable(table, 0)
             return
@@ -147,6 +148,17 @@ def _append(
 
     ``replaced_at`` is the wall's instant at which the files before them go; None: they stay.
     """
+    with table.shared():  # nobody deletes the files before the commit names them
+        return _appended(table, made, app_id, txn_version, replaced_at)
+
+
+def _appended(
+    table: Location,
+    made: Callable[[Any], dict[Location, str]],
+    app_id: str,
+    txn_version: int,
+    replaced_at: int | None,
+) -> int:
     opened = open_table(table)
     before = opened.transaction_version(app_id)
     if before is not None and before >= txn_version:
@@ -237,6 +249,7 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
             use_dictionary=_repeating(rows),
             write_page_index=True,
         )
+        file.follow()
     except delta_errors():
         with suppress(OSError):  # a disk that is full stays so no longer than it must
             file.remove()

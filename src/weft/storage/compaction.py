@@ -5,9 +5,7 @@ which needs no lease: nothing names it.  Then one commit, behind the fence, remo
 the new one; it says that no data changed (``dataChange`` false), so that it is no news to anybody.  The old files stay
 on the disk until they are cleaned up (``storage/cleaning.py``), for those who are reading them.
 
-delta-rs takes a commit that removes files which are not there any more without a word.  So every commit that takes
-files out of the log carries the number of its writer's lease for one application, and is refused, as in
-``storage/commit.py``, where another writer's came between.
+The fence of that commit is in ``storage/removing.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from weft.errors import LeaseLost, StorageError
+from weft.errors import StorageError
 from weft.location import Location
 from weft.printable import counted
 from weft.storage.data_files import file_batches
@@ -36,12 +34,10 @@ from weft.storage.delta_log import (
     open_table,
     transaction_version,
 )
+from weft.storage.removing import REMOVING, taken_over
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that take files out of a table's log; its numbers are those of the writers' leases."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,7 @@ class Bounds:
 
 
 BOUNDS: Final = Bounds()
+_DOING: Final = "small files were being made one"
 
 
 @dataclass(frozen=True)
@@ -180,12 +177,17 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
     yet (``make_durable``).  Raises LeaseLost where the holder of a later lease has taken files out of the log,
     StorageError where the commit cannot be written; in both cases, and for None, nothing is changed.
     """
+    with table.shared():  # nobody deletes the new file between the look at it and the commit
+        return _committed(table, rewritten, token, at)
+
+
+def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
     from weft.storage.commit import name_files
 
     opened = open_table(table)
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
-        raise _lost(table)
+        raise taken_over(table, _DOING)
     # Read after the handle was opened: what changes between the two makes the commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
@@ -206,7 +208,7 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
         return version
     # The file stays, named by no commit: a file that one names must never be taken away by mistake.
     if problem is None or transaction_version(table, REMOVING) != before:
-        raise _lost(table) from problem
+        raise taken_over(table, _DOING) from problem
     raise StorageError(f"small files could not be made one: {problem}", where=str(table), hint="Nothing was changed.")
 
 
@@ -225,13 +227,6 @@ def _find(table: Location, file: Location, since: int) -> int | None:
         if any(added.location == file for added in added_files(table, version)):
             return version
     return None
-
-
-def _lost(table: Location) -> LeaseLost:
-    return LeaseLost(
-        f"another writer took this home over while small files of {table} were being made one",
-        hint="Nothing was changed; run the command again.",
-    )
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:

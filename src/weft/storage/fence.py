@@ -100,6 +100,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
             schema=opened.schema(),
             commit_properties=CommitProperties(app_transactions=[Transaction(app_id, txn_version)]),
         )
+        _follow_log(table, latest_version(table) or 0)
     except delta_errors() as error:
         raise StorageError(
             f"the number {txn_version} of a writer that died could not be spent in {table}: {error}",
@@ -117,11 +118,20 @@ def make_durable(table: Location, version: int) -> None:
     folders = {table.parent, table, commit.parent, *(file.parent for file in files)}
     if version == 0:
         folders.add(table.parent.parent)
+    for file in files:
+        file.follow()
+    _follow_log(table, version)
     for place in (*files, commit, *sorted(folders)):
         try:
             place.force()
         except OSError as error:
             raise StorageError(f"{place} could not be forced to the disk: {error.strerror}") from error
+
+
+def _follow_log(table: Location, version: int) -> None:
+    """Gives what delta-rs writes for a commit the permissions of its folder, which it leaves to the umask."""
+    for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
+        (table / f"_delta_log/{name}").follow()
 
 
 def _read_instants(file: Location, ts: str) -> tuple[int, int | None, int | None]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.catalog import layout
-from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.cleaning import delete, litter
-from weft.storage.compaction import REMOVING
-from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, keep_open, open_table
-from weft.storage.fence import make_durable
+from weft.storage.delta_log import delta_snapshot, has_commits
+from weft.storage.removing import Remover, numbered, removing
 
 WAIT_FOR_READERS_SECONDS: Final = 2.0
 
@@ -32,32 +30,20 @@ class Purged:
     complete: bool
 
 
-def purge(data: Location, query_ids: Collection[int], token: int, at: int) -> Purged:
+def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
     """Takes the queries' answers out, their files' bytes too once nobody reads the ledger any more.
 
-    Run again after a crash it does what is left.  The caller holds the lease with that ``token``: nobody else writes
-    meanwhile, and a compaction that was thought dead cannot bring anything back.  ``at`` is the wall's instant.  Raises
-    StorageError where the ledger cannot be read or changed.
+    Run again after a crash it does what is left.  ``remover`` holds the lease: a compaction that was thought dead
+    cannot bring anything back.  ``at`` is the wall's instant.  Raises LeaseLost, and StorageError where the ledger
+    cannot be read or changed.
     """
     ledger = data / layout.LEDGER
     if not query_ids or not has_commits(ledger):
         return Purged(None, complete=True)
     wanted = ", ".join(str(int(query_id)) for query_id in sorted(query_ids))
-    from deltalake import CommitProperties, Transaction
-
-    try:
-        opened = open_table(ledger)
-        fenced = CommitProperties(app_transactions=[Transaction(REMOVING, token)])
-        if opened.delete(f"query_id IN ({wanted})", commit_properties=fenced).get("num_deleted_rows"):
-            make_durable(ledger, opened.version())
-        keep_open(ledger, opened)
-    except delta_errors() as error:
-        raise StorageError(
-            f"the answers could not be taken out of the ledger: {error}",
-            where=str(ledger),
-            hint="Nothing else was changed; remove --purge can be run again.",
-        ) from error
+    with removing(ledger, remover.token, "answers of removed queries were being taken out") as opened:
+        opened.delete(f"query_id IN ({wanted})", commit_properties=numbered(remover.token))
     left = replace(litter(ledger, 0, at), log=())  # the log has no answers
-    complete = delete(ledger, left, token, WAIT_FOR_READERS_SECONDS)
+    complete = delete(ledger, left, remover, WAIT_FOR_READERS_SECONDS)
     now = delta_snapshot(ledger, check_files=False)
     return Purged((layout.LEDGER, now.version, now.rows or 0), complete=complete)

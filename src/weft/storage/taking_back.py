@@ -7,23 +7,13 @@ that takes files out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from weft.errors import Conflict, LeaseLost, StorageError
+from weft.errors import Conflict
 from weft.location import Location
-from weft.storage.compaction import REMOVING
-from weft.storage.delta_log import (
-    DataFile,
-    added_files,
-    commit_file,
-    delta_errors,
-    delta_snapshot,
-    has_commits,
-    keep_open,
-    open_table,
-)
-from weft.storage.fence import make_durable
+from weft.storage.delta_log import added_files, commit_file, delta_snapshot, has_commits
+from weft.storage.removing import REMOVING, numbered, removing
 
 _APPEND_ONLY: Final = "delta.appendOnly"
 
@@ -49,34 +39,17 @@ def take_back(table: Location, versions: Sequence[int], token: int, at: int) -> 
     """
     if not has_commits(table):
         return None
-    opened = open_table(table)
-    if (opened.transaction_version(REMOVING) or 0) > token:
-        raise LeaseLost("another writer took this home over while a load was undone", hint="Run the command again.")
+    from weft.storage.commit import name_files
+
     added = {file.location for version in versions for file in added_files(table, version)}
-    going = [file for file in delta_snapshot(table, check_files=False).files if file.location in added]
-    keep_open(table, opened)
-    if going:
-        _commit(table, going, token, at)
+    doing = "a load was being undone"
+    with removing(table, token, doing) as opened:
+        going = [file for file in delta_snapshot(table, check_files=False).files if file.location in added]
+        if going:
+            opened.alter.set_table_properties({_APPEND_ONLY: "false"}, commit_properties=numbered(token))
+            name_files(opened, {}, going, {REMOVING: token}, at, news=True)
+    with removing(table, token, doing) as opened:  # a writer that died before this left it to the next
+        if opened.metadata().configuration.get(_APPEND_ONLY) == "false":
+            opened.alter.set_table_properties({_APPEND_ONLY: "true"}, commit_properties=numbered(token))
     now = delta_snapshot(table, check_files=False)
     return now.version, now.rows or 0
-
-
-def _commit(table: Location, going: Sequence[DataFile], token: int, at: int) -> None:
-    from weft.storage.commit import first_line, name_files
-
-    def changed(change: Callable[[Any], object]) -> None:
-        opened = open_table(table)  # one that knows every commit so far
-        before = opened.version()
-        change(opened)
-        for version in range(before + 1, opened.version() + 1):
-            make_durable(table, version)
-        keep_open(table, opened)
-
-    try:
-        changed(lambda opened: opened.alter.set_table_properties({_APPEND_ONLY: "false"}))
-        changed(lambda opened: name_files(opened, {}, going, {REMOVING: token}, at, news=True))
-        changed(lambda opened: opened.alter.set_table_properties({_APPEND_ONLY: "true"}))
-    except delta_errors() as error:
-        raise StorageError(
-            f"the rows could not be taken out: {first_line(error)}", where=str(table), hint="Run the command again."
-        ) from error

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
+import socket
 import subprocess
 import sys
 import textwrap
@@ -11,7 +15,7 @@ import pytest
 from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
-from weft.catalog.lease import is_gone, this_process
+from weft.catalog.liveness import Liveness, this_process
 from weft.catalog.loads import ACTIVE_TTL_US
 from weft.catalog.records import Choice
 from weft.catalog.subscriptions import Subscription
@@ -35,7 +39,7 @@ def run(home: Path, database: str | None, body: str) -> subprocess.CompletedProc
     program = f"""
 from pathlib import Path
 from weft.catalog import open_catalog
-from weft.catalog.lease import this_process
+from weft.catalog.liveness import this_process
 from weft.errors import *
 catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
 {textwrap.dedent(body)}
@@ -125,16 +129,43 @@ def test_a_process_that_was_killed_gives_its_lease_up(home: Path, database: str 
     with opened(home, at=0) as catalog:
         held = catalog.lease()
         assert held is not None
-        assert is_gone(held.holder)
         assert catalog.writer("tick", this_process(), 1).lease.token == held.token + 1
 
 
-def test_who_is_known_to_be_gone() -> None:
-    host, pid, started = this_process().rsplit(":", 2)
-    assert not is_gone(this_process())
-    assert is_gone(f"{host}:{pid}:1{started}")  # the number was given to another process
-    assert not is_gone(f"another{host}:{pid}:1{started}")
-    assert not is_gone("someone")
+def test_who_is_known_to_be_gone(tmp_path: Path) -> None:
+    there, elsewhere = Liveness(tmp_path / "holders"), Liveness(tmp_path / "holders")
+    assert there.is_gone(this_process())  # nothing is held before it is announced
+    there.announce(this_process())
+    elsewhere.announce(this_process())
+    there.close()
+    assert not there.is_gone(this_process())
+    elsewhere.close()
+    assert there.is_gone(this_process())
+    for unknown in ("someone", f"{socket.gethostname()}:{os.getpid()}:1", "process 1 of a, b"):
+        there.announce(unknown)
+        assert not there.is_gone(unknown)
+
+
+def test_files_of_processes_that_ended_are_removed(home: Path, opened: Opened) -> None:
+    folder = home / "holders"
+    with opened(home, at=0) as catalog:
+        folder.mkdir(exist_ok=True)
+        (folder / ("0" * 32)).write_text("")
+        with catalog.writing("tick", lambda: 5):
+            assert len(list(folder.iterdir())) == 1
+    with opened(home, at=0) as catalog, catalog.writing("tick", lambda: 5):
+        assert len(list(folder.iterdir())) == 1
+
+
+def test_a_forked_process_is_another_holder() -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, this_process().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 1000).decode().partition(" of ")[0] == f"process {child}"
+    assert this_process().partition(" of ")[0] == f"process {os.getpid()}"
 
 
 def test_threads_of_one_process_exclude_each_other(home: Path, opened: Opened) -> None:
@@ -308,3 +339,73 @@ def test_a_load_that_died_or_fell_silent_holds_nothing(home: Path, opened: Opene
         assert writer.loads.is_active(1)
         writer.loads.forget_dead(50 + ACTIVE_TTL_US)
         assert not writer.loads.is_active(1)
+
+
+def held_by(home: Path, database: str | None, *before: str) -> subprocess.Popen[str]:
+    """A process that holds the lease to write, a deliver lease not, until its stdin ends; ``before`` starts it."""
+    program = f"""
+import sys
+from pathlib import Path
+from weft.catalog import open_catalog
+from weft.catalog.liveness import this_process
+catalog = open_catalog(Path({str(home)!r}), at=0, database={database!r})
+with catalog.writing("load", lambda: 5) as writer:
+    writer.loads.activate(1, 5)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    child = subprocess.Popen(
+        [*before, sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    return child
+
+
+def namespace(*kinds: str) -> tuple[str, ...]:
+    """How a process is started in namespaces of its own, as a container has them."""
+    command = ("unshare", *kinds, "--pid", "--fork", "--kill-child", "--mount-proc")
+    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("NOT TRIED WITH NAMESPACES: this machine does not let unshare make them")
+    return command
+
+
+def test_a_process_that_ended_and_was_not_waited_for_is_gone(home: Path, database: str | None, opened: Opened) -> None:
+    child = held_by(home, database)
+    with child, opened(home, at=0) as catalog:
+        with pytest.raises(LeaseBusy, match=f"load \\(process {child.pid} of "):
+            catalog.writer("tick", this_process(), 6)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        writer = catalog.writer("tick", this_process(), 6)
+        assert writer.loads.is_active(1)
+        writer.loads.forget_dead(6)
+        assert not writer.loads.is_active(1)
+
+
+@pytest.mark.parametrize("kinds", [(), ("--uts",)], ids=["same host name", "another host name"])
+def test_a_process_of_a_container_is_known_by_its_lock_and_not_by_its_number(
+    home: Path, database: str | None, opened: Opened, kinds: tuple[str, ...]
+) -> None:
+    renamed = ("sh", "-c", 'hostname elsewhere; exec "$@"', "sh") if kinds else ()
+    clock = itertools.count(6).__next__
+    child = held_by(home, database, *namespace(*kinds), *renamed)
+    with child, opened(home, at=0) as catalog:
+        with pytest.raises(LeaseBusy, match=r"load \(process 1 of "):  # the number is another process's here
+            catalog.writer("tick", this_process(), clock())
+        child.kill()
+        with catalog.writing("tick", clock, wait_us=100):  # what unshare started ends a moment later
+            program = f"""
+from pathlib import Path
+from weft.catalog import open_catalog
+from weft.catalog.liveness import this_process
+from weft.errors import LeaseBusy
+try:
+    open_catalog(Path({str(home)!r}), at=0, database={database!r}).writer("load", this_process(), 7)
+except LeaseBusy:
+    print("busy")
+"""
+            command = [*namespace(), sys.executable, "-c", program]
+            inside = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert inside.stdout == "busy\n", inside.stderr

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect
 from weft.api import Weft
 from weft.catalog import ddl, glance, open_catalog
 from weft.catalog.records import Count, QueryDefinition
-from weft.errors import PlanMismatch, SqlError
+from weft.errors import CatalogError, PlanMismatch, SqlError
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import columns_of, plan
 
@@ -117,6 +117,7 @@ def _to_format_12(connection: sqlite3.Connection) -> None:
     connection.execute("DROP INDEX queries_defined")
     connection.execute("ALTER TABLE queries DROP COLUMN definitions")
     connection.execute("ALTER TABLE views DROP COLUMN depends_on_now")
+    connection.execute("ALTER TABLE outbox DROP COLUMN about")
     connection.execute("UPDATE home SET format = 12")
     connection.commit()
 
@@ -169,6 +170,24 @@ def test_queries_over_periods_that_depend_on_now_are_set_aside(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / "home" / "catalog.sqlite")) as connection:
         told = connection.execute("SELECT sql, depends_on_now FROM views WHERE mode <> 'auxiliary'").fetchall()
         assert dict(told) == {text: int(name != "plain") for name, text in VIEWS.items()}
+
+
+@pytest.mark.parametrize("number", [0, -1, -(2**40), 3.5, "'two'", "x'02'"])
+def test_a_format_that_never_was_is_refused_in_words(old_home: Path, number: object) -> None:
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
+        connection.execute(f"UPDATE home SET format = {number}")
+        connection.commit()
+    with pytest.raises(CatalogError, match=r"says that its format is .*, which no Weft has written"):
+        open_catalog(old_home, at=0)
+    assert glance.table_schemas(old_home) is None
+
+
+def test_a_format_of_a_later_weft_is_refused_in_words(old_home: Path) -> None:
+    with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
+        connection.execute("UPDATE home SET format = 1000000")
+        connection.commit()
+    with pytest.raises(CatalogError, match="has format 1000000, this Weft reads up to"):
+        open_catalog(old_home, at=0)
 
 
 def _layout(home: Path) -> dict[str, object]:

@@ -17,6 +17,7 @@ from weft.execution.strata import member, strata
 from weft.execution.tick import settle_tick
 from weft.storage.delta_log import transaction_version
 from weft.storage.purge import purge
+from weft.storage.removing import Remover
 from weft.storage.verify import verify
 
 
@@ -135,7 +136,7 @@ def test_a_dead_tick_is_fenced_where_nothing_was_ever_written(tmp_path: Path) ->
     assert settle_tick(writer, 0) is None
     assert transaction_version(writer.data / layout.LEDGER, "weft-ledger") == planned.tick_id
     assert verify(writer) == []
-    assert purge(writer.data, [1], writer.lease.token, 0).version == (layout.LEDGER, 1, 0)
+    assert purge(writer.data, [1], Remover(writer.lease.token, writer.check), 0).version == (layout.LEDGER, 1, 0)
 
 
 def test_what_a_dead_tick_has_written_counts_and_the_rest_comes_later(

@@ -15,9 +15,11 @@ from weft.schedule.clock import now_us
 from weft.storage.cleaning import HOUR_US, delete, litter
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
-from weft.storage.compaction import REMOVING, commit_rewritten, rewrite
+from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.delta_log import check_log, delta_snapshot, forget_log, transaction_version
+from weft.storage.removing import REMOVING, Remover
 
+HELD = Remover(2, lambda: None)
 SCHEMA = pa.schema([("a", pa.int64()), ("ts", INSTANT)])
 
 
@@ -60,7 +62,7 @@ def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) 
     found = litter(table, 0, now_us())
     assert len(found.data) == 3
     assert found.size == sum(place.size() for place in found.data)
-    assert delete(table, found, 2, 0.0)
+    assert delete(table, found, HELD, 0.0)
     assert len(files(table)) == 1
     assert stored(table) == [1, 2, 3]
     assert litter(table, 0, now_us()).data == ()
@@ -70,10 +72,10 @@ def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) 
 def test_nothing_goes_while_somebody_reads(table: Location) -> None:
     found = litter(table, 0, now_us())
     with table.shared():
-        assert not delete(table, found, 2, 0.0)
+        assert not delete(table, found, HELD, 0.0)
         assert len(files(table)) == 4
     assert transaction_version(table, REMOVING) == 1
-    assert delete(table, found, 2, 0.0)
+    assert delete(table, found, HELD, 0.0)
 
 
 def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
@@ -85,7 +87,7 @@ def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
     long_ago(table, hours=2)
     found = litter(table, HOUR_US, now_us())
     assert found.data == (orphan,)
-    assert delete(table, found, 2, 0.0)
+    assert delete(table, found, HELD, 0.0)
     assert not any("dead" in name for name in table.names())
     assert "a note.txt" in table.names()
     assert stored(table) == [1, 2, 3]
@@ -96,7 +98,7 @@ def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
         Path(table.path, "_delta_log", name).write_text('{"add":{"path":"x.pa')
     forget_log(table)
     assert stored(table) == [1, 2, 3]
-    assert delete(table, litter(table, 0, now_us()), 2, 0.0)
+    assert delete(table, litter(table, 0, now_us()), HELD, 0.0)
     add(table, 4)
     forget_log(table)
     assert len(delta_snapshot(table).files) == 2
@@ -113,7 +115,7 @@ def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> 
     DeltaTable(table.uri).create_checkpoint()  # of which somebody may not know yet
     found = litter(table, HOUR_US, now_us())
     assert [place.name for place in found.log] == [f"{number:020}.json" for number in range(4)]
-    assert delete(table, found, 2, 0.0)
+    assert delete(table, found, HELD, 0.0)
     forget_log(table)
     assert check_log(table) == 7
     assert stored(table) == [1, 2, 3, 5, 6]

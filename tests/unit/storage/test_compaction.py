@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from arranged import KINDS, as_rows, identical
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage import commit, compaction
+from weft.storage import commit
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import Bounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile, commit_actions, commit_file, delta_snapshot, transaction_version
 from weft.storage.fence import find_version, spend
+from weft.storage.removing import REMOVING
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 APP = "weft-table-1"
@@ -143,7 +144,7 @@ def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Location) -
     assert [each["dataChange"] for each in (*removed, added)] == [False] * 4
     assert {each["deletionTimestamp"] for each in removed} == {5_000}
     assert json.loads(added["stats"])["numRecords"] == 3
-    assert transaction_version(table, compaction.REMOVING) == 7
+    assert transaction_version(table, REMOVING) == 7
     assert pq.read_table(delta_snapshot(table).files[0].location.uri).column("a").to_pylist() == [1, 2, 3]
     assert find_version(table, APP, 3) == 3
     assert append_rows(table, rows(4), APP, 4) == version + 1
@@ -178,7 +179,7 @@ def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: p
 
 
 BETWEEN: dict[str, Callable[[Location, Rewritten], object]] = {
-    "the number is spent": lambda table, _: spend(table, compaction.REMOVING, 9),
+    "the number is spent": lambda table, _: spend(table, REMOVING, 9),
     "another one did the same": lambda table, _: commit_rewritten(table, rewritten(table), 9, 0),
     "an older one did the same": lambda table, _: commit_rewritten(table, rewritten(table), 3, 0),
 }
@@ -199,7 +200,7 @@ def test_whoever_takes_files_out_meanwhile_fences_this_one(
 def test_a_later_lease_was_at_it_already(table: Location) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
-    spend(table, compaction.REMOVING, 6)
+    spend(table, REMOVING, 6)
     with pytest.raises(LeaseLost):
         commit_rewritten(table, new, 5, 0)
     assert stored(table) == [1, 2]

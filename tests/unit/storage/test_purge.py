@@ -16,6 +16,7 @@ from weft.schedule.clock import now_us
 from weft.storage import purge as purging
 from weft.storage.ledger import read_rows
 from weft.storage.purge import purge
+from weft.storage.removing import Remover
 
 QUERY = QueryRecord(
     query_id=1, name="q", user="u", sql="", plan_id=1, parameters=(), columns=(("n", BIGINT),), every_us=None,
@@ -41,13 +42,13 @@ def test_a_purge_leaves_a_reader_what_it_reads(home: Path, monkeypatch: pytest.M
     monkeypatch.setattr(purging, "WAIT_FOR_READERS_SECONDS", 0.0)
     reader = read_rows(Location.of(home), QUERY)
     assert next(reader).ordinal == 1
-    begun = purge(Location.of(home), [2], 1, now_us())
+    begun = purge(Location.of(home), [2], Remover(1, lambda: None), now_us())
     assert not begun.complete
     assert begun.version is not None
     assert begun.version[2] == 6
     assert [row.ordinal for row in reader] == [2, 3, 4, 5, 6]
     held = files(home)
-    done = purge(Location.of(home), [2], 2, now_us())
+    done = purge(Location.of(home), [2], Remover(2, lambda: None), now_us())
     assert done.complete
     assert files(home) < held
     assert [row.ordinal for row in read_rows(Location.of(home), QUERY)] == [1, 2, 3, 4, 5, 6]
@@ -56,4 +57,4 @@ def test_a_purge_leaves_a_reader_what_it_reads(home: Path, monkeypatch: pytest.M
 
 
 def test_a_purge_of_nothing(tmp_path: Path) -> None:
-    assert purge(Location.of(tmp_path), [1], 1, now_us()).complete
+    assert purge(Location.of(tmp_path), [1], Remover(1, lambda: None), now_us()).complete

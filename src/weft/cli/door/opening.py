@@ -104,15 +104,13 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
             continue
         _remove_left(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
         try:
             listener.bind(str(path))
+            path.chmod(0o600)  # nobody else can enter its folder meanwhile
         except OSError as error:
             listener.close()
             reasons.append(f"{path}: {error.strerror}")
             continue
-        finally:
-            os.umask(before)
         return path, listener
     raise ExecutionError(
         f"no place takes a socket ({'; '.join(reasons)})",

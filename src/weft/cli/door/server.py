@@ -23,6 +23,7 @@ from asyncio import transports
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from weft.access import make_file, make_folder
 from weft.cli.door import place, requests
 from weft.cli.door.client import peer_user
 from weft.cli.door.performing import HERE, Command, Outlet
@@ -270,10 +272,18 @@ def answering(door: Door, listening: socket.socket) -> Iterator[None]:
             thread.join(_START_SECONDS)
 
 
+class _Log(logging.FileHandler):
+    """A log that gets the permissions of its folder when it is made: with the first record."""
+
+    def _open(self) -> TextIOWrapper:
+        make_file(self.baseFilename)
+        return super()._open()
+
+
 def _log_to(folder: str) -> None:
     """Sends what the server would print to the home's log."""
-    os.makedirs(folder, exist_ok=True)
-    handler = logging.FileHandler(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
+    make_folder(folder)
+    handler = _Log(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)

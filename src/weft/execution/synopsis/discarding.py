@@ -21,6 +21,7 @@ from weft.failpoint import failpoint
 from weft.planning.synopsis_plan import TP, SynopsisPlan, asks_history, discards, is_synopsis, tables_of
 from weft.storage.columns import INSTANT
 from weft.storage.discarding import discard
+from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
@@ -98,10 +99,11 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
         plans = [(query, synopsis_of(record, schemas)) for query, record in found]
     except PlanMismatch:
         return  # a tick sets it aside, and what it needs is not known
+    remover = Remover(writer.lease.token, writer.check)
     for table in (each for each in tables if each.table_id in going):
         readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
         gone = _taken_in(writer, readers)
-        left = None if gone is None else discard(writer.data / table.path, gone, tick_id, writer.lease.token, at)
+        left = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
         failpoint("synopsis.discarded")
         if left is not None:
             writer.tables.record_versions([(table.path, *left)])

@@ -13,12 +13,14 @@ def drop_unneeded(writer: Writer) -> None:
 
     No tick is planned.  The catalog forgets them first: what is there still is then no damage.
     """
+    folder = writer.data / layout.SYNOPSES
+    there = set(folder.names())
     bodies = [plan.body for _, plan in writer.queries.with_plans_like(SynopsisPlan.MARK)]
     needed = {name for body in bodies for name in relations_of(body)} | ({STATES_NAME} if bodies else set())
-    folder = writer.data / layout.SYNOPSES
-    going = sorted(set(folder.names()) - needed)
+    going = sorted(there - needed)
     if going:
         writer.tables.forget_versions([f"{layout.SYNOPSES}/{name}" for name in going])
     for name in going:
+        writer.check()
         (folder / name).clear()
         forget_log(folder / name)

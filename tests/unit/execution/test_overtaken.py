@@ -1,0 +1,155 @@
+"""A writer that was stopped, lost its lease meanwhile, and goes on: the store is not to blame.  No Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from weft.api import Weft
+from weft.catalog import layout
+from weft.catalog.records import Choice
+from weft.errors import LeaseLost, StorageError
+from weft.execution import outputs
+from weft.execution.outputs import Output, Outputs
+from weft.execution.staging import stage, staged, unstage_all
+from weft.location import Location
+from weft.schedule.clock import now_us
+from weft.storage.delta_log import delta_snapshot
+from weft.storage.verify import verify
+
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from weft.api import Weft
+import {module} as module
+
+real, passes = module.{function}, []
+
+def stopped(*given, **named):
+    passes.append(1)
+    if len(passes) == {at}:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return real(*given, **named)
+
+module.{function} = stopped
+with Weft.open(Path(sys.argv[1])) as weft:
+    try:
+        {command}
+    except Exception as error:
+        print(type(error).__name__, error)
+    else:
+        print("done")
+"""
+LOAD = 'weft.ingest_file(Path(sys.argv[1]).parent / "b.csv", "t", ts_from="at", keys=["id"])'
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Iterator[Weft]:
+    for name, ids in {"a": "12", "b": "34", "c": "56"}.items():
+        rows = "".join(f"{n},2024-01-0{n}\n" for n in ids)
+        (tmp_path / f"{name}.csv").write_text("id,at\n" + rows)
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
+        weft.ingest_file(tmp_path / "a.csv", "t", ts_from="at", keys=["id"])
+        yield weft
+
+
+def overtaken(weft: Weft, module: str, function: str, command: str, act: Callable[[], object], at: int = 1) -> str:
+    """What a process says that is stopped as it calls the function, and goes on once the home was another's."""
+    program = PROGRAM.format(module=module, function=function, command=command, at=at)
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(weft.home)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED).si_status == signal.SIGSTOP
+        with closing(sqlite3.connect(weft.home / "catalog.sqlite")) as connection, connection:
+            connection.execute("UPDATE leases SET expires_at = 0")
+            connection.execute("UPDATE active_loads SET expires_at = 0")
+        act()
+        child.send_signal(signal.SIGCONT)
+        return child.communicate(timeout=60)[0]
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def load_more(weft: Weft) -> None:
+    weft.ingest_file(weft.home.parent / "c.csv", "t", ts_from="at", keys=["id"])
+
+
+IN_THE_MIDDLE = {
+    LOAD: ("weft.storage.verify", "_verify_one"),
+    "weft.tick()": ("weft.storage.verify", "_verify_one"),
+    "weft.undo_load(1)": ("weft.execution.taking_back", "take_back"),
+}
+
+
+@pytest.mark.parametrize("command", IN_THE_MIDDLE)
+def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: str) -> None:
+    told = overtaken(weft, *IN_THE_MIDDLE[command], command, lambda: load_more(weft))
+    assert told.startswith("LeaseLost another writer took this home over"), told
+    assert "damaged" not in told
+    assert verify(weft.catalog) == []
+
+
+def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> None:
+    place = ("weft.execution.tables", "without_known")
+    told = overtaken(weft, *place, LOAD, lambda: weft.drop_table("t"))
+    assert told.startswith("LeaseLost another writer took this home over"), told
+    assert verify(weft.catalog) == []
+
+
+def test_real_damage_is_still_told(weft: Weft) -> None:
+    file = delta_snapshot(weft.catalog.data / weft.catalog.tables.named("t").path).files[0]
+    Path(file.location.path).write_bytes(b"PAR1")
+    with pytest.raises(StorageError, match="the store is damaged"):
+        load_more(weft)
+
+
+def test_a_stale_writer_leaves_what_a_later_one_has_staged_and_written(weft: Weft) -> None:
+    stale = weft.catalog.writer("poll", "one", 0, 1)
+    later = weft.catalog.writer("poll", "another", 2, 10**18)
+    stage(later.data, 7, pa.table({"a": [1]}))
+    with pytest.raises(LeaseLost):
+        unstage_all(stale)
+    assert staged(later.data, 7) is not None
+    unstage_all(later)
+    assert staged(later.data, 7) is None
+    later.release()
+
+
+class Written:
+    """A frame of Spark's, as far as an output asks of one."""
+
+    def __init__(self, places: list[str]) -> None:
+        self.write, self.places = self, places
+
+    def parquet(self, place: str, compression: str) -> None:
+        self.places.append(place)
+        raise OSError(compression)
+
+
+def test_a_stale_writer_leaves_the_files_that_spark_writes_for_a_later_one(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = weft.catalog.writer("tick", "one", 0, 1)
+    writing = Path(weft.home, layout.WRITING)
+    (writing / str(stale.lease.token - 1)).mkdir(parents=True)
+
+    def asleep(_: Location) -> None:
+        later = weft.catalog.writer("tick", "another", 2, 10**18)
+        (writing / str(later.lease.token)).mkdir()
+
+    monkeypatch.setattr(outputs, "require_ledger", asleep)
+    tick = stale.ticks.plan(now_us(), Choice(), 0)
+    with pytest.raises(OSError, match="zstd"):
+        Outputs(stale, tick.tick_id, again=False).write(Output("ledger", layout.LEDGER, Written([])))  # type: ignore[arg-type]
+    assert [each.name for each in writing.iterdir()] == [str(stale.lease.token + 1)]

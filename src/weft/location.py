@@ -21,6 +21,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from weft.errors import Refused, StorageError
+from weft.printable import require_text
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # a Path makes one slash of two
@@ -224,6 +225,7 @@ def _absolute(path: str) -> str:
 
 
 def _plain(path: str) -> str:
+    require_text(path, "the path of a home's data")
     misread = _MISREAD.search(path)
     if misread:
         raise Refused(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import DataType, between_commas
 from weft.errors import Refused
 from weft.instants import from_datetime, parse_instant, parse_interval
+from weft.printable import require_text
 
 if TYPE_CHECKING:
     from weft.extraction.files.options import FileOptions
@@ -124,8 +125,8 @@ def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str 
 
 
 def own_user() -> str:
-    """The name of whoever runs this process."""
+    """The name of whoever runs this process; raises Refused for one that is not UTF-8."""
     try:
-        return getpass.getuser()
+        return require_text(getpass.getuser(), "the user's name")
     except (KeyError, OSError, ImportError):  # no name for this user id
         return "user"

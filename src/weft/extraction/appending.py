@@ -19,6 +19,7 @@ from weft.extraction.ingest import untracked
 from weft.extraction.spooling import spooled
 from weft.extraction.storing import Summary, beginning, looked_through, registered, store_batches
 from weft.extraction.timing import DEFAULT_TIMING
+from weft.printable import require_text
 
 
 def make_table(to: Home, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()) -> TableRecord:
@@ -34,6 +35,7 @@ def append_rows(to: Home, name: str, read: Reader, user: str, source: str) -> Su
     wrong and for a table that tracks a source; ClockError on a replay home without a clock; LeaseBusy, StorageError.
     Nothing is stored then.
     """
+    require_text(user, "the user's name")
     table = untracked(to.catalog.tables.named(name))
     columns = [(c.name, c.type) for c in table.schema.columns if c.name != table.schema.start]
     own = [(each, kind) for each, kind in columns if each != BY]

@@ -49,6 +49,8 @@ def opened_text(path: Path) -> Iterator[TextIO]:
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
     if str(path) == STDIN:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="strict")
         yield sys.stdin
         return
     try:

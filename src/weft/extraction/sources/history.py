@@ -17,7 +17,7 @@ from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.home import Home
 from weft.execution.present import open_now
-from weft.extraction.batches import Progress
+from weft.extraction.batches import Progress, printable
 from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.recording import record_changes
 from weft.extraction.sources.snapshot import file_path, refuse_rejected
@@ -80,7 +80,9 @@ def load_history(
         changes = rows
         if op is None:
             changes = as_changes(rows.drop_columns([OP]), open_now(writer, table), table.keys)
-        done, _ = record_changes(writer, home, table, str(path), changes, clock, None, late_refused=True, digest=sha256)
+        done, _ = record_changes(
+            writer, home, table, printable(str(path)), changes, clock, None, late_refused=True, digest=sha256
+        )
         open_rows = source.open_rows + done.began - done.ended
         writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)
     return PastLoaded(source.name, done.began, done.ended, done.first, done.last)

@@ -10,6 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.loads import RenameOption
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, screen, table, typed
 from weft.cli.views import maintained_json, tell_maintained
 from weft.printable import counted
@@ -62,6 +63,7 @@ def add(
         str | None,
         typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
     ] = None,
+    rename: RenameOption = None,
     ts: StampsOption = None,
     slot: Annotated[
         str | None, typer.Option(metavar="S", help="The replication slot of PostgreSQL (default: one that is made).")
@@ -75,7 +77,8 @@ def add(
     """Track a source as a table with a history; nothing is recorded before the first poll."""
     from weft.api.arguments import column_list
 
-    how: dict[str, Any] = {"every": every, "ts": ts, "table": of, "slot": slot, "publication": publication}
+    how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of}
+    how |= {"slot": slot, "publication": publication}
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
@@ -207,8 +210,9 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Load what is known of a source's past: all its rows at several instants, or dated changes."""
+    file = terminal.path(path)
     with opened(home) as weft, counting(f"loading {path.name}") as progress:
-        done = weft.load_past(name, terminal.path(path), ts_from, op=op, progress=progress)
+        done = weft.load_past(name, file, ts_from, op=op, progress=progress)
     if json:
         counts = {"name": done.name, "began": done.began, "ended": done.ended, "already_loaded": done.already}
         say_json({**counts, "first_ts": iso(done.first), "last_ts": iso(done.last)})

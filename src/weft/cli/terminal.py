@@ -186,9 +186,15 @@ def folder() -> Path:
 
 
 def path(typed: Path) -> Path:
-    """A path as it was meant where it was typed."""
+    """A path as it was meant where it was typed; raises Elsewhere for a descriptor of another process."""
     there = _remote.get()
-    return typed if there is None else there.folder / typed
+    if there is None:
+        return typed
+    from weft.extraction.paths import descriptor
+
+    if descriptor(there.folder / typed) is not None:
+        raise Elsewhere
+    return there.folder / typed
 
 
 def user() -> str | None:

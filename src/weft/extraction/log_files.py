@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from weft.errors import FormulaError, NotFound, Refused
+from weft.extraction.paths import opened
 
 STDIN = "-"
 
@@ -55,7 +56,8 @@ def _opened(path: Path) -> Iterator[TextIO]:
         return
     try:
         packed = path.suffix == ".gz"
-        stream: TextIO = _unpacked(path) if packed else path.open(encoding="utf-8")
+        raw = opened(path, streams=True)
+        stream: TextIO = _unpacked(raw) if packed else io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
     except FileNotFoundError:
         raise NotFound("the file is not there", where=str(path)) from None
     except OSError as error:
@@ -64,5 +66,5 @@ def _opened(path: Path) -> Iterator[TextIO]:
         yield stream
 
 
-def _unpacked(path: Path) -> TextIO:
-    return io.TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8")
+def _unpacked(raw: io.FileIO) -> TextIO:
+    return io.TextIOWrapper(cast(BinaryIO, gzip.open(raw)), encoding="utf-8")

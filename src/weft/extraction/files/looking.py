@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EINVAL
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -31,6 +32,7 @@ from weft.extraction.files.rows import Format, Layout
 from weft.extraction.files.shapes import known as without_gaps
 from weft.extraction.files.shapes import of_arrow
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
+from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
 
 _SUFFIXES: Final[dict[str, Format]] = {
@@ -90,7 +92,7 @@ class Looked:
 
         Nanoseconds are cut to microseconds.  Raises what pyarrow raises where it is damaged.
         """
-        with pq.ParquetFile(self.file.path, coerce_int96_timestamp_unit="us") as file:
+        with _parquet_file(self.file.path) as file:
             for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
                 yield _in_microseconds(pa.Table.from_batches([batch]), self.layout.names)
 
@@ -122,13 +124,13 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
-        with pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as opened:
-            own = opened.schema_arrow.names
+        with _parquet_file(file.path) as parquet:
+            own = parquet.schema_arrow.names
             names = options.names(own, file.name)
             if names != tuple(own):
                 check_names(names, file.name)
-            layout, plain = typed_columns(_in_microseconds(opened.schema_arrow.empty_table(), names))
-            kinds = zip(names, opened.schema_arrow.types, strict=True)
+            layout, plain = typed_columns(_in_microseconds(parquet.schema_arrow.empty_table(), names))
+            kinds = zip(names, parquet.schema_arrow.types, strict=True)
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
             found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
         return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
@@ -199,13 +201,20 @@ def unreadable(file: GivenFile, error: Exception) -> WeftError:
     hint = "Name a CSV, JSON lines or Parquet file."
     if isinstance(error, FileNotFoundError):
         return NotFound(f"no such file: {file.name}", hint=hint)
+    if isinstance(error, OSError) and error.errno == EINVAL:  # not a regular file
+        hint = "Name a regular file. `weft ingest file - < PIPE` reads a pipe."
     reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
     return ExtractionError(f"cannot be read: {file.name} ({reason})", hint=hint)
 
 
+def _parquet_file(path: Path) -> pq.ParquetFile:
+    opened(path).close()  # Arrow would wait for the writer of a pipe
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    with path.open("rb", buffering=0) as raw:
+    with opened(path) as raw:
         yield plain(raw)
 
 

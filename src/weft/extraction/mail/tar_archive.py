@@ -22,6 +22,7 @@ from typing import BinaryIO
 from weft.extraction.batches import MAX_RECORD, RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
 from weft.extraction.mail.entries import Entry
+from weft.extraction.paths import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ def tar_contents(path: Path) -> TarContents:
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
-    with path.open("rb", buffering=0) as raw:
+    with opened(path) as raw:
         stream = plain(raw)
         if not is_compressed(stream):
-            return path.open("rb")
+            return io.BufferedReader(opened(path))
         file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
         shutil.copyfileobj(stream, file, 1 << 20)
         broken = damage(stream)

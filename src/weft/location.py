@@ -13,7 +13,8 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 """Spark takes the brackets, * and ? in a path for a pattern; delta-rs decodes %20 and turns a backslash around."""
 
 _POLL_SECONDS: Final = 0.1
+_FILES_AT_ONCE: Final = 1_000
+"""So many files, at most, a writer leaves half done where it dies."""
+_FORCED_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, order=True)
@@ -145,18 +149,27 @@ class Location:
 
         Its folder is made where there is none.  It is on the disk once ``force`` was called for the folder, too.
         """
-        if self.exists():
-            return
-        folder = self.parent
-        if not folder.exists():
-            os.makedirs(folder.path, exist_ok=True)
-            folder.parent.force()
-        partial = folder / f".{self.name}.{os.getpid()}.{threading.get_ident()}"
-        with open(partial.path, "wb") as stream:
-            stream.write(raw)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial.path, self.path)
+        self.parent.put_all({self.name: raw})
+
+    def put_all(self, files: Mapping[str, bytes]) -> None:
+        """Writes files of a folder by name, as ``put`` writes one.
+
+        Files are forced together, after all of them are written: the file system then forces many at once.
+        """
+        if not self.exists():
+            os.makedirs(self.path, exist_ok=True)
+            self.parent.force()
+        wanted = [name for name in files if not (self / name).exists()]
+        for at in range(0, len(wanted), _FILES_AT_ONCE):
+            own = f"{os.getpid()}.{threading.get_ident()}"
+            partial = {name: self / f".{name}.{own}" for name in wanted[at : at + _FILES_AT_ONCE]}
+            for name, draft in partial.items():
+                with open(draft.path, "wb") as stream:
+                    stream.write(files[name])
+            with ThreadPoolExecutor(_FORCED_AT_ONCE) as threads:
+                list(threads.map(Location.force, partial.values()))
+            for name, draft in partial.items():
+                os.replace(draft.path, (self / name).path)
 
     def force(self) -> None:
         """Sees to it that a power cut does not take the file, or the names in the folder."""

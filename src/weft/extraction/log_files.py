@@ -12,15 +12,32 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from weft.errors import FormulaError, NotFound, Refused
+from weft.extraction.batches import MAX_LINE
+from weft.extraction.byte_streams import long_line
 from weft.extraction.paths import opened
 
 STDIN = "-"
+_MOST_TEXT = 16 << 20
+"""Letters of a formula or a signature."""
 
 
 def text_of(path: Path) -> str:
     """A file's text; raises NotFound and Refused where it cannot be read."""
     with opened_text(path) as stream:
-        return stream.read()
+        text = stream.read(_MOST_TEXT + 1)
+    if len(text) > _MOST_TEXT:
+        raise Refused(f"the file has more than {_MOST_TEXT >> 20} MiB of text", where=str(path))
+    return text
+
+
+def lines_of(stream: TextIO, where: str) -> Iterator[str]:
+    """The lines of a text; raises FormulaError for one over MAX_LINE."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise FormulaError(f"{where}: {long_line()}", where=f"line {number}")
+        yield line
 
 
 @contextmanager

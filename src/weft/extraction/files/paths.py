@@ -64,8 +64,8 @@ def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
         for number, each in enumerate(given):
             if isinstance(each, str | os.PathLike):
                 for path in _files(os.fspath(each), skipped):
-                    copy = copies.get(path, path)
-                    files.setdefault(os.path.realpath(copy), GivenFile(copy, printable(str(path))))
+                    file = copies.get(path, path)
+                    files.setdefault(os.path.realpath(file), GivenFile(file, printable(str(path))))
             else:
                 _refuse_no_bytes(each)
                 copied = Path(folder, str(number))

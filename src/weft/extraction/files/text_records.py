@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.errors import Refused
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
 from weft.printable import counted
@@ -46,6 +47,8 @@ class Dialect:
 
 
 DEFAULT_DIALECT: Final = Dialect()
+_MOST_LINES: Final = 100_000
+"""Lines of one record of CSV."""
 
 
 class _Lines:
@@ -60,6 +63,7 @@ class _Lines:
         self.held_size = 0
         self.number = number
         self.taken: list[bytes] = []
+        self.taken_size = 0
 
     @property
     def damage(self) -> str | None:
@@ -100,6 +104,9 @@ class _Lines:
         line = self.take()
         if not line:
             raise StopIteration
+        self.taken_size = self.taken_size + len(line) if len(self.taken) > 1 else len(line)
+        if self.taken_size > MAX_RECORD or len(self.taken) > _MOST_LINES:
+            raise csv.Error(f"a record of more than {MAX_RECORD >> 20} MiB, or {_MOST_LINES:,} lines")
         return line.decode("utf-8", "surrogateescape")
 
 
@@ -176,12 +183,23 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before."""
+        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before.
+
+        Raises Refused where these have more than MAX_RECORD bytes.
+        """
         before: list[TextRecord] = []
+        size = 0
         for record in self:
             if record.problem is None:
                 return record, before
             before.append(record)
+            size += len(record.raw)
+            if size > MAX_RECORD:
+                raise Refused(
+                    f"the file has no line of names in its first {MAX_RECORD >> 20} MiB: line {before[0].line} has "
+                    f"the problem: {before[0].problem}",
+                    hint="CSV needs the names of its columns in the first line.",
+                )
         return None, before
 
 

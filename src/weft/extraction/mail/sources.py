@@ -55,6 +55,8 @@ def _check(path: Path) -> None:
                 os.scandir(path).close()
             case "file":
                 opened(path).close()
+            case "stream":
+                pass
     except FileNotFoundError:
         raise NotFound(f"no such file or directory: {name}", hint=_HINT) from None
     except OSError as error:
@@ -101,9 +103,7 @@ def _kind(path: Path) -> str:
 def _tar_sources(path: Path, name: str) -> list[Source]:
     contents = tar_contents(path)
     found = sources_of(name, contents.entries, stem(printable(path.name)))
-    if contents.damaged:
-        found.append(Source(name, stem(printable(path.name)), lambda: given(contents.damaged)))
-    return found
+    return [*found, Source(name, stem(printable(path.name)), contents.damaged)]
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:

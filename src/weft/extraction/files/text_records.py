@@ -110,23 +110,26 @@ class _Lines:
         return line.decode("utf-8", "surrogateescape")
 
 
-def _next_line(lines: _Lines) -> bytes | list[TextRecord]:
-    """The next line that can be parsed, b"" at the end; or what cannot: the pieces of a line that is too long."""
+def _next_line(lines: _Lines) -> bytes:
+    """The next line, b"" at the end; of one that is too long the first MAX_LINE + 1 bytes."""
     lines.taken = []
-    line = lines.take()
-    if len(line) <= MAX_LINE:
-        return line
-    number, rejected, held = lines.number + (not line.endswith(b"\n")), [], [line]
+    return lines.take()
+
+
+def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
+    """A line of which so much was read, to its end, in pieces of at most MAX_RECORD bytes."""
+    number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
+        lines.taken = []
         line = lines.take()
+        if size + len(line) > MAX_RECORD:
+            yield TextRecord(number, b"".join(held), None, long_line())
+            held, size = [], 0
         held.append(line)
-        if len(held) * MAX_LINE >= MAX_RECORD:
-            rejected.append(TextRecord(number, b"".join(held), None, long_line()))
-            held = []
-    if any(held):
-        rejected.append(TextRecord(number, b"".join(held), None, long_line()))
+        size += len(line)
     lines.taken = []
-    return rejected
+    if size:
+        yield TextRecord(number, b"".join(held), None, long_line())
 
 
 class CsvRecords:
@@ -169,8 +172,8 @@ class CsvRecords:
     def __iter__(self) -> Iterator[TextRecord]:
         lines = self._lines
         while line := _next_line(lines):
-            if isinstance(line, list):
-                yield from line
+            if len(line) > MAX_LINE:
+                yield from _too_long(lines, line)
                 continue
             lines.put_back(lines.taken)
             lines.taken = []
@@ -272,8 +275,8 @@ def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator
     """The records of JSON lines, one object a line; blank lines are none.  Nested values are cells of JSON text."""
     lines = _Lines(stream)
     while line := _next_line(lines):
-        if isinstance(line, list):
-            yield from line
+        if len(line) > MAX_LINE:
+            yield from _too_long(lines, line)
         elif line.strip():
             record = json_record(lines.number + (not line.endswith(b"\n")), line, told)
             if record is not None:

@@ -30,6 +30,13 @@ StampsOption = Annotated[
     Literal["clock", "file", "source"] | None,
     typer.Option("--ts", help="What dates a change: the home's clock (default), or the time of the file."),
 ]
+TableOption = Annotated[
+    str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,13 +63,8 @@ def add(
         str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
     ],
     every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
-    of: Annotated[
-        str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
-    ] = None,
+    of: TableOption = None,
+    columns: ColumnsOption = None,
     rename: RenameOption = None,
     ts: StampsOption = None,
     slot: Annotated[
@@ -77,13 +79,12 @@ def add(
     """Track a source as a table with a history; nothing is recorded before the first poll."""
     from weft.api.arguments import column_list
 
-    how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of}
-    how |= {"slot": slot, "publication": publication}
+    how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of, "slot": slot}
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
-        found = weft.add_source(name, kind, place, keys, columns=chosen, **how)
+        found = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
         record = weft.catalog.tables.named(name)
     if json:
         say_json(_as_json(found))

@@ -115,7 +115,7 @@ BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "gzip in gzip": ("file", "x.csv.gz", lambda: _zip(_zip(_repeated(_zip, b"a" * 32 * MIB, 10)))),
     "text of no encoding": ("file", "x.csv.gz", lambda: _repeated(_zip, b"\xff" * 32 * MIB, 20, b"id,v\n1,2\n")),
     "a Parquet dictionary": ("file", "x.parquet", _dictionary),
-    "a Parquet value": ("file", "x.parquet", lambda: _parquet(pa.table({"v": ["x" * 1200 * MIB]}))),
+    "a Parquet value": ("file", "x.parquet", lambda: _parquet(pa.table({"v": ["x" * 600 * MIB]}))),
     "a mailbox without lines": (
         "mail",
         "x.mbox.gz",

@@ -60,11 +60,7 @@ def add_source(
     _check_rename(kind, rename)
     table_of, place, columns = _looked_at(home, kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
-    options: dict[str, Any] = {} if table_of is None else {"table": table_of}
-    if chosen is not None:
-        options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
-    if rename:
-        options["rename"] = [list(pair) for pair in rename]
+    options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
     if kind == "changes" and not server:
         options |= _form(place)
@@ -80,6 +76,16 @@ def add_source(
                 table = writer.tables.create(name, columns, keys, tracked=True)
             writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock(), there)
     return home.catalog.sources.named(name)
+
+
+def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
+    """What polls need to read the source as it was read now (JSON-able)."""
+    options: dict[str, Any] = {} if table_of is None else {"table": table_of}
+    if chosen is not None:
+        options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
+    if rename:
+        options["rename"] = [list(pair) for pair in rename]
+    return options
 
 
 @contextmanager

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Final
 
+from weft.errors import Refused
+
 _LONGEST: Final = 160
+_SHOWN: Final = 60
+_NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
+"""How Python writes bytes of arguments, variables and file names that are not UTF-8 (PEP 383)."""
 
 
 def visible(text: str, kept: str = "") -> str:
@@ -15,6 +21,29 @@ def visible(text: str, kept: str = "") -> str:
     'a\\n\\\\x1b[31m'
     """
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def require_text(text: str, what: str) -> str:
+    """The text; raises Refused where it cannot be encoded in UTF-8, since bytes of another encoding were read into it.
+
+    >>> require_text("caf\\u00e9", "the argument")
+    'café'
+    >>> require_text("caf\\udce9", "the argument")
+    Traceback (most recent call last):
+    weft.errors.Refused: the argument is not UTF-8 text: caf\\xe9
+      Encode it in UTF-8: Weft stores every text in UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        start = max(0, error.start - _SHOWN)
+        near = text[start : error.start + _SHOWN]
+        shown = visible(_NOT_UTF_8.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02x}", near))
+        raise Refused(
+            f"{what} is not UTF-8 text: {'…' if start else ''}{shown}",
+            hint="Encode it in UTF-8: Weft stores every text in UTF-8.",
+        ) from None
+    return text
 
 
 def one_line(text: str, longest: int, kept: str = "") -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import DataType, between_commas
 from weft.errors import Refused
 from weft.instants import from_datetime, parse_instant, parse_interval
+from weft.printable import require_text
 
 if TYPE_CHECKING:
     from weft.extraction.files.options import FileOptions
@@ -64,18 +65,19 @@ def file_options(
     from weft.extraction.files.options import FileOptions
 
     typed = () if types is None else typed_columns(types, "--types")
-    pairs = tuple(rename.items()) if isinstance(rename, Mapping) else _renaming(rename or "")
-    return FileOptions(typed, pairs, encoding, form, mends_names=True)
+    return FileOptions(typed, renaming(rename), encoding, form, mends_names=True)
 
 
-def _renaming(text: str) -> tuple[tuple[str, str], ...]:
-    """Pairs of a column's name in the file and the one that it gets; raises Refused.
+def renaming(given: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Pairs of a column's name in the file and the one that it gets, from a text or a mapping; raises Refused.
 
-    >>> _renaming("Order ID=id, a=b")
-    (('Order ID', 'id'), ('a', 'b'))
+    >>> renaming("Order ID=id, a=b"), renaming({"a": "b"})
+    ((('Order ID', 'id'), ('a', 'b')), (('a', 'b'),))
     """
+    if isinstance(given, Mapping):
+        return tuple(given.items())
     found = []
-    for each in filter(None, map(str.strip, text.split(","))):
+    for each in filter(None, map(str.strip, (given or "").split(","))):
         old, sign, new = (part.strip() for part in each.rpartition("="))
         if not sign or not old or not new:
             raise Refused(f"--rename: {each!r} is no OLD=NEW", hint="Write it like: Order ID=order_id, Date=day.")
@@ -124,8 +126,8 @@ def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str 
 
 
 def own_user() -> str:
-    """The name of whoever runs this process."""
+    """The name of whoever runs this process; raises Refused for one that is not UTF-8."""
     try:
-        return getpass.getuser()
+        return require_text(getpass.getuser(), "the user's name")
     except (KeyError, OSError, ImportError):  # no name for this user id
         return "user"

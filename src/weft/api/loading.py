@@ -101,14 +101,26 @@ class Loading(OfHome):
 
         return make_table(self.opened, name, typed_columns(columns, "the columns"), keys)
 
-    def append(self, table: str, rows: Rows, *, user: str | None = None) -> Summary:
-        """Appends rows to a table, all or none of them, as arrived now.
+    def append(
+        self,
+        table: str,
+        rows: Rows,
+        *,
+        user: str | None = None,
+        ts_from: str | None = None,
+        late: Late = "stamp",
+        future: str | int = "1d",
+    ) -> Summary:
+        """Appends rows to a table, all or none of them, as arrived now or with times of their own.
 
         ``rows`` are dicts by column, one dict, lines of JSON (an open file, for example), a Table, RecordBatch or
         RecordBatchReader of pyarrow, or a DataFrame of pandas, polars or Spark.  What a row leaves out is NULL, as are
         NaN, NaT and None of pandas.  Types are taken strictly; an instant without a zone is UTC.  ``user`` is who
-        appends, by default whoever runs this process: the column ``_by``, where the table has it.  Raises Refused with
-        the row (from 1), the column and the value where one does not fit, and as ``extraction.appending.append_rows``;
+        appends, by default whoever runs this process: the column ``_by``, where the table has it.  ``ts_from`` is
+        ``ts``, which the rows then have beside the table's columns, or a column of the table, TIMESTAMP or DATE: each
+        row has to have a value there, and gets it as its ``ts``; ``late`` and ``future`` as for ``ingest_file``.
+        Raises Refused with the row (from 1), the column and the value where one does not fit, and as
+        ``extraction.appending.append_rows``;
         ExecutionError where Spark cannot compute a DataFrame.
         """
         from weft.execution.written_frames import written
@@ -117,7 +129,8 @@ class Loading(OfHome):
 
         home = self.opened
         read, source = reader_of(rows, lambda frame: written(frame, home.catalog.data, home.clock()))
-        return append_rows(home, table, read, user or own_user(), source)
+        times = timing(ts_from, "own", late, future, False)
+        return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
         """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import Refused
 from weft.execution.monitoring import monitored
-from weft.extraction.log_files import in_file, opened_text, text_of
+from weft.extraction.log_files import in_file, lines_of, opened_text, text_of
 from weft.formula.dejavu.log import events
 from weft.formula.dejavu.reading import properties
 from weft.formula.empty_points import relevant
@@ -103,7 +103,7 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
         found = properties(text_of(specification))
     for each in found.properties:
         with opened_text(log) as stream:
-            states = events(stream, found.events, timed=".timed." in log.name, name=str(log))
+            states = events(lines_of(stream, str(log)), found.events, timed=".timed." in log.name, name=str(log))
             for answered in monitored(each.violated, (), states):
                 if answered.rows:
                     yield each.name, answered.point.number + 1

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.api.arguments import AnyInstant, length, micros
+from weft.api.arguments import AnyInstant, length, micros, renaming
 from weft.api.opened import OfHome
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 
@@ -32,6 +32,7 @@ class Sourcing(OfHome):
         every: str | int = "10m",
         ts: Stamps | None = None,
         columns: Sequence[tuple[str, DataType | None]] | None = None,
+        rename: str | Mapping[str, str] | None = None,
         table: str | None = None,
         slot: str | None = None,
         publication: str | None = None,
@@ -39,8 +40,9 @@ class Sourcing(OfHome):
         """Tracks a source as the table ``name``; nothing is recorded before the first poll.
 
         ``at`` is its path or URI, ``key`` the column, or the columns, that tell its rows apart, ``every`` how often
-        ``run`` polls it, ``columns`` those that are taken, with their types or None (to be inferred), ``table`` the one
-        in the source, where it has several.
+        ``run`` polls it, ``columns`` those that are taken, with their types or None (to be inferred), ``rename`` other
+        names for columns of a file, a mapping or text as of the command, ``table`` the one in the source, where it has
+        several.
         ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
         ``extraction.sources.adding``.
         """
@@ -56,6 +58,7 @@ class Sourcing(OfHome):
             every_us=every_us,
             stamps=ts,
             chosen=columns,
+            rename=renaming(rename),
             table_of=table,
             slot=slot,
             publication=publication,

@@ -20,6 +20,7 @@ from weft.catalog.liveness import Liveness
 from weft.catalog.records import Lease, LeaseName
 from weft.errors import CatalogError, HomeClosed, LeaseLost
 from weft.location import FULL, free_bytes
+from weft.printable import require_text
 
 
 class Database:
@@ -125,9 +126,12 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 @contextmanager
 def speaking_plainly(home: Path) -> Iterator[None]:
-    """Turns the database's errors into CatalogError."""
+    """Turns the database's errors into CatalogError; raises Refused for a text that cannot be stored in UTF-8."""
     try:
         yield
+    except UnicodeEncodeError as error:
+        require_text(error.object, "a text to be stored")
+        raise
     except IntegrityError as error:
         raise CatalogError(f"the catalog refused a change that does not fit: {error.orig}", where=str(home)) from error
     except DBAPIError as error:

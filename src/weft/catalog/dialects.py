@@ -6,10 +6,12 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
 
 WRITES: Final = "weft_writes"
 """The execution option of a connection whose transactions write."""
@@ -58,6 +60,14 @@ def to_write(connection: Connection) -> Connection:
         # A snapshot taken before the lock is granted would miss what the writer before has committed.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
     return connection.execution_options(**{WRITES: True})
+
+
+def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
+    """A statement that inserts a row, or where one has its key sets the columns ``changed`` of that one."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table)
+    values = {name: statement.excluded[name] for name in changed}
+    return statement.on_conflict_do_update(index_elements=list(key), set_=values)
 
 
 def _own_transactions(connection: Any, *pragmas: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import Select, delete, func, insert, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
+from weft.catalog.dialects import upserted
 from weft.catalog.home import forward_of
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
@@ -186,46 +189,45 @@ class Loads:
             return tuple(LoadRecord(**row._mapping) for row in rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A record to be indexed: where it lay, why it could not be read, its bytes' SHA-256 and number, and the JSON of
+    what a retry needs."""
+
+    source: str
+    position: str
+    reason: str
+    sha256: str
+    size: int
+    options: str
+
+
+_AT_ONCE: Final = 10_000
+"""Records that one statement indexes."""
+
+
 class Quarantine:
     """The index of what could not be read; the bytes lie in the home's quarantine folder."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(
-        self,
-        load_id: int,
-        table_id: int,
-        source: str,
-        position: str,
-        reason: str,
-        sha256: str,
-        size: int,
-        options_json: str,
-        at: int,
-    ) -> int | None:
-        """Indexes a record that could not be read; its id, or None where the same one is there already.
+    def add(self, load_id: int, table_id: int, records: Iterable[Quarantined], at: int) -> int:
+        """Indexes records that could not be read, all or none of them; how many were not there yet.
 
-        The same one: the same bytes at the same position of the same source for the same table; it is then this load's.
+        A record is there where the same bytes at the same position of the same source are for the same table; it is
+        then this load's.  ``at`` is µs UTC.
         """
-        known = ddl.quarantine.c
-        identity = {"table_id": table_id, "source": source, "position": position, "sha256": sha256}
+        kept = ddl.quarantine
+        count = select(func.count()).select_from(kept).where(kept.c.table_id == table_id)
         with self._database.changing() as connection:
-            same = [known[name] == value for name, value in identity.items()]
-            if connection.execute(update(ddl.quarantine).where(*same).values(load_id=load_id)).rowcount:
-                return None
-            return inserted_id(
-                connection,
-                insert(ddl.quarantine).values(
-                    **identity,
-                    load_id=load_id,
-                    reason=reason,
-                    size=size,
-                    options=options_json,
-                    at=at,
-                    state="open",
-                ),
-            )
+            before = connection.execute(count).scalar_one()
+            statement = upserted(connection, kept, ("table_id", "source", "position", "sha256"), ("load_id",))
+            common = {"load_id": load_id, "table_id": table_id, "at": at, "state": "open"}
+            left = iter(records)
+            while some := [{**asdict(each), **common} for each in islice(left, _AT_ONCE)]:
+                connection.execute(statement, some)
+            return int(connection.execute(count).scalar_one()) - int(before)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """The records in quarantine, the oldest first; those of every state where ``state`` is None."""

@@ -191,6 +191,11 @@ def _record(row: Row[Any]) -> SourceRecord:
     )
 
 
+def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The columns of a source that have another name in its table: the name in the source, and that in the table."""
+    return tuple((old, new) for old, new in options.get("rename", ()))
+
+
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
     """The columns that are taken of a source, with the types that were named; None: all of them."""
     chosen = options.get("columns")

@@ -31,6 +31,7 @@ from weft.cli import (
     troubles,
     views,
 )
+from weft.cli.argument_texts import require_texts
 from weft.cli.frame import example
 
 app = typer.Typer(
@@ -84,6 +85,7 @@ for part in (
     demo,
 ):
     part.add_to(app)
+require_texts(app)
 
 
 def run(arguments: Sequence[str]) -> int:

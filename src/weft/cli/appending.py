@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.loads import KeyOption, tell_load
+from weft.cli.loads import FutureOption, KeyOption, LateOption, lies_ahead, tell_load
 from weft.cli.printing import say, say_json, typed
 from weft.errors import Refused
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Adds the command; ``table create`` is among those of tables."""
     app.command(
-        epilog=example("weft append votes msgid=a1 score=3", "weft append votes -f votes.jsonl"),
+        epilog=example("weft append votes msgid=a1 score=3", "weft append votes -f votes.jsonl --ts-from ts"),
     )(append)
 
 
@@ -54,6 +55,12 @@ def append(
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="Rows as JSON lines (-: stdin).")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="U", help="Who appends (default: you).")] = None,
+    ts_from: Annotated[
+        str | None,
+        typer.Option("--ts-from", metavar="COL", help="Take ts from this value of each row: ts, or a column."),
+    ] = None,
+    late: LateOption = "stamp",
+    future: FutureOption = "1d",
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,8 +71,10 @@ def append(
             hint="Write COL=VALUE for each column of one row, or -f FILE with a row as JSON on each line.",
         )
     with opened(home) as weft, _rows(values or [], file) as rows:
-        done = weft.append(name, rows, user=user or terminal.user())
-    tell_load(done, ahead=False, json=json)
+        times: dict[str, Any] = {"ts_from": ts_from, "late": late, "future": future}
+        done = weft.append(name, rows, user=user or terminal.user(), **times)
+        ahead = lies_ahead(weft, done)
+    tell_load(done, ahead, json)
 
 
 @contextmanager
@@ -77,8 +86,10 @@ def _rows(values: list[str], file: Path | None) -> Iterator[BinaryIO | TextRow]:
     elif str(file) == "-":
         yield terminal.stdin_bytes()
     else:
+        from weft.extraction.paths import opened as opened_path
+
         try:
-            lines = terminal.path(file).open("rb")
+            lines = BufferedReader(opened_path(terminal.path(file), streams=True))
         except OSError as error:
             raise Refused(f"the rows cannot be read: {error.strerror}", where=str(file)) from None
         with lines:

@@ -101,9 +101,12 @@ def query_text(sql: str | None, file: Path | None) -> str:
 
 
 def _read(file: Path | None) -> str:
+    from weft.extraction.paths import opened as opened_path
+
     assert file is not None
     try:
-        return terminal.path(file).read_text(encoding="utf-8")
+        with opened_path(terminal.path(file), streams=True) as stream:
+            return stream.readall().decode("utf-8")
     except OSError as error:
         raise Refused(f"the query's file cannot be read: {error.strerror}", where=str(file)) from None
     except UnicodeDecodeError:

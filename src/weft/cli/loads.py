@@ -103,9 +103,10 @@ def mail(
     json: JsonOption = False,
 ) -> None:
     """Load mail and news articles into a table of messages."""
+    given = [terminal.path(each) for each in paths]
     with opened(home, create=True) as weft, counting("loading mail") as progress:
         done = weft.ingest_mail(
-            [terminal.path(each) for each in paths],
+            given,
             table=table_name,
             newsgroup=newsgroup,
             ts_from=ts_from,
@@ -115,7 +116,7 @@ def mail(
             hold=hold,
             progress=progress,
         )
-        ahead = _ahead(weft, done)
+        ahead = lies_ahead(weft, done)
     tell_load(done, ahead, json)
 
 
@@ -157,7 +158,7 @@ def file(
             hold=hold,
             progress=progress,
         )
-        ahead = _ahead(weft, done)
+        ahead = lies_ahead(weft, done)
     tell_load(done, ahead, json)
 
 
@@ -168,8 +169,9 @@ def monpoly(
     json: JsonOption = False,
 ) -> None:
     """Load a log of temporal logic: a table for each predicate, and time_points for its states."""
+    paths = terminal.path(log), terminal.path(sig)
     with opened(home, create=True) as weft, counting(f"loading {log.name}") as progress:
-        done = weft.ingest_log(terminal.path(log), terminal.path(sig), progress)
+        done = weft.ingest_log(*paths, progress)
     if json:
         counts = [{"table": each.table, "stored": each.stored, "late": each.late} for each in done]
         say_json({"tables": counts, "already_loaded": any(each.already_loaded for each in done)})
@@ -178,7 +180,7 @@ def monpoly(
         tell_load(each, False, json=False)
 
 
-def _ahead(weft: Weft, done: Summary) -> bool:
+def lies_ahead(weft: Weft, done: Summary) -> bool:
     """Whether rows were stored that lie ahead of a wall home's clock."""
     return weft.catalog.home().clock == "wall" and done.last_ts is not None and done.last_ts > weft.clock()
 

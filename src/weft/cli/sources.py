@@ -10,6 +10,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
+from weft.cli.loads import RenameOption
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, typed
 from weft.cli.views import maintained_json, tell_maintained
 from weft.printable import counted
@@ -28,6 +29,13 @@ KindOption = Annotated[
 StampsOption = Annotated[
     Literal["clock", "file", "source"] | None,
     typer.Option("--ts", help="What dates a change: the home's clock (default), or the time of the file."),
+]
+TableOption = Annotated[
+    str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
 ]
 
 
@@ -55,13 +63,9 @@ def add(
         str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
     ],
     every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
-    of: Annotated[
-        str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
-    ] = None,
+    of: TableOption = None,
+    columns: ColumnsOption = None,
+    rename: RenameOption = None,
     ts: StampsOption = None,
     slot: Annotated[
         str | None, typer.Option(metavar="S", help="The replication slot of PostgreSQL (default: one that is made).")
@@ -75,12 +79,12 @@ def add(
     """Track a source as a table with a history; nothing is recorded before the first poll."""
     from weft.api.arguments import column_list
 
-    how: dict[str, Any] = {"every": every, "ts": ts, "table": of, "slot": slot, "publication": publication}
+    how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of, "slot": slot}
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
-        found = weft.add_source(name, kind, place, keys, columns=chosen, **how)
+        found = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
         record = weft.catalog.tables.named(name)
     if json:
         say_json(_as_json(found))
@@ -207,8 +211,9 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """Load what is known of a source's past: all its rows at several instants, or dated changes."""
+    file = terminal.path(path)
     with opened(home) as weft, counting(f"loading {path.name}") as progress:
-        done = weft.load_past(name, terminal.path(path), ts_from, op=op, progress=progress)
+        done = weft.load_past(name, file, ts_from, op=op, progress=progress)
     if json:
         counts = {"name": done.name, "began": done.began, "ended": done.ended, "already_loaded": done.already}
         say_json({**counts, "first_ts": iso(done.first), "last_ts": iso(done.last)})

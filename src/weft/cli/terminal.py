@@ -18,6 +18,8 @@ from io import TextIOBase, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, cast
 
+from weft.printable import require_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -150,13 +152,24 @@ def stdin_is_terminal() -> bool:
 
 
 def read_stdin() -> str:
-    """All that stdin has; raises StdinWanted, so it is to be read before anything else is done."""
+    """All that stdin has, to be read before anything else is done.
+
+    Raises StdinWanted, and Refused where stdin is not UTF-8 text.
+    """
     there = _remote.get()
     if there is None:
-        return sys.stdin.read()
+        return own_stdin()
     if there.stdin is None:
         raise StdinWanted
     return there.stdin
+
+
+def own_stdin() -> str:
+    """All that this process's stdin has; raises Refused where it is not UTF-8 text."""
+    try:
+        return require_text(sys.stdin.read() if sys.stdin else "", "stdin")
+    except UnicodeDecodeError as error:
+        return require_text(error.object.decode("utf-8", "surrogateescape"), "stdin")
 
 
 def stdin_bytes() -> BinaryIO:
@@ -173,12 +186,18 @@ def folder() -> Path:
 
 
 def path(typed: Path) -> Path:
-    """A path as it was meant where it was typed."""
+    """A path as it was meant where it was typed; raises Elsewhere for a descriptor of another process."""
     there = _remote.get()
-    return typed if there is None else there.folder / typed
+    if there is None:
+        return typed
+    from weft.extraction.paths import descriptor
+
+    if descriptor(there.folder / typed) is not None:
+        raise Elsewhere
+    return there.folder / typed
 
 
 def user() -> str | None:
     """Whose command it is, where that is not the owner of this process's environment."""
     there = _remote.get()
-    return None if there is None else there.user
+    return None if there is None or there.user is None else require_text(there.user, "the user's name")

@@ -45,7 +45,7 @@ _seen: Final[ContextVar[_Seen]] = ContextVar("seen")
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Runs one command line; its exit code.  In a server, raises Elsewhere and StdinWanted."""
-    _seen.set(_Seen(tuple(arguments)))
+    begin(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)
         terminal.out().flush()
@@ -66,6 +66,11 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - a person sees one line, the traceback goes to a log
         return tell_unexpected(error)
     return code if isinstance(code, int) else 0
+
+
+def begin(arguments: Sequence[str]) -> None:
+    """Notes the command line that later messages are about."""
+    _seen.set(_Seen(tuple(arguments)))
 
 
 def _reader_gone() -> int:
@@ -173,7 +178,7 @@ def _write_log(error: Exception) -> Path | None:
         make_folder(folder)
         log = folder / "weft.log"
         make_file(log)
-        with log.open("a", encoding="utf-8") as file:
+        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"\n{format_instant(now_us())} weft {' '.join(seen.arguments)[:2000]}\n")
             file.writelines(traceback.format_exception(error))
     except OSError:

@@ -15,7 +15,7 @@ from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, 
 from weft.configuration.spark_names import meant, secret, why_refused, why_wrong
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
-from weft.printable import Brief
+from weft.printable import Brief, require_text
 
 _PREFIX: Final = "WEFT_"
 _ALIKE: Final = 0.85
@@ -103,7 +103,7 @@ def _given(home: Path | None) -> _Given:
             _take(given, written)
     for name, field in _VARIABLES.items():
         if text := os.environ.get(name):
-            given.values[field] = text
+            given.values[field] = require_text(text, f"the variable {name}")
             given.places[field,] = (name, None)
     _refuse_misspelt(given.values.get("smtp_password_env"))
     _refuse_two_passwords(given)

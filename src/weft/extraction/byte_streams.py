@@ -12,6 +12,7 @@ import lzma
 import re
 import tarfile
 import zlib
+from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal
 
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
@@ -22,6 +23,8 @@ DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """How gzip, bzip2 and xz begin."""
 _BUFFER: Final = 1 << 18
+_XZ_MEMORY: Final = 256 << 20
+"""Bytes that decompressing xz may take: `xz -9` needs 65 MiB."""
 _BLANK: Final = b"\r\n \t"
 BOM: Final = b"\xef\xbb\xbf"
 """What some programs put before UTF-8."""
@@ -49,6 +52,38 @@ class _Bytes(io.RawIOBase):
             return 0
         buffer[: len(chunk)] = chunk
         return len(chunk)
+
+
+class _Xz:
+    """A file of xz without its compression.
+
+    lzma.LZMAFile has no limit of memory: the dictionary may be as large as the file says.
+    """
+
+    def __init__(self, stored: io.BufferedReader) -> None:
+        self._stored = stored
+        self._decompressor = _xz_decompressor()
+
+    def read1(self, size: int) -> bytes:
+        """The next bytes, at most ``size``; b"" at the end.  Raises LZMAError, EOFError."""
+        while True:
+            if self._decompressor.eof:
+                following = (self._decompressor.unused_data or self._stored.read(_BUFFER)).lstrip(b"\0")
+                if not following:
+                    return b""
+                self._decompressor = _xz_decompressor()
+                found = self._decompressor.decompress(following, size)
+            else:
+                raw = self._stored.read(_BUFFER) if self._decompressor.needs_input else b""
+                if not raw and self._decompressor.needs_input:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+                found = self._decompressor.decompress(raw, size)
+            if found:
+                return found
+
+
+def _xz_decompressor() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
 
 class PushBack:
@@ -102,14 +137,14 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
-    opened: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
+    opened: gzip.GzipFile | bz2.BZ2File | _Xz
     gzipped, bzipped, xzipped = map(magic.startswith, COMPRESSED)
     if gzipped:
         opened = gzip.GzipFile(fileobj=stored)
     elif bzipped:
         opened = bz2.BZ2File(stored)
     elif xzipped:
-        opened = lzma.LZMAFile(stored)  # noqa: SIM115 - closed by the stream that reads it
+        opened = _Xz(stored)
     else:
         return stored
     return io.BufferedReader(_Bytes(opened, True), _BUFFER)
@@ -155,9 +190,9 @@ def stem(name: str) -> str:
     return name if not shorter else shorter if shorter == name else stem(shorter)
 
 
-def whole_record(stream: io.BufferedReader, position: str) -> list[RawRecord]:
+def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
     """The stream as one article; as several pieces, each with the problem named, where it is too large or damaged."""
-    records: list[RawRecord] = []
+    count = 0
     while True:
         chunk = stream.read(MAX_RECORD)
         last = len(chunk) < MAX_RECORD
@@ -165,15 +200,15 @@ def whole_record(stream: io.BufferedReader, position: str) -> list[RawRecord]:
         problem: str | None = None
         if broken is not None:
             problem = f"damaged file: {broken}"
-        elif not last or records:
+        elif not last or count:
             problem = f"larger than {MAX_RECORD >> 20} MiB"
         elif _has_long_line(chunk):
             problem = long_line()
-        if chunk or not records:
-            place = position if not records else f"{position} (piece {len(records) + 1})"
-            records.append(RawRecord(place, chunk, problem))
+        if chunk or not count:
+            count += 1
+            yield RawRecord(position if count == 1 else f"{position} (piece {count})", chunk, problem)
         if last:
-            return records
+            return
 
 
 def long_line() -> str:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from weft.errors import Refused
 from weft.extraction.arrow_rows import check_names, from_arrow
-from weft.extraction.batches import Row, batches_of
+from weft.extraction.batches import MAX_LINE, Row, batches_of
+from weft.extraction.byte_streams import long_line
 from weft.extraction.python_rows import from_dicts, value_of
 from weft.extraction.row_values import Columns, listed, shown, wrong_value
 from weft.extraction.typed_rows import TextRow, from_json, from_texts
@@ -80,7 +81,7 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
     """Dicts or lines of JSON, as the first of them is one."""
     name = getattr(rows, "name", None)
-    left = iter(rows)
+    left = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(left, None)
     whole = left if first is None else chain([first], left)
     if not isinstance(first, str | bytes):
@@ -90,12 +91,20 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
     return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source
 
 
+def _limited(file: Any) -> Iterator[str | bytes]:
+    """The lines of an open file, none longer than MAX_LINE + 1."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+
+
 def _lines(given: Iterable[object], source: str) -> Iterator[bytes]:
     for number, line in enumerate(given, 1):
         where = f"{source}, line {number}"
         if not isinstance(line, str | bytes):
             hint = "Give lines of JSON only, or dicts only."
             raise Refused(f"this is no line of JSON: a {type(line).__name__}", where=where, hint=hint)
+        if len(line) > MAX_LINE:
+            raise Refused(long_line(), where=where, hint="A row is one line of JSON.")
         try:
             yield line.encode() if isinstance(line, str) else line
         except UnicodeEncodeError:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +28,7 @@ from weft.extraction.files.paths import Given, found_files
 from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail
+from weft.extraction.mail.sources import mail_paths
 from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
 from weft.extraction.storing import (
     Load,
@@ -58,17 +60,30 @@ def ingest_mail(
     Raises ExtractionError for a path that cannot be read, Refused where nothing in the paths is a message, for a table
     that is not one of mail and as ``timing`` says, LeaseBusy, StorageError.
     """
+    with mail_paths(paths) as (readable, names):
+        return _ingest_mail(to, readable, names, table, newsgroup, timing, progress)
+
+
+def _ingest_mail(
+    to: Home,
+    paths: Sequence[Path],
+    names: Mapping[Path, str],
+    table: str,
+    newsgroup: str | None,
+    timing: Timing,
+    progress: Progress | None,
+) -> Summary:
     at, origins = to.clock(), timing.late == "quarantine"
 
     def read() -> Iterator[Batch]:
-        items = read_mail(paths, newsgroup=newsgroup, timing=timing, at=at, origins=origins)
+        items = read_mail(paths, newsgroup=newsgroup, timing=timing, at=at, origins=origins, names=names)
         return batches_of(items, MAIL_COLUMNS)
 
     batches = read()
     first = list(islice(batches, 1))
     _require_messages(first)
     _mail_table(to.catalog, table)
-    source = ", ".join(printable(os.path.abspath(path)) for path in paths)
+    source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
         forward = looked_through(to, table, MAIL_KEY, read, timing)
@@ -144,7 +159,8 @@ def ingest_file(
     other keys and as ``timing`` says, Conflict while one of the files is being loaded, LeaseBusy, StorageError.
     """
     several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
-    with found_files(several) as files:
+    with found_files(several) as found_here:
+        files = found_here.files
         digests = {file: digest(file.path) for file in files}
         while True:
             new, before = _not_loaded(to, table, digests)
@@ -164,7 +180,7 @@ def ingest_file(
             if load is not None:
                 break
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
-        notes = [note for source in sources for note in source.notes]
+        notes = [*(note for source in sources for note in source.notes), *found_here.notes()]
         if len(new) < len(files):
             notes.append(
                 f"{len(files) - len(new)} of {len(files)} files were left out: what they hold was loaded before"

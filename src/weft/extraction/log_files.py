@@ -12,14 +12,32 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from weft.errors import FormulaError, NotFound, Refused
+from weft.extraction.batches import MAX_LINE
+from weft.extraction.byte_streams import long_line
+from weft.extraction.paths import opened
 
 STDIN = "-"
+_MOST_TEXT = 16 << 20
+"""Letters of a formula or a signature."""
 
 
 def text_of(path: Path) -> str:
     """A file's text; raises NotFound and Refused where it cannot be read."""
     with opened_text(path) as stream:
-        return stream.read()
+        text = stream.read(_MOST_TEXT + 1)
+    if len(text) > _MOST_TEXT:
+        raise Refused(f"the file has more than {_MOST_TEXT >> 20} MiB of text", where=str(path))
+    return text
+
+
+def lines_of(stream: TextIO, where: str) -> Iterator[str]:
+    """The lines of a text; raises FormulaError for one over MAX_LINE."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise FormulaError(f"{where}: {long_line()}", where=f"line {number}")
+        yield line
 
 
 @contextmanager
@@ -49,11 +67,14 @@ def opened_text(path: Path) -> Iterator[TextIO]:
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
     if str(path) == STDIN:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="strict")
         yield sys.stdin
         return
     try:
         packed = path.suffix == ".gz"
-        stream: TextIO = _unpacked(path) if packed else path.open(encoding="utf-8")
+        raw = opened(path, streams=True)
+        stream: TextIO = _unpacked(raw) if packed else io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
     except FileNotFoundError:
         raise NotFound("the file is not there", where=str(path)) from None
     except OSError as error:
@@ -62,5 +83,5 @@ def _opened(path: Path) -> Iterator[TextIO]:
         yield stream
 
 
-def _unpacked(path: Path) -> TextIO:
-    return io.TextIOWrapper(cast(BinaryIO, gzip.open(path)), encoding="utf-8")
+def _unpacked(raw: io.FileIO) -> TextIO:
+    return io.TextIOWrapper(cast(BinaryIO, gzip.open(raw)), encoding="utf-8")

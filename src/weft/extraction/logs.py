@@ -7,7 +7,8 @@ other log is loaded, and goes on where it was, since the tables know the log by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +21,12 @@ from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Progress, printable
+from weft.extraction.files.looking import GivenFile, unreadable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
 from weft.extraction.log_files import in_file, opened_text, text_of
 from weft.extraction.log_rows import LogRows
+from weft.extraction.paths import copied, kind_of_path
 from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
 from weft.extraction.timing import Timing
 from weft.formula.monpoly_log import time_points
@@ -66,12 +69,29 @@ def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = 
     """
     with in_file(known):
         predicates = signature(text_of(known))
-    sha256 = digest(log)
+    with _readable(log) as file:
+        return _ingested(to, log, file, predicates, progress)
+
+
+@contextmanager
+def _readable(log: Path) -> Iterator[Path]:
+    """The log as a file that can be read more than once; raises NotFound, ExtractionError."""
+    try:
+        kind_of_path(log)
+    except OSError as error:
+        raise unreadable(GivenFile.of(log), error) from None
+    with copied([log]) as copies:
+        yield copies.get(log, log)
+
+
+def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: Progress | None) -> tuple[Summary, ...]:
+    """Loads the log, the bytes of which are in ``file``."""
+    sha256 = digest(file)
     found = existing(to.catalog, TIME_POINTS)
     if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
         return (Summary(found.name, known=_loaded(to, found, sha256), already_loaded=True),)
     with TemporaryDirectory(prefix="weft-log-") as folder:
-        read = _read(to, log, predicates, Path(folder))
+        read = _read(to, log, file, predicates, Path(folder))
         begun = _begin(to, read, sha256)
         try:
             done = [
@@ -90,15 +110,15 @@ def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
-def _read(to: Home, path: Path, known: Signature, folder: Path) -> _Log:
-    """Reads the whole log, once, into files of the folder; raises FormulaError, Refused."""
+def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
+    """Reads the whole log from its file, once, into files of the folder; raises FormulaError, Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)
         for number, (name, predicate) in enumerate(known.items())
     }
     points = LogRows(folder / TIME_POINTS, _POINTS, TP)
-    with opened_text(path) as stream:
+    with opened_text(file) as stream:
         for point in time_points(stream, known, str(path)):
             if not FIRST_INSTANT <= point.at <= latest:
                 far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from weft.catalog import Catalog, layout
+from weft.catalog.loads import Quarantined
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
 from weft.extraction.batches import Rejected
@@ -34,24 +35,22 @@ def quarantine(
     if not rejected:
         return 0
     folder = catalog.data / layout.QUARANTINE
-    digests = [_keep(folder, record.raw) for record in rejected]
+    digests = [hashlib.sha256(record.raw).hexdigest() for record in rejected]
+    folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
     folder.force()
     failpoint("ingest.quarantined")
-    new = 0
-    for record, sha256 in zip(rejected, digests, strict=True):
-        kept = catalog.quarantine.add(
-            load_id,
-            table_id,
+    found = (
+        Quarantined(
             record.source,
             record.position,
             record.reason,
             sha256,
             len(record.raw),
             json.dumps({**options(record), "stem": record.stem}, sort_keys=True),
-            at,
         )
-        new += kept is not None
-    return new
+        for record, sha256 in zip(rejected, digests, strict=True)
+    )
+    return catalog.quarantine.add(load_id, table_id, found, at)
 
 
 def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
@@ -72,10 +71,3 @@ def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
             where=str(place),
         )
     return raw
-
-
-def _keep(folder: Location, raw: bytes) -> str:
-    """Writes the bytes under their digest, unless they are there."""
-    sha256 = hashlib.sha256(raw).hexdigest()
-    (folder / sha256).put(raw)
-    return sha256

@@ -48,7 +48,12 @@ def listed(columns: Columns) -> str:
 
 def no_column(name: object, columns: Columns, where: str) -> Refused:
     """What to say of a column that the table does not have."""
-    return Refused(f"there is no column {name!r}", where=where, hint=listed(columns))
+    way = ""
+    if name == "ts":
+        way = (
+            "ts is the instant at which a row came to be known: ts_from='ts', or --ts-from ts, takes it from the rows. "
+        )
+    return Refused(f"there is no column {name!r}", where=where, hint=f"{way}{listed(columns)}")
 
 
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:

@@ -26,6 +26,8 @@ _WORD: Final = re.compile(
 )
 _SECOND: Final = 1_000_000
 _CHUNK: Final = 1 << 18
+_LONGEST: Final = 1 << 20
+"""Letters of a word or a comment."""
 _BLANK: Final = " \t\r\n\f\v#"
 _LARGEST: Final = 2**63
 _SKIPPED_COMMANDS: Final = ("print", "get_pos")
@@ -57,6 +59,8 @@ class _Log:
             ended = not chunk
             self.passed += self.buffer.count("\n", 0, self.at)
             self.buffer, self.at = self.buffer[self.at :] + chunk, 0
+            if len(self.buffer) > _LONGEST + _CHUNK:
+                self.refuse(f"a word, or a comment, of more than {_LONGEST >> 20} MiB")
             yield from self._words_here(ended)
         while True:
             yield "end", ""

@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, open_catalog
+from weft.catalog.loads import Quarantined
 from weft.errors import CatalogError, Conflict, NotFound, Refused
 from weft.instants import MIN_INSTANT
 
@@ -172,11 +173,12 @@ def test_loads_are_known_by_digest_once_they_are_finished(catalog: Catalog) -> N
 def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
     table = catalog.tables.create("t", [("a", BIGINT)]).table_id
     load = catalog.loads.begin(table, "box", "mail", None, 20)
-    kept = catalog.quarantine.add(load, table, "box", "12", "no Message-ID", "ff", 100, "{}", 21)
-    assert kept is not None
+    first, second = (Quarantined("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
+    assert catalog.quarantine.add(load, table, [first, first], 21) == 1
     again = catalog.loads.begin(table, "box", "mail", None, 30)
-    assert catalog.quarantine.add(again, table, "box", "12", "no Message-ID", "ff", 100, "{}", 31) is None
-    assert catalog.quarantine.add(again, table, "box", "13", "no Message-ID", "ff", 100, "{}", 31) is not None
+    assert catalog.quarantine.add(again, table, [first, second], 31) == 1
+    assert [(each.load_id, each.at) for each in catalog.quarantine.all()] == [(again, 21), (again, 31)]
+    kept = catalog.quarantine.all()[0].quarantine_id
     assert [each.position for each in catalog.quarantine.all()] == ["12", "13"]
     catalog.quarantine.settle(kept, "retried")
     assert [each.position for each in catalog.quarantine.all()] == ["13"]

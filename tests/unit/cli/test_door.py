@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,8 @@ LINES = (
     ["quarantine", "list"],
     ["pause", "nobody"],
     ["ingest", "file", "missing.csv", "--table", "t"],
+    ["install", "other", "SELECT id FROM orders WHERE who = 'caf\udce9'"],
+    ["append", "orders", "id=1", "--user", "caf\udce9"],
 )
 
 
@@ -202,6 +204,18 @@ def test_a_query_from_stdin_goes_through(made: Path) -> None:
         out, err = done.communicate("SELECT id FROM orders WHERE who = 'zoë'", timeout=30)
     assert done.returncode == 0, err
     assert "zoë" in out
+
+
+def test_stdin_that_is_not_utf_8_is_refused_as_without_a_server(made: Path) -> None:
+    query, told = b"SELECT id FROM orders WHERE who = 'caf\xe9'", []
+    for served in (False, True):
+        with _serving(made) if served else nullcontext():
+            for locale in ("C.UTF-8", "en_US.UTF-8"):
+                command = [sys.executable, "-m", "weft", "explain", "--json"]
+                environ = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0"}
+                done = subprocess.run(command, input=query, env=environ, capture_output=True, check=False)
+                told.append((done.returncode, json.loads(done.stderr)["error"]["message"]))
+    assert told == [(2, "stdin is not UTF-8 text: SELECT id FROM orders WHERE who = 'caf\\xe9'")] * 4
 
 
 def test_other_settings_and_another_weft_are_said(

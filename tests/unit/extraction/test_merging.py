@@ -66,10 +66,12 @@ def test_patterns_and_folders_name_files_once_in_order(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "sub/c.jsonl.gz", "sub/.d.csv", ".hidden/e.csv", "notes.txt", "[x].csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    with found_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"]) as files:
+    with found_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"]) as found:
+        files = found.files
         names = [file.path.relative_to(tmp_path).as_posix() for file in files]
     assert names == ["b.csv", "[x].csv", "a.csv", "sub/c.jsonl.gz", "notes.txt"]
-    with found_files([io.BytesIO(b"a\n1\n")]) as [file]:
+    with found_files([io.BytesIO(b"a\n1\n")]) as found:
+        [file] = found.files
         assert (file.name, file.path.read_bytes()) == ("stdin", b"a\n1\n")
     assert not file.path.exists()
     (tmp_path / "empty").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -366,3 +367,40 @@ def test_a_poll_that_was_killed_is_made_again(weft: Weft, file: Path, point: str
     assert (source.open_rows, source.trouble, source.changed_at) == (2, None, instant)
     assert verify(weft.catalog) == []
     assert weft.catalog.reservations.still_open() == ()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_source_with_a_column_ts_is_tracked_under_another_name(weft: Weft, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"staff.{kind}"
+
+    def hold(*dates: str) -> None:
+        rows = [{"id": number, "ts": date, "who": "Ann"} for number, date in enumerate(dates)]
+        if kind == "csv":
+            write(path, "id,ts,who", *(",".join(map(str, each.values())) for each in rows))
+        elif kind == "jsonl":
+            write(path, *map(json.dumps, rows))
+        else:
+            pq.write_table(pa.Table.from_pylist(rows), path)
+
+    hold("a", "b")
+    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+        weft.add_source("staff", kind, path, "id")  # type: ignore[arg-type]
+    assert "--rename ts=changed_at" in str(refused.value)
+    weft.add_source("staff", kind, path, "id", rename="TS=hired, who=name")  # type: ignore[arg-type]
+    weft.poll_source("staff", now=100)
+    hold("a", "c")
+    weft.poll_source("staff", now=200)
+    assert {each for each, *_ in history(weft)} == {("0", "a", "Ann"), ("1", "b", "Ann"), ("1", "c", "Ann")}
+    assert [c.name for c in weft.catalog.tables.named("staff").schema.columns][:3] == ["id", "hired", "name"]
+
+
+def test_a_past_may_be_dated_by_a_column_ts(weft: Weft, file: Path, tmp_path: Path) -> None:
+    weft.add_source("staff", "csv", str(file), ["id"])
+    past = write(tmp_path / "past.csv", f"{HEAD},ts", f"{ANN},2020-01-01", f"{ANN},2020-01-02", f"{BEN},2020-01-02")
+    done = weft.load_past("staff", past, "ts")
+    assert (done.began, done.ended) == (2, 0)
+
+
+def test_only_columns_of_files_are_renamed(weft: Weft, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="--rename is for the columns of files"):
+        weft.add_source("staff", "sqlite", tmp_path / "x.db", "id", rename="a=b")

@@ -18,6 +18,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
 
 from weft.cli.door import place
+from weft.errors import Refused
 
 _ANSWER_SECONDS: Final = 5.0
 """A server that does not answer a greeting for so long is left alone."""
@@ -172,9 +173,13 @@ def _sent(arguments: Sequence[str], path: str, name: str) -> int | None:
     try:
         code = _followed(path, request, name)
         if code == _STDIN:
-            code = _followed(path, {**request, "stdin": sys.stdin.read() if sys.stdin else ""}, name)
+            from weft.cli.terminal import own_stdin
+
+            code = _followed(path, {**request, "stdin": own_stdin()}, name)
         return None if code is None else int(code)
-    except (OSError, UnicodeDecodeError) as error:  # of stdin
+    except Refused as error:  # stdin is not UTF-8 text
+        return _refused(arguments, error)
+    except OSError as error:  # of stdin
         return _told(error)
     except _Unprintable as error:
         return _told(error.reason)
@@ -192,6 +197,14 @@ def _followed(path: str, request: Mapping[str, Any], name: str) -> Any:
             print(f"failed: {name} ended in the middle of this command", file=sys.stderr)
             print("  Nothing that was stored is lost. Run it again: it runs without the server.", file=sys.stderr)
             return 1
+
+
+def _refused(arguments: Sequence[str], error: Refused) -> int:
+    from weft.cli.troubles import begin, tell
+
+    begin(arguments)
+    tell(error)
+    return error.exit_code
 
 
 def _told(error: Exception) -> int:

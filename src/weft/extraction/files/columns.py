@@ -150,8 +150,8 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
         if has_ts is not None:
             raise Refused(
                 "the column ts is Weft's: the instant at which a row came to be known",
-                hint="A load takes it with --ts-from ts where it is that instant; of a source it is left out by naming "
-                "the others with --columns. Else rename it.",
+                hint="A load takes it with --ts-from ts where it is that instant. Else give it another name: "
+                "--rename ts=changed_at. A source may also leave it out: --columns names the others.",
                 where=where,
             )
         return None
@@ -161,7 +161,11 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
         hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(names)}."
         raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
     if has_ts is not None and named[0] != has_ts:
-        raise Refused("the column ts is Weft's, and ts is to come from another", hint="Rename it.", where=where)
+        raise Refused(
+            "the column ts is Weft's, and ts is to come from another",
+            hint="Give it another name: --rename ts=changed_at.",
+            where=where,
+        )
     if form is None and named[1].name not in ("TIMESTAMP", "DATE"):
         raise Refused(
             f"{named[0]!r} is {named[1]}, not an instant",

@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import io
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from weft.errors import Refused
+from weft.extraction.batches import MAX_LINE
 from weft.extraction.byte_streams import damage
 
 UTF_8: Final = "utf-8"
@@ -65,8 +67,8 @@ def _without_mark(head: bytes) -> str | None:
 def _by_lines(stream: io.BufferedReader) -> str:
     right = wrong = size = 0
     others: list[bytes] = []
-    while block := stream.readlines(_BLOCK):
-        whole = b"".join(block)
+    for whole in _blocks_of_lines(stream):
+        block = whole.splitlines(keepends=True)
         if whole.isascii():
             continue
         if _is_utf_8(whole):
@@ -83,6 +85,23 @@ def _by_lines(stream: io.BufferedReader) -> str:
                 others.append(line)
                 size += len(line)
     return UTF_8 if right or not wrong else _of_letters(b"".join(others)[:_SAMPLE])
+
+
+def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The text in blocks that end with a line, those excepted of a line over MAX_LINE, which is none of a record."""
+    rest = b""
+    while block := stream.read(_BLOCK):
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield rest + block[:end]
+            rest = block[end:]
+        elif len(rest) + len(block) <= MAX_LINE:
+            rest += block
+        else:
+            yield rest + block
+            rest = b""
+    if rest:
+        yield rest
 
 
 def _is_utf_8(text: bytes) -> bool:

@@ -6,8 +6,7 @@ import io
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -22,7 +21,9 @@ from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 
 _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
-_T = TypeVar("_T")
+_BYTES_AT_ONCE: Final = 16 << 20
+_LONGEST_NAME: Final = 10_000
+"""Letters of a column's name in JSON: names of any file together fit into memory, since their number is limited too."""
 
 
 def csv_layout(
@@ -102,6 +103,8 @@ def json_evidence(
         names: dict[str, None] = {}
         for record in piece:
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
+            if (longest := max(map(len, names), default=0)) > _LONGEST_NAME:
+                raise Refused(f"a name of a column has {longest:,} letters", where=f"line {record.line}")
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
                 if kind == "nested" and isinstance(record.cells, dict):
@@ -118,7 +121,14 @@ def json_evidence(
     }
 
 
-def _pieces(items: Iterable[_T]) -> Iterator[list[_T]]:
-    iterator = iter(items)
-    while piece := list(islice(iterator, _AT_ONCE)):
+def _pieces(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
+    piece: list[TextRecord] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += len(record.raw)
+        if len(piece) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield piece
+            piece, size = [], 0
+    if piece:
         yield piece

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EINVAL
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,11 +15,10 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from weft.algebra.schema import STRING, DataType
 from weft.errors import ExtractionError, NotFound, Refused, WeftError
-from weft.extraction.batches import MAX_BYTES, MAX_ROWS, printable
+from weft.extraction.batches import printable
 from weft.extraction.byte_streams import plain
 from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
@@ -27,10 +27,12 @@ from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.inspection import csv_layout, infer_csv, json_evidence
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
+from weft.extraction.files.parquet_pieces import decoded_schema, parquet_file, pieces
 from weft.extraction.files.rows import Format, Layout
 from weft.extraction.files.shapes import known as without_gaps
 from weft.extraction.files.shapes import of_arrow
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
+from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
 
 _SUFFIXES: Final[dict[str, Format]] = {
@@ -86,13 +88,13 @@ class Looked:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """The rows of a Parquet file in pieces of that many (None: of about MAX_BYTES).
+        """The rows of a Parquet file in pieces of at most that many (None: of about MAX_BYTES).
 
         Nanoseconds are cut to microseconds.  Raises what pyarrow raises where it is damaged.
         """
-        with pq.ParquetFile(self.file.path, coerce_int96_timestamp_unit="us") as file:
-            for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
-                yield _in_microseconds(pa.Table.from_batches([batch]), self.layout.names)
+        with parquet_file(self.file.path) as file:
+            for piece in pieces(file, rows):
+                yield _in_microseconds(piece, self.layout.names)
 
     def records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
         """Its records of text, the line of names not among them."""
@@ -110,9 +112,13 @@ class Looked:
             first = next(self.parquet(_SAMPLE), None)
             return [] if first is None else [None if v is None else str(v) for v in first.column(place).to_pylist()]
         with self.text() as stream:
-            cells = [record.cells for record in islice(self.records(stream), _SAMPLE) if record.problem is None]
-        written = (self.layout.written or self.layout.names)[place]
-        return [each.get(written) if isinstance(each, dict) else each[place] for each in cells if each is not None]
+            sampled = islice(self.records(stream), _SAMPLE)
+            written = (self.layout.written or self.layout.names)[place]
+            return [
+                each.get(written) if isinstance(each, dict) else each[place]
+                for each in (record.cells for record in sampled if record.problem is None)
+                if each is not None
+            ]
 
 
 def look(file: GivenFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN) -> Looked:
@@ -122,13 +128,14 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
-        with pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as opened:
-            own = opened.schema_arrow.names
+        with parquet_file(file.path) as parquet:
+            schema = decoded_schema(parquet.schema_arrow)
+            own = schema.names
             names = options.names(own, file.name)
             if names != tuple(own):
                 check_names(names, file.name)
-            layout, plain = typed_columns(_in_microseconds(opened.schema_arrow.empty_table(), names))
-            kinds = zip(names, opened.schema_arrow.types, strict=True)
+            layout, plain = typed_columns(_in_microseconds(schema.empty_table(), names))
+            kinds = zip(names, schema.types, strict=True)
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
             found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
         return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
@@ -184,12 +191,6 @@ def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     return pa.table(columns, names=list(names))
 
 
-def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """How many rows of the file are about MAX_BYTES, by its own account of their size; at most MAX_ROWS."""
-    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-    return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
-
-
 def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple((old, new) for old, new in zip(own, names, strict=True) if old != new)
 
@@ -199,13 +200,15 @@ def unreadable(file: GivenFile, error: Exception) -> WeftError:
     hint = "Name a CSV, JSON lines or Parquet file."
     if isinstance(error, FileNotFoundError):
         return NotFound(f"no such file: {file.name}", hint=hint)
+    if isinstance(error, OSError) and error.errno == EINVAL:  # not a regular file
+        hint = "Name a regular file. `weft ingest file - < PIPE` reads a pipe."
     reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
     return ExtractionError(f"cannot be read: {file.name} ({reason})", hint=hint)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    with path.open("rb", buffering=0) as raw:
+    with opened(path) as raw:
         yield plain(raw)
 
 

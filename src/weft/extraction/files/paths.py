@@ -1,4 +1,7 @@
-"""From what a person names to files: paths, patterns such as ``*.csv``, folders, and streams."""
+"""From what a person names to files: paths, patterns such as ``*.csv``, folders, and streams.
+
+:mod:`weft.extraction.paths` has the rule for what is read.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,60 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from weft.errors import NotFound, Refused
 from weft.extraction.batches import printable
-from weft.extraction.files.looking import GivenFile, format_by_name
+from weft.extraction.files.looking import GivenFile, format_by_name, unreadable
+from weft.extraction.paths import copied, descriptor, kind_of_path, matching, walked
+from weft.printable import counted
 
 Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 """A path, a pattern, a folder, or a stream of bytes."""
 
 
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files to be read, and the paths that a folder or a pattern gave and that are not read."""
+
+    files: list[GivenFile]
+    skipped: tuple[Path, ...] = ()
+
+    def notes(self) -> list[str]:
+        """What to say of the paths that are not read."""
+        if not self.skipped:
+            return []
+        named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
+        more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
+        return [
+            f"not read, since links and devices in a folder are not followed: {named}{more}; name them to load them"
+        ]
+
+
+_NAMED = 5
+"""How many skipped paths a note names."""
+
+
 @contextmanager
-def found_files(given: Sequence[Given]) -> Iterator[list[GivenFile]]:
+def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
     """The files, in the order given; those of a pattern or of a folder, and of its folders, in that of their names.
 
     In a folder those count whose names say what they are (``.csv``, ``.jsonl.gz``, …) and that are not hidden.  A file
-    that is named again is left out.  A stream is copied into a file that is there for
-    the block.  Raises NotFound for a path that is not there, Refused where nothing is named by it, and for what is no
-    path and no stream of bytes.
+    that is named again is left out.  A stream, be it given or named by its descriptor, is copied into a file that is
+    there for the block.  Raises NotFound for a path that is not there, ExtractionError for one that is not read,
+    Refused where nothing is named by it, and for what is no path and no stream of bytes.
     """
-    with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder:
+    named = [Path(os.path.abspath(each)) for each in given if isinstance(each, str | os.PathLike)]
+    with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
         files: dict[str, GivenFile] = {}
+        skipped: list[Path] = []
         for number, each in enumerate(given):
             if isinstance(each, str | os.PathLike):
-                for path in _files(os.fspath(each)):
-                    files.setdefault(os.path.realpath(path), GivenFile.of(path))
+                for path in _files(os.fspath(each), skipped):
+                    file = copies.get(path, path)
+                    files.setdefault(os.path.realpath(file), GivenFile(file, printable(str(path))))
             else:
                 _refuse_no_bytes(each)
                 copied = Path(folder, str(number))
@@ -43,7 +74,14 @@ def found_files(given: Sequence[Given]) -> Iterator[list[GivenFile]]:
                 files[str(copied)] = GivenFile(copied, "stdin")
         if not files:
             raise Refused("no path was given", hint="Name files, patterns such as '*.csv', folders, or - for stdin.")
-        yield list(files.values())
+        yield FoundFiles(list(files.values()), tuple(skipped))
+
+
+@contextmanager
+def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
+    """As ``copied``, for paths some of which may be patterns; raises NotFound for a descriptor that is not open."""
+    with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
+        yield copies
 
 
 def _refuse_no_bytes(given: object) -> None:
@@ -54,27 +92,37 @@ def _refuse_no_bytes(given: object) -> None:
         )
 
 
-def _files(given: str) -> list[Path]:
+def _files(given: str, skipped: list[Path]) -> list[Path]:
     path = Path(os.path.abspath(given))
+    before = len(skipped)
     if path.is_dir():
         if (path / "_delta_log").is_dir():
             raise Refused(
                 f"{printable(str(path))} is a Delta table, which has more files than rows that hold",
                 hint="Follow it as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
             )
-        found = [each for each in _walked(path) if format_by_name(each) is not None]
+        try:
+            found = [each for each in walked(path, skipped) if format_by_name(each) is not None]
+        except OSError as error:
+            raise unreadable(GivenFile.of(path), error) from None
         missing = "the folder has no file with a known suffix (.csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq)"
     elif path.exists() or not glob.has_magic(given):
-        return [path]  # one that is not there is told when it is opened
+        return [_named(path)]
     else:
-        found = [each for each in map(Path, sorted(glob.glob(str(path), recursive=True))) if each.is_file()]
+        found = list(matching(given, skipped))
         missing = "no file has a name of this pattern"
+    skipped[before:] = [each for each in skipped[before:] if each.is_dir() or format_by_name(each) is not None]
     if not found:
-        raise NotFound(f"{missing}: {printable(str(path))}", hint="Name CSV, JSON lines or Parquet files.")
+        left = counted(len(skipped) - before, "link or device is", "links or devices are")
+        links = f" ({left} not followed)" if len(skipped) > before else ""
+        raise NotFound(f"{missing}{links}: {printable(str(path))}", hint="Name CSV, JSON lines or Parquet files.")
     return found
 
 
-def _walked(folder: Path) -> Iterator[Path]:
-    for here, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        yield from (Path(here, name) for name in sorted(files) if not name.startswith("."))
+def _named(path: Path) -> Path:
+    """A path that was named; raises NotFound, and ExtractionError for what is not read."""
+    try:
+        kind_of_path(path)
+    except OSError as error:
+        raise unreadable(GivenFile.of(path), error) from None
+    return path

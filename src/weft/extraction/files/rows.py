@@ -242,12 +242,18 @@ class Caster:
 
 
 def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
-    """Those rows, each as a JSON object."""
+    """Those rows, each as a JSON object in which BINARY is base64, as casting from text reads it."""
     if not places:
         return []
+    kinds = zip(cells.column_names, cells.schema.types, strict=True)
+    binary = [quoted(name) for name, kind in kinds if pa.types.is_binary(kind) or pa.types.is_large_binary(kind)]
+    encoded = ", ".join(f"to_base64({name}) AS {name}" for name in binary)
+    taken = f"* REPLACE ({encoded})" if encoded else "*"
     connection.register("cells", cells.take(pa.array(places, pa.int64())))
     try:
-        kept = connection.execute("SELECT CAST(to_json(cells) AS VARCHAR) FROM cells").fetchall()
+        kept = connection.execute(
+            f"SELECT CAST(to_json(c) AS VARCHAR) FROM (SELECT {taken} FROM cells) AS c"
+        ).fetchall()
     finally:
         connection.unregister("cells")
     return [str(json).encode() for (json,) in kept]

@@ -14,6 +14,8 @@ from weft.extraction.nested_values import keeps_digits
 from weft.storage.json_text import ambiguous, parsed, written_number
 
 _MOST_FIELDS: Final = 100
+_MOST_PARTS: Final = 10_000
+"""Fields and elements of one type at all depths together."""
 _BIGGEST: Final = 2**63
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
@@ -34,7 +36,19 @@ def with_text(type: DataType, text: str) -> DataType:
         value = parsed(text)
     except (ValueError, RecursionError):  # Spark's parser would give the whole text up
         return STRING
-    return type if _adds_nothing(value, type) else joined(type, _of_value(value, 0))
+    if _adds_nothing(value, type):
+        return type
+    wider = joined(type, _of_value(value, 0))
+    return wider if _parts(wider, _MOST_PARTS) >= 0 else STRING
+
+
+def _parts(type: DataType, left: int) -> int:
+    """How many of ``left`` parts a type leaves; negative where it has more."""
+    for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
+        if left < 0:
+            break
+        left = _parts(each, left - 1)
+    return left
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:

@@ -32,6 +32,7 @@ from weft.extraction.files.own_times import UNITS, recognised
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.files.shapes import joined, known
 from weft.extraction.nested_values import holds
+from weft.extraction.paths import opened
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
 
@@ -138,7 +139,7 @@ def digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 of the file's bytes, in hex; raises NotFound, ExtractionError where it cannot be read."""
     total = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with opened(Path(path)) as file:
             while chunk := file.read(1 << 20):
                 total.update(chunk)
     except OSError as error:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.errors import Refused
 from weft.extraction.batches import MAX_LINE, MAX_RECORD
 from weft.extraction.byte_streams import BOM, PushBack, damage, long_line
 from weft.printable import counted
@@ -46,6 +47,8 @@ class Dialect:
 
 
 DEFAULT_DIALECT: Final = Dialect()
+_MOST_LINES: Final = 100_000
+"""Lines of one record of CSV."""
 
 
 class _Lines:
@@ -60,6 +63,7 @@ class _Lines:
         self.held_size = 0
         self.number = number
         self.taken: list[bytes] = []
+        self.taken_size = 0
 
     @property
     def damage(self) -> str | None:
@@ -100,26 +104,32 @@ class _Lines:
         line = self.take()
         if not line:
             raise StopIteration
+        self.taken_size = self.taken_size + len(line) if len(self.taken) > 1 else len(line)
+        if self.taken_size > MAX_RECORD or len(self.taken) > _MOST_LINES:
+            raise csv.Error(f"a record of more than {MAX_RECORD >> 20} MiB, or {_MOST_LINES:,} lines")
         return line.decode("utf-8", "surrogateescape")
 
 
-def _next_line(lines: _Lines) -> bytes | list[TextRecord]:
-    """The next line that can be parsed, b"" at the end; or what cannot: the pieces of a line that is too long."""
+def _next_line(lines: _Lines) -> bytes:
+    """The next line, b"" at the end; of one that is too long the first MAX_LINE + 1 bytes."""
     lines.taken = []
-    line = lines.take()
-    if len(line) <= MAX_LINE:
-        return line
-    number, rejected, held = lines.number + (not line.endswith(b"\n")), [], [line]
+    return lines.take()
+
+
+def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
+    """A line of which so much was read, to its end, in pieces of at most MAX_RECORD bytes."""
+    number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
+        lines.taken = []
         line = lines.take()
+        if size + len(line) > MAX_RECORD:
+            yield TextRecord(number, b"".join(held), None, long_line())
+            held, size = [], 0
         held.append(line)
-        if len(held) * MAX_LINE >= MAX_RECORD:
-            rejected.append(TextRecord(number, b"".join(held), None, long_line()))
-            held = []
-    if any(held):
-        rejected.append(TextRecord(number, b"".join(held), None, long_line()))
+        size += len(line)
     lines.taken = []
-    return rejected
+    if size:
+        yield TextRecord(number, b"".join(held), None, long_line())
 
 
 class CsvRecords:
@@ -162,8 +172,8 @@ class CsvRecords:
     def __iter__(self) -> Iterator[TextRecord]:
         lines = self._lines
         while line := _next_line(lines):
-            if isinstance(line, list):
-                yield from line
+            if len(line) > MAX_LINE:
+                yield from _too_long(lines, line)
                 continue
             lines.put_back(lines.taken)
             lines.taken = []
@@ -176,12 +186,23 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before."""
+        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before.
+
+        Raises Refused where these have more than MAX_RECORD bytes.
+        """
         before: list[TextRecord] = []
+        size = 0
         for record in self:
             if record.problem is None:
                 return record, before
             before.append(record)
+            size += len(record.raw)
+            if size > MAX_RECORD:
+                raise Refused(
+                    f"the file has no line of names in its first {MAX_RECORD >> 20} MiB: line {before[0].line} has "
+                    f"the problem: {before[0].problem}",
+                    hint="CSV needs the names of its columns in the first line.",
+                )
         return None, before
 
 
@@ -254,8 +275,8 @@ def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator
     """The records of JSON lines, one object a line; blank lines are none.  Nested values are cells of JSON text."""
     lines = _Lines(stream)
     while line := _next_line(lines):
-        if isinstance(line, list):
-            yield from line
+        if len(line) > MAX_LINE:
+            yield from _too_long(lines, line)
         elif line.strip():
             record = json_record(lines.number + (not line.endswith(b"\n")), line, told)
             if record is not None:

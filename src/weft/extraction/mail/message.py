@@ -3,7 +3,7 @@
 What is refused (and goes to quarantine whole): NUL bytes; no header, no Message-ID; an impossible or missing Date
 (:func:`weft.extraction.mail.headers.instant_of`); MIME that does not hold together (a multipart without its boundary,
 base64 that is not); a body that its declared charset cannot decode; a line over
-:data:`~weft.extraction.batches.MAX_LINE`.
+:data:`~weft.extraction.batches.MAX_LINE`; a header, or parts, beyond MAX_HEADER, MAX_LINES and MAX_PARTS.
 Read nonetheless: raw 8-bit text without a declared charset, a multipart whose last boundary is missing, headers in any
 case.
 """
@@ -49,6 +49,14 @@ MAIL_KEY: Final = ("msgid", "newsgroup")
 
 MAX_GROUPS: Final = 1_000
 """Most groups of one message: more is abuse, and each is a row with the whole body."""
+
+MAX_HEADER: Final = 1 << 20
+"""Most bytes of a message's header."""
+
+MAX_LINES: Final = 2_000_000
+MAX_PARTS: Final = 20_000
+"""Most lines of a message that is not one plain text, and most lines of it that begin with ``--``, as parts do: the
+parser holds an object for each."""
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
 _WHOLE: Final = BytesParser(policy=AS_WRITTEN)
@@ -127,10 +135,14 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
     """The message, and its body's bytes where it is one part without an encoding: most need no MIME parser."""
     end = _HEADER_END.search(raw)
+    if (len(raw) if end is None else end.start()) > MAX_HEADER:
+        raise _Unreadable(f"a header of more than {MAX_HEADER >> 20} MiB")
     if end is not None:
         message = _HEADERS.parsebytes(raw[: end.end()])
         if not message.defects and _is_plain(message):
             return message, raw[end.end() :]
+    if raw.count(b"\n") > MAX_LINES or raw.count(b"\n--") > MAX_PARTS:
+        raise _Unreadable(f"more than {MAX_LINES:,} lines, or {MAX_PARTS:,} that may begin a part")
     return _WHOLE.parsebytes(raw), None
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from weft.errors import Refused
@@ -26,17 +27,18 @@ def read_mail(
     timing: Timing,
     at: int,
     origins: bool = False,
+    names: Mapping[Path, str] | None = None,
 ) -> Iterator[Row | Rejected]:
     """Every message of the paths as rows (one a newsgroup) or as rejected, with ``origins`` each row with its record.
 
     A row's ``own_time`` is its Date where ``timing`` takes ts from it.  In the order of arrival it is the running
     maximum of Date in its source, and sources are merged by it, ties in the order of the sources; else they follow one
-    another.  ``at`` is the instant of reading, µs UTC.  Raises ExtractionError for a path that cannot be read at all,
-    Refused for another column than ``date``.
+    another.  ``at`` is the instant of reading, µs UTC; ``names`` as for ``find_sources``.  Raises
+    ExtractionError for a path that cannot be read at all, Refused for another column than ``date``.
     """
     if timing.ts_from not in (None, "date"):
         raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
-    sources = find_sources(paths)
+    sources = find_sources(paths, names)
     options = MailOptions(newsgroup, at, timing.future_us)
     if timing.order == "arrival":
         merged = heapq.merge(*(_reopened(source, options, origins) for source in sources), key=lambda pair: pair[0])

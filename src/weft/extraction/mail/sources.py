@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from weft.errors import ExtractionError, NotFound, Refused
@@ -14,49 +14,63 @@ from weft.extraction.batches import RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, kind_of, plain, stem
 from weft.extraction.mail.entries import Entry, Opening, Records, Source, given, read_entry, sources_of
 from weft.extraction.mail.tar_archive import tar_contents
+from weft.extraction.paths import SKIPPED, copied, descriptor, kind_of_path, opened, walked
 
 _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; they may be compressed."
 
 
-def find_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
+def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
     """The sources in the paths, in the order given.  Every path is looked at before anything is read.
 
-    Raises NotFound for a path that is not there, ExtractionError for one that cannot be opened or is neither file nor
-    directory, Refused where there is none.
+    ``names`` are what paths are called in messages, where that is not the path.  Raises NotFound for a path that is not
+    there, ExtractionError for one that cannot be opened or is neither file nor directory, Refused where there is none.
     """
     if not paths:
         raise Refused("no path was given", hint=_HINT)
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
         _check(path)
-    return [source for path in absolute for source in _found(path)]
+    return [source for path in absolute for source in _found(path, (names or {}).get(path) or printable(str(path)))]
+
+
+@contextmanager
+def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
+    """The paths as they can be read more than once, and the names of those that are copies of streams.
+
+    Raises NotFound, ExtractionError.
+    """
+    absolute = [Path(os.path.abspath(path)) for path in paths]
+    for path in absolute:
+        if descriptor(path) is not None:
+            _check(path)
+    with copied(absolute) as copies:
+        yield [copies.get(path, path) for path in absolute], {copy: str(path) for path, copy in copies.items()}
 
 
 def _check(path: Path) -> None:
     name = printable(str(path))
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            with os.scandir(path):
-                return
-        if not stat.S_ISREG(mode):
-            raise ExtractionError(f"neither a file nor a directory: {name}", hint=_HINT)
-        with path.open("rb"):
-            return
+        match kind_of_path(path):
+            case "folder":
+                os.scandir(path).close()
+            case "file":
+                opened(path).close()
+            case "stream":
+                pass
     except FileNotFoundError:
         raise NotFound(f"no such file or directory: {name}", hint=_HINT) from None
     except OSError as error:
         raise ExtractionError(f"cannot be read: {name} ({error.strerror or error})", hint=_HINT) from None
 
 
-def _found(path: Path) -> Iterator[Source]:
+def _found(path: Path, name: str) -> Iterator[Source]:
     if path.is_dir():
         yield from _directory_sources(path)
     elif _kind(path) == "tar":
-        yield from _tar_sources(path)
+        yield from _tar_sources(path, name)
     else:
-        name = printable(path.name)
-        yield Source(printable(str(path)), stem(name), _file_records(Entry("", name, _opening(path))))
+        own = printable(path.name)
+        yield Source(name, stem(own), _file_records(Entry("", own, _opening(path))))
 
 
 def _file_records(entry: Entry) -> Callable[[], Records]:
@@ -70,12 +84,12 @@ def _file_records(entry: Entry) -> Callable[[], Records]:
 
 
 def _opening(path: Path) -> Opening:
-    @contextlib.contextmanager
-    def opened() -> Iterator[io.BufferedReader]:
-        with path.open("rb", buffering=0) as raw:
+    @contextmanager
+    def reading() -> Iterator[io.BufferedReader]:
+        with opened(path) as raw:
             yield plain(raw)
 
-    return opened
+    return reading
 
 
 def _kind(path: Path) -> str:
@@ -86,39 +100,32 @@ def _kind(path: Path) -> str:
         return "article"
 
 
-def _tar_sources(path: Path) -> list[Source]:
+def _tar_sources(path: Path, name: str) -> list[Source]:
     contents = tar_contents(path)
-    name = printable(str(path))
     found = sources_of(name, contents.entries, stem(printable(path.name)))
-    if contents.damaged:
-        found.append(Source(name, stem(printable(path.name)), lambda: given(contents.damaged)))
-    return found
+    return [*found, Source(name, stem(printable(path.name)), contents.damaged)]
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:
     """A directory's articles and mboxes as they fall into sources, then its archives; hidden files are left out."""
     entries: list[Entry] = []
     archives: list[Path] = []
-    skipped: list[RawRecord] = []
-    for folder, names, files in os.walk(path):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        below = printable(os.path.relpath(folder, path)).removeprefix(".").removeprefix("/")
-        for name in sorted(files):
-            file = Path(folder, name)
-            if name.startswith("."):
-                continue
-            if not stat.S_ISREG(file.lstat().st_mode):
-                place = printable(os.path.relpath(file, path))
-                skipped.append(RawRecord(place, b"", "not a regular file: links and devices are not followed"))
-                continue
-            entry = Entry(below, printable(name), _opening(file))
-            if entry.number is None and _kind(file) == "tar":
-                archives.append(file)
-            else:
-                entries.append(entry)
+    skipped: list[Path] = []
+    try:
+        files = list(walked(path, skipped))
+    except OSError as error:
+        raise ExtractionError(f"cannot be read: {printable(str(error.filename))} ({error.strerror})") from None
+    for file in files:
+        below = printable(os.path.relpath(file.parent, path)).removeprefix(".").removeprefix("/")
+        entry = Entry(below, printable(file.name), _opening(file))
+        if entry.number is None and _kind(file) == "tar":
+            archives.append(file)
+        else:
+            entries.append(entry)
     name = printable(str(path))
     yield from sources_of(name, entries, printable(path.name))
     if skipped:
-        yield Source(name, printable(path.name), lambda: given(skipped))
+        others = [RawRecord(printable(os.path.relpath(each, path)), b"", SKIPPED) for each in skipped]
+        yield Source(name, printable(path.name), lambda: given(others))
     for archive in archives:
-        yield from _tar_sources(archive)
+        yield from _tar_sources(archive, printable(str(archive)))

@@ -14,22 +14,23 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from weft.extraction.batches import MAX_RECORD, RawRecord, printable
+from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
-from weft.extraction.mail.entries import Entry
+from weft.extraction.mail.entries import Entry, Records
+from weft.extraction.paths import opened
 
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The archive's regular files, and what could not be taken from it."""
+    """The archive's regular files, and what could not be taken from it, which is read when it is asked for."""
 
     entries: list[Entry]
-    damaged: list[RawRecord]
+    damaged: Callable[[], Records]
 
 
 class _Region(io.RawIOBase):
@@ -65,15 +66,39 @@ def tar_contents(path: Path) -> TarContents:
     damaged: list[RawRecord] = []
     file = _unpacked(path, damaged)
     places, end = _members(file, damaged)
-    damaged.extend(_rest(file, end))
-    return TarContents([_entry(file, name, start, size) for name, (start, size) in places.items()], damaged)
+
+    def broken() -> Records:
+        yield from damaged
+        yield from _rest(file, end)
+
+    return TarContents([_entry(file, name, start, size) for name, (start, size) in places.items()], broken)
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose name is of a length that fits into memory: tar reads the parts of a long name whole."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+        if self.type in _LONG_NAMES and self.size > MAX_LINE:
+            raise tarfile.ReadError("a member's name is too long")
+        return super()._proc_member(archive)  # type: ignore[misc]
+
+
+_LONG_NAMES = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+_MOST_MEMBERS = 500_000
+"""Members of one archive that are read: each takes about a kilobyte of memory."""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
-    with path.open("rb", buffering=0) as raw:
+    with opened(path) as raw:
         stream = plain(raw)
         if not is_compressed(stream):
-            return path.open("rb")
+            return io.BufferedReader(opened(path))
         file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
         shutil.copyfileobj(stream, file, 1 << 20)
         broken = damage(stream)
@@ -88,9 +113,11 @@ def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[
     places: dict[str, tuple[int, int]] = {}
     end = 0
     with contextlib.suppress(tarfile.TarError):
-        archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - closing it is not closing the file
+        archive = tarfile.open(fileobj=file, mode="r:", tarinfo=_Member)  # noqa: SIM115 - closing it is not closing the file
         with contextlib.suppress(tarfile.TarError, *DAMAGE):
-            for member in archive:
+            for count, member in enumerate(archive):
+                if count == _MOST_MEMBERS:
+                    break
                 _place(member, places, damaged)
                 end = member.offset_data + (_blocks(member.size) if member.isreg() else 0)
                 # The library keeps every member it has seen; a large spool need not be held.
@@ -133,7 +160,8 @@ def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
         if chunk.count(b"\0") == len(chunk):
             position += len(chunk)
             continue
-        yield RawRecord(f"byte {position}", chunk, "damaged archive: no member's header here")
+        reason = f"damaged archive: no member's header here, or more than {_MOST_MEMBERS:,} members"
+        yield RawRecord(f"byte {position}", chunk, reason)
         position += len(chunk)
 
 

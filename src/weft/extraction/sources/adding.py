@@ -16,7 +16,7 @@ from weft.execution.present import open_now
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
-from weft.extraction.sources.snapshot import Chosen, columns_of_file, file_path
+from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
 from weft.extraction.sources.sqlite import columns_of_sqlite
 from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
 from weft.extraction.sources.topic import SCHEME, columns_of_topic
@@ -38,14 +38,16 @@ def add_source(
     every_us: int,
     stamps: Stamps | None = None,
     chosen: Chosen = None,
+    rename: Renamed = (),
     table_of: str | None = None,
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
     """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
 
-    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``table_of`` is
-    the table in the source, where it has several; ``slot`` and ``publication`` are those of a PostgreSQL server whose
+    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``rename``
+    gives columns of a file, as it writes them, other names in the table; ``table_of`` is the table in the source,
+    where it has several; ``slot`` and ``publication`` are those of a PostgreSQL server whose
     changes are followed (None: the home's own, which are made).  Raises Refused for what cannot be a source, Conflict
     where the name is taken, NotFound and ExtractionError where it cannot be read.
     """
@@ -55,11 +57,10 @@ def add_source(
         raise Refused(
             "only a feed of changes of a PostgreSQL server has a slot", hint="Leave --slot and --publication out."
         )
-    table_of, place, columns = _looked_at(home, kind, location, table_of, chosen)
+    _check_rename(kind, rename)
+    table_of, place, columns = _looked_at(home, kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
-    options: dict[str, Any] = {} if table_of is None else {"table": table_of}
-    if chosen is not None:
-        options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
+    options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
     if kind == "changes" and not server:
         options |= _form(place)
@@ -75,6 +76,16 @@ def add_source(
                 table = writer.tables.create(name, columns, keys, tracked=True)
             writer.sources.add(table.table_id, kind, place, options, own, every_us, home.clock(), there)
     return home.catalog.sources.named(name)
+
+
+def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
+    """What polls need to read the source as it was read now (JSON-able)."""
+    options: dict[str, Any] = {} if table_of is None else {"table": table_of}
+    if chosen is not None:
+        options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
+    if rename:
+        options["rename"] = [list(pair) for pair in rename]
+    return options
 
 
 @contextmanager
@@ -95,7 +106,7 @@ def _subscribed(
 
 
 def _looked_at(
-    home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen
+    home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """The table in the source, where the source is, and its columns."""
     if kind == "postgres":
@@ -112,7 +123,7 @@ def _looked_at(
         return None, str(path), columns_of_delta(Location(str(path)), chosen)
     if kind == "changes":
         return table_of, str(path), columns_of_feed(path, table_of, chosen)
-    return None, str(path), columns_of_file(path, kind, chosen)
+    return None, str(path), columns_of_file(path, kind, chosen, rename)
 
 
 def _form(place: str) -> dict[str, Any]:
@@ -137,6 +148,15 @@ def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps 
         )
     if every_us < SHORTEST_US:
         raise Refused("a source is polled every second at most", hint="Write it like 10m.")
+
+
+def _check_rename(kind: SourceKind, rename: Renamed) -> None:
+    if rename and kind not in FORMATS:
+        raise Refused(
+            f"--rename is for the columns of files ({', '.join(FORMATS)}), and the source is of the kind {kind}",
+            hint="Give the columns other names in the source, by a view for example, or name those to take with "
+            "--columns.",
+        )
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:

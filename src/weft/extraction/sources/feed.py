@@ -31,6 +31,7 @@ from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.inspection import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, json_records
+from weft.extraction.paths import opened
 from weft.extraction.sources.fed import FedTable
 from weft.extraction.sources.feed_transactions import (
     TransactionTimes,
@@ -184,7 +185,7 @@ def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """
     found = Mark.of(path)
     mark = (found.size, found.modified_ns)
-    with path.open("rb") as file:
+    with opened(path) as file:
         if file.read(6).startswith(COMPRESSED):
             return Extent(mark, None)
         end = end_of_lines(file)
@@ -301,12 +302,12 @@ class _Part(io.RawIOBase):
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
     """The feed from one place to another, which end lines."""
-    with io.FileIO(path) as raw:
+    with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))
 
 
 def _head(path: Path, size: int) -> str:
     """A hash of the first bytes, which tell one feed from another that has taken its place."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
+from weft.extraction.batches import MAX_LINE
+
 _PIECE: Final = 1 << 16
 
 
@@ -77,7 +79,7 @@ def _named(line: bytes) -> str | None:
     """The transaction of a line; one that cannot be read, which the poll refuses, has none."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(found, dict) and isinstance(found.get("payload"), dict):
         found = found["payload"]
@@ -92,6 +94,9 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
         file.seek(begin)
         held = file.read(place - begin) + held
         place = begin
+        if len(held) > MAX_LINE + _PIECE and b"\n" not in held[:-1]:
+            yield place, held  # a part of a line that is too long, which the poll refuses
+            return
         while (cut := held.rfind(b"\n", 0, len(held) - 1)) >= 0:
             yield place + cut + 1, held[cut + 1 :]
             held = held[: cut + 1]

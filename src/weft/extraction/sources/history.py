@@ -14,17 +14,21 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import STRING, TIMESTAMP
 from weft.catalog.records import TableRecord
+from weft.catalog.sources import renamed_columns
 from weft.errors import Refused
 from weft.execution.home import Home
 from weft.execution.present import open_now
-from weft.extraction.batches import Progress
+from weft.execution.tables import OWN_TIME
+from weft.extraction.batches import Progress, printable
+from weft.extraction.files.columns import TS
+from weft.extraction.files.options import FileOptions
 from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.recording import record_changes
-from weft.extraction.sources.snapshot import file_path, refuse_rejected
+from weft.extraction.sources.snapshot import Renamed, file_path, refuse_rejected
 from weft.extraction.sources.tracked import polling, settle_polls, source_schema
 from weft.printable import Brief, counted
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
-from weft.storage.columns import arrow_type
+from weft.storage.columns import INSTANT, arrow_type
 from weft.storage.periods import repeated_keys
 
 
@@ -69,7 +73,7 @@ def load_history(
     sha256 = digest(path)
     if home.catalog.loads.loaded(table.table_id, sha256):
         return PastLoaded(source.name, 0, 0, already=True)
-    rows = _rows(table, path, ts_from, op, progress)
+    rows = _rows(table, path, ts_from, op, renamed_columns(source.options), progress)
     if op is None:
         _refuse_empty(rows, path)
         _refuse_repeated(rows, table, path)
@@ -80,7 +84,9 @@ def load_history(
         changes = rows
         if op is None:
             changes = as_changes(rows.drop_columns([OP]), open_now(writer, table), table.keys)
-        done, _ = record_changes(writer, home, table, str(path), changes, clock, None, late_refused=True, digest=sha256)
+        done, _ = record_changes(
+            writer, home, table, printable(str(path)), changes, clock, None, late_refused=True, digest=sha256
+        )
         open_rows = source.open_rows + done.began - done.ended
         writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)
     return PastLoaded(source.name, done.began, done.ended, done.first, done.last)
@@ -92,13 +98,20 @@ def _latest(rows: pa.Table) -> int:
 
 
 def _rows(
-    table: TableRecord, path: str | os.PathLike[str], ts_from: str, op: str | None, progress: Progress | None
+    table: TableRecord,
+    path: str | os.PathLike[str],
+    ts_from: str,
+    op: str | None,
+    rename: Renamed,
+    progress: Progress | None,
 ) -> pa.Table:
-    """The file's rows as changes, in its order."""
+    """The rows of the file, which has the source's names of columns, as changes in its order."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
-    source = open_file(file_path(str(path)), None, chosen=[*wanted, *own])
+    chosen, options = [*wanted, *own], FileOptions(rename=tuple(rename))
+    own_time = ts_from if ts_from.lower() == TS else None  # no column of a table can have that name
+    source = open_file(file_path(str(path)), None, ts_from=own_time, chosen=chosen, options=options)
     pieces = []
     read = 0
     for batch in source.batches():
@@ -112,7 +125,7 @@ def _rows(
         return schema.empty_table()
     rows = pa.concat_tables(pieces)
     by_name = {each.lower(): each for each in rows.column_names}
-    dates = rows.column(by_name[ts_from.lower()])
+    dates = rows.column(by_name[ts_from.lower()]) if own_time is None else rows.column(OWN_TIME).cast(INSTANT)
     if not pa.types.is_timestamp(dates.type):
         raise Refused(f"{ts_from!r} is no column of instants", where=source.name, hint="ISO 8601 is read.")
     if dates.null_count:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
-from weft.catalog.sources import SourceRecord, chosen_columns
+from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
 from weft.execution.home import Home
 from weft.execution.present import keep, open_now
@@ -125,7 +126,9 @@ def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progre
     path = file_path(source.location)
     if source.kind == "sqlite":
         return read_sqlite(path, of, schema, chosen, evolve=accepting.evolve, progress=progress)
-    return read_file(path, source.kind, schema, chosen, source.seen, evolve=accepting.evolve, progress=progress)
+    how: dict[str, Any] = {"evolve": accepting.evolve, "progress": progress}
+    rename = renamed_columns(source.options)
+    return read_file(path, source.kind, schema, chosen, source.seen, rename=rename, **how)
 
 
 def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) -> None:

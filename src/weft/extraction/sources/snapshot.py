@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +20,17 @@ from weft.catalog.sources import SourceKind
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Batch, Progress, printable
 from weft.extraction.byte_streams import COMPRESSED, damage, plain
+from weft.extraction.files.options import FileOptions
 from weft.extraction.files.rows import Format
 from weft.extraction.files.source import FileSource, digest, open_file
+from weft.extraction.paths import opened
 from weft.storage.columns import arrow_type
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
 _DAMAGED: Final = "Nothing was changed. If it is half written, let its writer write another file and rename it."
 Chosen = Sequence[tuple[str, DataType | None]] | None
+Renamed = Sequence[tuple[str, str]]
+"""Pairs of a column's name in the source and the one in the table."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,10 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """That of a file; raises NotFound, ExtractionError."""
+        """That of a regular file; raises NotFound, ExtractionError."""
         try:
-            found = path.stat()
+            with opened(path) as file:
+                found = os.fstat(file.fileno())
         except FileNotFoundError:
             raise NotFound(
                 f"no such file: {printable(str(path))}", hint="The source may be away for a moment."
@@ -70,9 +76,12 @@ def file_path(location: str) -> Path:
     return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
 
 
-def columns_of_file(path: Path, kind: SourceKind, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+def columns_of_file(
+    path: Path, kind: SourceKind, chosen: Chosen, rename: Renamed = ()
+) -> tuple[tuple[str, DataType], ...]:
     """The columns of a file as a new tracked table has them; raises as ``open_file``."""
-    return open_file(path, None, written=FORMATS[kind], chosen=chosen).columns
+    options = FileOptions(rename=tuple(rename))
+    return open_file(path, None, written=FORMATS[kind], chosen=chosen, options=options).columns
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
@@ -88,6 +97,7 @@ def read_file(
     chosen: Chosen,
     seen: Mapping[str, Any],
     *,
+    rename: Renamed = (),
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
@@ -101,7 +111,7 @@ def read_file(
         columns = tuple((column.name, column.type) for column in schema.columns)
         nothing = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns]).empty_table()
         return Snapshot(nothing, columns, (), before.modified_ns // 1_000, {"sha256": sha256, "ends_line": False})
-    source = _opened(path, kind, schema, chosen, evolve)
+    source = _opened(path, kind, schema, chosen, evolve, FileOptions(rename=tuple(rename)))
     ends_line = kind == "parquet" or _ends_line(path, before.size)
     if not ends_line and seen.get("ends_line"):
         raise ExtractionError(
@@ -120,7 +130,7 @@ def read_file(
 
 def _is_blank(path: Path) -> bool:
     """Whether the file ends rightly and has nothing but blank lines."""
-    with path.open("rb", buffering=0) as raw:
+    with opened(path) as raw:
         stream = plain(raw)
         while chunk := stream.read(1 << 16):
             if chunk.strip():
@@ -128,12 +138,15 @@ def _is_blank(path: Path) -> bool:
         return damage(stream) is None
 
 
-def _opened(path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, evolve: bool) -> FileSource:
+def _opened(
+    path: Path, kind: SourceKind, schema: TableSchema, chosen: Chosen, evolve: bool, options: FileOptions
+) -> FileSource:
+    read = partial(open_file, path, schema, written=FORMATS[kind], chosen=chosen, options=options)
     try:
-        source = open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=evolve)
+        source = read(evolve=evolve)
     except Refused as error:
         if not evolve:
-            found = open_file(path, schema, written=FORMATS[kind], chosen=chosen, evolve=True)
+            found = read(evolve=True)
             refuse_lost(_absent(found), schema.name, found.name)
         raise Refused(
             error.message,
@@ -192,7 +205,7 @@ def _ends_line(path: Path, size: int) -> bool:
     """Whether the last byte ends a line; a compressed file, whose end says so itself, does."""
     if not size:
         return False
-    with path.open("rb") as file:
+    with opened(path) as file:
         head = file.read(6)
         file.seek(-1, os.SEEK_END)
         last = file.read(1)

@@ -25,20 +25,26 @@ def events(
 
     Raises FormulaError with the line of an event whose values are not its columns.
     """
-    reader = csv.reader(lines)
+    reader = _records(lines, name)
     told: int | None = None
     at = 0
-    number = 0
-    for fields in reader:
-        if not fields:
-            continue
-        place = f"line {reader.line_num}"
+    for number, (place, fields) in enumerate(reader):
         if timed:
             now = _time(fields.pop(), name, place)
             at = now if told is None else at + max(0, now - told)
             told = now
         yield TimePoint(number, at, _rows(fields, known, name, place))
-        number += 1
+
+
+def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
+    """The records that are not blank, each with its line; raises FormulaError for what is no CSV."""
+    reader = csv.reader(lines)
+    try:
+        for fields in reader:
+            if fields:
+                yield f"line {reader.line_num}", fields
+    except csv.Error as error:
+        raise FormulaError(f"{name}: {error}", where=f"line {reader.line_num}") from None
 
 
 def _time(text: str, name: str, place: str) -> int:

@@ -1,0 +1,36 @@
+"""The check that every argument of every command is UTF-8 text.
+
+Paths are left out: a file that is read may have any name that the file system takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import typer
+
+from weft.printable import require_text
+
+
+def require_texts(app: typer.Typer) -> None:
+    """Adds the check to the commands of the application and of its groups: Refused for an argument that is no text."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _checking(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            require_texts(group.typer_instance)
+
+
+def _checking(callback: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(callback)
+    def checked(**arguments: Any) -> Any:
+        for value in arguments.values():
+            for each in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(each, str):
+                    require_text(each, "an argument")
+        return callback(**arguments)
+
+    return checked

@@ -1,0 +1,201 @@
+"""The rows of a Parquet file in pieces that fit into memory.
+
+A page is decompressed whole, so a file whose pages are too large is refused before anything of it is decoded; their
+sizes stand in the headers of pages (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol).  A value
+that a dictionary has once may occur in millions of rows: texts stay in dictionaries until a piece is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from weft.errors import ExtractionError
+from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS, printable
+from weft.extraction.paths import opened
+
+MAX_PAGE: Final = 256 << 20
+"""Most bytes of a page, not compressed.  Writers make pages of about a MiB."""
+_HEADER: Final = 1 << 12
+_LONGEST_HEADER: Final = 1 << 24
+
+
+def parquet_file(path: Path) -> pq.ParquetFile:
+    """The file, its texts read as dictionaries; raises ExtractionError, OSError, and what pyarrow raises."""
+    with opened(path) as file:  # Arrow would wait for the writer of a pipe
+        metadata = pq.read_metadata(path)
+        columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+        for group in range(metadata.num_row_groups):
+            for number in range(metadata.num_columns):
+                _check_pages(file, metadata.row_group(group).column(number), path)
+    texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.path == each.name]
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", read_dictionary=texts, metadata=metadata)
+
+
+def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
+    """The rows, so many at a time (None: about MAX_BYTES), texts not in dictionaries.
+
+    Raises ExtractionError for a row of more than MAX_RECORD bytes, and what pyarrow raises.
+    """
+    before = 0
+    for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
+        at = 0
+        ends = _ends(batch, before)
+        for end in ends:
+            yield pa.Table.from_batches([_decoded(batch.slice(at, end - at))])
+            at = end
+        before += batch.num_rows
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts that are not in dictionaries."""
+    return pa.schema([each.with_type(_plain(each.type)) for each in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [each.cast(_plain(each.type)) if pa.types.is_dictionary(each.type) else each for each in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=decoded_schema(batch.schema))
+
+
+def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
+    """Where the pieces of a batch end, each of at most MAX_BYTES of texts."""
+    texts = [each for each in batch.columns if pa.types.is_dictionary(each.type)]
+    sizes = None
+    for each in texts:
+        own = pc.fill_null(pc.binary_length(each.dictionary).cast(pa.int64()).take(each.indices), 0)
+        sizes = own if sizes is None else pc.add(sizes, own)
+    if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
+        return [batch.num_rows] if batch.num_rows else []
+    largest = pc.max(sizes).as_py()
+    if largest > MAX_RECORD:
+        row = before + pc.index(sizes, largest).as_py() + 1
+        raise ExtractionError(
+            f"row {row} has {largest >> 20:,} MiB of text, and {MAX_RECORD >> 20} MiB is the most",
+            hint="Nothing more of the file was read. Leave the row out.",
+        )
+    ends, begun = [], 0
+    totals = pc.cumulative_sum(sizes).to_pylist()
+    for number, total in enumerate(totals):
+        if total - begun > MAX_BYTES and number:
+            ends.append(number)
+            begun = totals[number - 1]
+    return [*ends, batch.num_rows]
+
+
+def _rows_at_once(metadata: pq.FileMetaData) -> int:
+    """How many rows of the file are about MAX_BYTES, by its own account of their size; at most MAX_ROWS."""
+    size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+    return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
+
+
+def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
+    """Raises ExtractionError for a page that is too large; one whose header cannot be read is left to pyarrow."""
+    at = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset:
+        at = min(at, column.dictionary_page_offset)
+    end = at + column.total_compressed_size
+    while at < end:
+        header = _page_header(file, at)
+        if header is None:
+            return
+        length, size, compressed = header
+        if size > MAX_PAGE:
+            raise ExtractionError(
+                f"cannot be read: {printable(str(path))} (a page of {size >> 20:,} MiB in the column "
+                f"{column.path_in_schema!r}, and {MAX_PAGE >> 20} MiB is the most)",
+                hint="Write the file with smaller pages.",
+            )
+        at += length + compressed
+
+
+def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
+    """A page's header: its bytes, those of the page not compressed, and compressed; None where it is none."""
+    length = _HEADER
+    while length <= _LONGEST_HEADER:
+        file.seek(at)
+        raw = file.read(length)
+        try:
+            return _read_header(raw)
+        except IndexError:
+            if len(raw) < length:
+                return None
+            length *= 16
+        except (ValueError, RecursionError):
+            return None
+    return None
+
+
+def _read_header(raw: bytes) -> tuple[int, int, int]:
+    """As ``_page_header``; raises IndexError where more bytes are wanted, ValueError for what is no header."""
+    thrift = _Thrift(raw)
+    sizes: dict[int, int] = {}
+    field = 0
+    while kind := raw[thrift.at]:
+        thrift.at += 1
+        field = field + (kind >> 4) if kind >> 4 else thrift.signed()
+        if field in (2, 3) and kind & 15 == 5:
+            sizes[field] = thrift.signed()
+        else:
+            thrift.skip(kind & 15)
+    if len(sizes) < 2 or min(sizes.values()) < 0:
+        raise ValueError
+    return thrift.at + 1, sizes[2], sizes[3]
+
+
+class _Thrift:
+    """Bytes of Thrift's compact protocol."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.at = 0
+
+    def number(self) -> int:
+        """An unsigned number."""
+        found = shift = 0
+        while True:
+            byte = self._raw[self.at]
+            self.at += 1
+            found |= (byte & 127) << shift
+            if byte < 128:
+                return found
+            shift += 7
+            if shift > 63:
+                raise ValueError
+
+    def signed(self) -> int:
+        """A number with a sign."""
+        found = self.number()
+        return (found >> 1) ^ -(found & 1)
+
+    def skip(self, kind: int) -> None:
+        """Leaves a value of that type behind."""
+        match kind:
+            case 1 | 2:
+                pass
+            case 3:
+                self.at += 1
+            case 4 | 5 | 6:
+                self.number()
+            case 7:
+                self.at += 8
+            case 8:
+                size = self.number()
+                self.at += size
+            case 12:
+                while each := self._raw[self.at]:
+                    self.at += 1
+                    if not each >> 4:
+                        self.signed()
+                    self.skip(each & 15)
+                self.at += 1
+            case _:  # no list and no map is in a header
+                raise ValueError

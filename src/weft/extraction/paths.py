@@ -1,0 +1,140 @@
+"""Which paths are read: one rule for everything that opens a file which a person named or a folder holds.
+
+A path that is named may be a regular file or a folder, or a link to one.  A file that is found, in a folder or by a
+pattern, is read where it is a regular file: links are not followed, since they may lead out of the folder.  Pipes,
+sockets and devices are refused without waiting for them.  The exception is a stream of this process that is named by
+its descriptor, as a shell does for ``<(command)``: ``/dev/stdin`` and ``/dev/fd/N``.
+
+Errors are OSErrors, whose ``strerror`` says what the path is.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import io
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+Kind = Literal["file", "folder", "stream"]
+
+SKIPPED: Final = "not a regular file: links and devices are not followed"
+"""The reason given for what is found in a folder and not read."""
+_DESCRIPTOR: Final = re.compile(r"/dev/(?P<name>stdin)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d+)")
+_KINDS: Final = (
+    (stat.S_ISFIFO, "it is a pipe"),
+    (stat.S_ISSOCK, "it is a socket"),
+    (stat.S_ISCHR, "it is a device"),
+    (stat.S_ISBLK, "it is a device"),
+    (stat.S_ISDIR, "it is a folder"),
+)
+
+
+def descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The number of the descriptor that a path such as ``/dev/fd/63`` names, None for any other path.
+
+    >>> descriptor("/dev/stdin"), descriptor("/dev/fd/63"), descriptor("/dev/null")
+    (0, 63, None)
+    """
+    match = _DESCRIPTOR.fullmatch(os.path.abspath(path))
+    return None if match is None else 0 if match["name"] else int(match["number"])
+
+
+def kind_of_path(path: Path) -> Kind:
+    """What a path that was named is, links being followed; raises OSError for what is not read."""
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    if descriptor(path) is not None:
+        return "stream"
+    raise _other(path, mode)
+
+
+def opened(path: Path, *, streams: bool = False) -> io.FileIO:
+    """A regular file to be read, or with ``streams`` what a descriptor of this process reads; raises OSError.
+
+    It never waits for a writer: what the path leads to is judged once it is open, so that nothing can take its place.
+    """
+    number = descriptor(path)
+    if streams and number is not None and kind_of_path(path) == "stream":
+        return io.FileIO(str(path), opener=lambda *_: os.dup(number))
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        raise _other(path, mode)
+    return io.FileIO(str(path), opener=lambda *_: file)
+
+
+def _other(path: Path, mode: int) -> OSError:
+    told = next((words for test, words in _KINDS if test(mode)), "it is no file")
+    code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    return OSError(code, f"{told}, and a regular file is wanted", str(path))
+
+
+def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
+    """The regular files of a folder and of its folders, in the order of their names, but those that are hidden.
+
+    What is neither a regular file nor a folder is added to ``skipped``.  Raises OSError for a folder that cannot be
+    listed.
+    """
+    for here, names, files in os.walk(folder, onerror=_raise):
+        links = {name for name in names if os.path.islink(os.path.join(here, name))}
+        names[:] = sorted(name for name in names if not name.startswith(".") and name not in links)
+        for name in sorted({*files, *links}):
+            path = Path(here, name)
+            if name.startswith("."):
+                continue
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield path
+            else:
+                skipped.append(path)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
+    """The regular files that a pattern finds, in the order of their names; other files are added to ``skipped``.
+
+    Links among the folders before the first sign of the pattern are followed.
+    """
+    parts = Path(os.path.abspath(pattern)).parts
+    plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    begin = Path(*parts[:plain])
+    real = os.path.realpath(begin)
+    for found in sorted(glob.glob(os.path.abspath(pattern), recursive=True)):
+        path = Path(found)
+        if path.is_dir() and not path.is_symlink():
+            continue
+        is_inside = os.path.realpath(path) == os.path.join(real, os.path.relpath(path, begin))
+        if is_inside and stat.S_ISREG(path.lstat().st_mode):
+            yield path
+        else:
+            skipped.append(path)
+
+
+@contextmanager
+def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
+    """For each stream among the paths a file with all that it gives, which exists for the block.
+
+    A stream can be read once, and a load reads its files several times.  Raises OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix="weft-stream-") as folder:
+        copies = {}
+        for path in dict.fromkeys(paths):
+            if descriptor(path) is not None and kind_of_path(path) == "stream":
+                copies[path] = Path(folder, path.name)
+                with opened(path, streams=True) as stream, copies[path].open("wb") as copy:
+                    shutil.copyfileobj(stream, copy)
+        yield copies

@@ -1,0 +1,73 @@
+"""Many records that cannot be read: kept set at a time, none lost and none twice after a kill at any point."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.api.home import Weft
+from weft.location import Location
+
+LOAD = """
+import sys
+from weft.api.home import Weft
+with Weft.open(sys.argv[1], create=True) as weft:
+    weft.ingest_file(sys.argv[2], "t", types="v BIGINT")
+"""
+COUNT = 2_500
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.csv"
+    path.write_text("id,v\n" + "".join(f"{n},{n if n % 5 == 0 else f'bad {n}'}\n" for n in range(COUNT)))
+    return path
+
+
+def test_a_set_of_records_is_one_transaction(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.catalog.database import Database
+
+    changes = []
+    changing = Database.changing
+
+    def counted(self: Database):  # type: ignore[no-untyped-def]
+        changes.append(1)
+        return changing(self)
+
+    monkeypatch.setattr(Database, "changing", counted)
+    with Weft.open(tmp_path / "home", create=True) as weft:
+        done = weft.ingest_file(file, "t", types="v BIGINT")
+        assert (done.stored, done.quarantined) == (COUNT // 5, COUNT - COUNT // 5)
+    assert len(changes) < 50
+
+
+@pytest.mark.parametrize("point", ["ingest.quarantined", "ingest.reserved", "ingest.written"])
+def test_a_killed_load_loses_none_and_keeps_none_twice(tmp_path: Path, file: Path, point: str) -> None:
+    home = tmp_path / "home"
+    command = [sys.executable, "-c", LOAD, str(home), str(file)]
+    killed = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    assert killed.returncode != 0
+    for _ in range(2):
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with Weft.open(home) as weft:
+        records = weft.quarantined()
+        assert len({each.position for each in records}) == len(records) == COUNT - COUNT // 5
+        assert weft.catalog.tables.named("t").rows == COUNT // 5
+        folder = weft.catalog.data / "quarantine"
+        assert {each for each in folder.names() if not each.startswith(".")} == {each.sha256 for each in records}
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Location(str(tmp_path / "new"))
+    order: list[str] = []
+    force, replace = Location.force, os.replace
+    monkeypatch.setattr(Location, "force", lambda self: (order.append("force"), force(self))[1])
+    monkeypatch.setattr(os, "replace", lambda *paths: (order.append("name"), replace(*paths))[1])
+    folder.put_all({"a": b"1", "b": b"2"})
+    assert order == ["force", "force", "force", "name", "name"]  # the folder above, then each file, then their names
+    folder.put_all({"a": b"other", "c": b"3"})
+    assert {name: (folder / name).read() for name in folder.names()} == {"a": b"1", "b": b"2", "c": b"3"}

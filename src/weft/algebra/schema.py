@@ -207,6 +207,11 @@ class DataType:
         return self.name in NUMERIC
 
 
+def sums_fit(type: DataType) -> bool:
+    """Whether a type with ten more digits than this DECIMAL exists: sums of ten billion values fit it."""
+    return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
+
+
 def between_commas(text: str) -> list[str]:
     """What stands between the commas that are in no brackets and no name in backquotes."""
     parts, depth, quoted = [""], 0, False
@@ -234,6 +239,8 @@ def _field_name(name: str) -> str:
 
 NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 MOST_DIGITS: Final = 38
+SUM_DIGITS: Final = 10
+"""How many digits a sum of DECIMALs has beyond those of its values."""
 MOST_NESTED: Final = 20
 """How deep a type may be."""
 _ALIASES: Final = {

@@ -23,6 +23,9 @@ def answerable(formula: Formula) -> Formula:
             return And(answerable(left), right)
         case And(left=left, right=algebra.Not(formula=algebra.Comparison() | algebra.Matches()) as right):
             return And(answerable(left), right)
+        case algebra.Since(left=algebra.Not(formula=excluded), right=right):
+            # Not of an equality stands for itself only where both of its sides are the same variable.
+            return algebra.with_parts(formula, (algebra.Not(answerable(excluded)), answerable(right)))
         case _:
             return algebra.with_parts(formula, tuple(map(answerable, algebra.parts(formula))))
 

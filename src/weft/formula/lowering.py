@@ -7,6 +7,7 @@ and a term without variables is worked out: as MonPoly does before it looks at a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Final
 
 from weft.algebra import formula as algebra
@@ -161,8 +162,7 @@ class Lowering:
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
-            unique = rule.name if rule.name not in self.taken else f"{rule.name}_{len(self.taken)}"
-            self.taken.add(unique)
+            unique = self._unique(rule.name)
             known[rule.name] = (unique, tuple(self.types.new() for _ in rule.parameters))
             self.rules[rule.name] = (*known[rule.name], None)
         definitions = []
@@ -180,6 +180,13 @@ class Lowering:
         within = self.formula(written.within, scope)
         self.rules = outside
         return within
+
+    def _unique(self, name: str) -> str:
+        """A name like this one that no relation of a fixpoint in the formula has yet."""
+        numbered = (f"{name}_{number}" for number in count(2))
+        unique = next(each for each in chain((name,), numbered) if each not in self.taken)
+        self.taken.add(unique)
+        return unique
 
     def _check_rule(self, rule: syntax.Rule, body: Formula, parameters: Scope) -> None:
         expected = {Variable(name, found) for name, found in parameters.items()}

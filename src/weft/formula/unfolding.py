@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from weft.formula import syntax
@@ -18,6 +18,10 @@ Key: TypeAlias = "tuple[str, int]"
 class _Defined:
     parameters: tuple[str, ...]
     body: Written
+
+
+Known: TypeAlias = "Mapping[Key, _Defined | str]"
+"""What a LET defines, or another name for a relation of a fixpoint; by name and number of columns."""
 
 
 class Fresh:
@@ -41,18 +45,45 @@ def unfolded(formula: Written, text: str) -> Written:
     return _unfolded(formula, {}, Fresh(text), text)
 
 
-def _unfolded(formula: Written, known: Mapping[Key, _Defined], fresh: Callable[[str], str], text: str) -> Written:
+def _unfolded(formula: Written, known: Known, fresh: Callable[[str], str], text: str) -> Written:
     match formula:
         case syntax.Let(name=name, parameters=parameters, body=body, within=within):
             _check_parameters(formula, text)
             defined = _Defined(parameters, _unfolded(body, known, fresh, text))
             return _unfolded(within, {**known, (name, len(parameters)): defined}, fresh, text)
-        case syntax.Least(rules=rules):
-            own = {(rule.name, len(rule.parameters)) for rule in rules}
-            known = {key: defined for key, defined in known.items() if key not in own}
+        case syntax.Least():
+            formula, known = _without_capture(formula, known, fresh)
         case syntax.Applied(name=name, terms=terms) if (name, len(terms)) in known:
-            return _applied(formula, known[name, len(terms)], fresh)
+            meant = known[name, len(terms)]
+            return _applied(formula, meant, fresh) if isinstance(meant, _Defined) else replace(formula, name=meant)
     return over(formula, tuple(_unfolded(part, known, fresh, text) for part in below(formula)))
+
+
+def _without_capture(formula: syntax.Least, known: Known, fresh: Callable[[str], str]) -> tuple[syntax.Least, Known]:
+    """The fixpoint with other names for relations that the bodies of LET around it speak of, and what is known in it.
+
+    Within LET A(v) = X(v) IN …, the body of A put into a fixpoint named X must still speak of the X outside.
+    """
+    own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
+    within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}
+    spoken_of = {
+        name for meant in within.values() if isinstance(meant, _Defined) for name in _applied_names(meant.body)
+    }
+    rules = []
+    for rule in formula.rules:
+        if rule.name in spoken_of:
+            other = fresh(rule.name)
+            within[rule.name, len(rule.parameters)] = other
+            rule = replace(rule, name=other)
+        rules.append(rule)
+    return replace(formula, rules=tuple(rules)), within
+
+
+def _applied_names(formula: Written) -> Iterator[str]:
+    if isinstance(formula, syntax.Applied):
+        yield formula.name
+    for part in below(formula):
+        yield from _applied_names(part)
 
 
 def _check_parameters(formula: syntax.Let, text: str) -> None:

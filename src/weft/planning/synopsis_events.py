@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ from weft.errors import SynopsisError, of_each
 from weft.planning.carried import Carried
 from weft.sql import render
 from weft.sql.local import unlike
+from weft.sql.range import all_within_range
 
 EVENT: Final = "e"
 """The range variable of a table's rows in the SQL of events."""
@@ -121,12 +122,13 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
         taken.append(f"CAST({ref} AS {type_})")
         conditions.append(f"{ref} IS NOT NULL")
         reads.append(column)
-    return _events(table, tuple(reads), tuple(taken), tuple(conditions))
+    return Events(_predicate(table, taken, conditions), table, tuple(reads), tuple(taken), tuple(conditions))
 
 
-def _events(table: TableSchema, reads: tuple[str, ...], taken: tuple[str, ...], conditions: tuple[str, ...]) -> Events:
-    told = repr((table.id, taken, sorted(set(conditions))))
-    return Events(f"p{hashlib.sha256(told.encode()).hexdigest()[:16]}", table, reads, taken, conditions)
+def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
+    """The name of the predicate whose rows are these."""
+    told = repr((table.id, tuple(taken), sorted(set(conditions))))
+    return f"p{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
 def _part(nest: Nest) -> Part:
@@ -194,23 +196,38 @@ def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> N
 
 
 def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, Carried]) -> Events:
-    """The events of one table, under a name that says what they are."""
-    scan = _scan(project)
-    own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
-    conditions = []
+    """The events of one table, under a name that says what they are.
+
+    The name is made of the SQL that a user reads, so that it stays as it is when the SQL for DuckDB changes.
+    """
+    table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
         assert isinstance(demanded, Plain)
         _require_local(demanded.condition)
-        conditions.append(render.scalar(substitute(demanded.condition, own)))
-    values = [render.scalar(substitute(output.value, own)) for output in project.outputs]
-    taken = tuple(carried[variable].taken(value) for variable, value in zip(variables, values, strict=True))
-    conditions += [
-        f"{value} IS NOT NULL"
-        for variable, value in zip(variables, values, strict=True)
-        if not carried[variable].nullable
-    ]
+    predicate = _predicate(table, *_selected(project, variables, carried, render.scalar))
     reads = tuple(sorted({ref.column for ref in _mentioned(project)}))
-    return _events(scan.table, reads, taken, tuple(conditions))
+    return Events(predicate, table, reads, *_selected(project, variables, carried, _local_sql))
+
+
+def _selected(
+    project: Project,
+    variables: Sequence[Variable],
+    carried: Mapping[Variable, Carried],
+    rendered: Callable[[Scalar], str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns and the conditions of the events of one table."""
+    own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
+    demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
+    conditions = [rendered(substitute(each, own)) for each in demanded]
+    values = [rendered(substitute(output.value, own)) for output in project.outputs]
+    given = list(zip(variables, values, strict=True))
+    conditions += [f"{value} IS NOT NULL" for variable, value in given if not carried[variable].nullable]
+    return tuple(carried[variable].taken(value) for variable, value in given), tuple(conditions)
+
+
+def _local_sql(scalar: Scalar) -> str:
+    """SQL for DuckDB that means there what it means in Spark."""
+    return render.scalar(all_within_range(scalar))
 
 
 def _mentioned(project: Project) -> set[ColumnRef]:
@@ -253,5 +270,5 @@ def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
                 f"no synopsis can be kept of this query: its column {output.name} is an {output.value.type}", hint=_HINT
             )
         own = {ref: ColumnRef(VALUES, places[ref.column], ref.type) for ref in columns(output.value)}
-        found.append((render.scalar(substitute(output.value, own)), output.value.type))
+        found.append((_local_sql(substitute(output.value, own)), output.value.type))
     return tuple(found)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 from typing import Literal as OneOf
 
-from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, INTERVAL, MONTHS, NULL, DataType
+from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, INTERVAL, MONTHS, MOST_DIGITS, NULL, SUM_DIGITS, DataType
 
 Aggregate = OneOf["count", "sum", "avg", "min", "max"]
 MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
@@ -39,4 +39,4 @@ def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
         return DOUBLE
     if argument.name in INTEGRAL:
         return BIGINT
-    return DataType("DECIMAL", min((argument.precision or 10) + 10, 38), argument.scale or 0)
+    return DataType("DECIMAL", min((argument.precision or 10) + SUM_DIGITS, MOST_DIGITS), argument.scale or 0)

@@ -30,6 +30,7 @@ from weft.sql.letters import LOWER, UPPER
 MACROS: Final = {
     "UNIX_MICROS(x)": "epoch_us(x)",
     "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
+    "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
     "STARTSWITH(a, b)": "starts_with(a, b)",
     "ENDSWITH(a, b)": "ends_with(a, b)",
     "COLLECT_LIST(x)": "list(x)",

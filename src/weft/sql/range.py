@@ -1,4 +1,4 @@
-"""What the value of a view is made of, in forms that mean the same on every engine.
+"""What the value of a view or the events of a synopsis are made of, in forms that mean the same on every engine.
 
 Integers and decimals that go too far are NULL, and so is what is divided by 0.
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.algebra.scalar import Call, Case, Cast, Literal, Scalar
+from weft.algebra.scalar import Call, Case, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTEGRAL, STRING, DataType
 from weft.sql.functions import as_decimal
-from weft.sql.render import ESCAPED_LIKE
+from weft.sql.render import ESCAPED_LIKE, NULL_SAFE
 
 _TRIED: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 _BLANKS: Final = r"[\x00-\x20\x7f]*"
@@ -21,6 +21,11 @@ _WHOLE: Final = rf"^{_BLANKS}([+-]?[0-9]+)(?:\.[0-9]*)?{_BLANKS}$"
 _BELOW_ONE: Final = rf"^{_BLANKS}[+-]?(\.)[0-9]*{_BLANKS}$"
 _NARROW: Final = 18
 _EXACT: Final = (*INTEGRAL, "DECIMAL")
+
+
+def all_within_range(scalar: Scalar) -> Scalar:
+    """``within_range`` of an expression and of all that it is made of."""
+    return within_range(with_children(scalar, tuple(map(all_within_range, children(scalar)))))
 
 
 def within_range(scalar: Scalar) -> Scalar:
@@ -47,6 +52,8 @@ def within_range(scalar: Scalar) -> Scalar:
             return Call("mod", args, type)
         case Call(name="abs" | "floor" | "ceil" | "ceiling" | "round", args=(arg, *_)) if arg.type.name in INTEGRAL:
             return _of_integer(scalar, arg)
+        case Call(name="<=>", args=args, type=type):
+            return Call(NULL_SAFE, args, type)
         case Call(name="like", args=(_, pattern), type=type) if not isinstance(pattern, Literal):
             return Call(ESCAPED_LIKE, scalar.args, type)
         case Call(name="concat", args=args, type=type):

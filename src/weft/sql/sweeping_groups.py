@@ -7,7 +7,7 @@ have the same measures become one period.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from weft.algebra.schema import INTEGRAL, DataType
 from weft.algebra.temporal import Aggregation, Measure
 from weft.sql.render import spelled
 from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, listed, over
+from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
 """What BIGINTs are summed as: their sum may not fit."""
@@ -69,15 +70,17 @@ class _Groups:
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]
         counts = ["n", *(f"n{number + 1}" for number in range(len(self.arguments)))]
-        counts += [f"v{number + 1}" for number in summed if number is not None]
+        for place in (number for number in summed if number is not None):
+            counts += [f"v{place + 1}", *([f"h{place + 1}"] if is_wide(self.arguments[place].type) else [])]
         added = ["CASE WHEN side = 0 THEN 1 ELSE -1 END AS n"]
         for number in range(1, len(self.arguments) + 1):
             added.append(
                 f"CASE WHEN x{number} IS NULL THEN 0 WHEN side = 0 THEN 1 ELSE -1 END AS n{number}",
             )
         for place in (number for number in summed if number is not None):
-            value = f"COALESCE(CAST(x{place + 1} AS {_summed_as(self.arguments[place].type)}), 0)"
-            added.append(f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS v{place + 1}")
+            for column, part in zip("vh", _parts(f"x{place + 1}", self.arguments[place].type), strict=False):
+                value = f"COALESCE({part}, 0)"
+                added.append(f"CASE WHEN side = 0 THEN {value} ELSE -{value} END AS {column}{place + 1}")
         bounds = f"SELECT {listed(keys, f'{BOUND} AS instant', added)} FROM ({self.rows}) AS given {BOTH_BOUNDS}"
         events = f"SELECT * FROM ({bounds}) AS bounds WHERE instant IS NOT NULL"
         if not self.count:
@@ -104,7 +107,7 @@ class _Groups:
         place = self.arguments.index(measure.argument) + 1
         if measure.function == "count":
             return f"CAST(n{place} AS BIGINT)"
-        return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, f'v{place}', f'n{place}')} END"
+        return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, (f'v{place}', f'h{place}'), f'n{place}')} END"
 
     def anew(self) -> str:
         """Each fragment's measures from the rows that hold in it."""
@@ -135,9 +138,9 @@ class _Groups:
             return f"CAST(COUNT({column}) AS BIGINT)"
         if measure.function in ("min", "max"):
             return f"{measure.function.upper()}({column})"
-        added = f"CAST({column} AS {_summed_as(measure.argument.type)})"
-        total = f"SUM({added})" if _exact(measure) else _in_order(added)
-        return f"CASE WHEN COUNT({column}) > 0 THEN {_quotient(measure, total, f'COUNT({column})')} END"
+        parts = _parts(column, measure.argument.type)
+        sums = [f"SUM({part})" if _exact(measure) else _in_order(part) for part in parts]
+        return f"CASE WHEN COUNT({column}) > 0 THEN {_quotient(measure, sums, f'COUNT({column})')} END"
 
 
 def _in_order(number: str) -> str:
@@ -148,8 +151,19 @@ def _in_order(number: str) -> str:
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
-def _quotient(measure: Measure, total: str, count: str) -> str:
-    """SUM or AVG of a total and a count that is not 0."""
+def _parts(value: str, type: DataType) -> tuple[str, ...]:
+    """What is added up of a value; of one that leaves no room for a sum, its low and its high part."""
+    if is_wide(type):
+        return low_part(value, type), high_part(value, type)
+    return (f"CAST({value} AS {_summed_as(type)})",)
+
+
+def _quotient(measure: Measure, sums: Sequence[str], count: str) -> str:
+    """SUM or AVG of the sums of ``_parts`` and a count that is not 0."""
+    type = None if measure.argument is None else measure.argument.type
+    if type is not None and is_wide(type):
+        low, high = sums
+        return quotient(low, high, count, type) if measure.function == "avg" else total(low, high, type)
     if measure.function == "avg":
-        return f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)"
-    return f"TRY_CAST({total} AS {spelled(measure.output.type)})"
+        return f"CAST({sums[0]} AS DOUBLE) / CAST({count} AS DOUBLE)"
+    return f"TRY_CAST({sums[0]} AS {spelled(measure.output.type)})"

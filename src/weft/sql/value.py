@@ -361,8 +361,6 @@ class Chain:
                 return self.asked.literal(scalar)
             case ColumnRef() if scalar in names:
                 return names[scalar]
-            case Call(name="<=>", args=args):
-                return Call(render.NULL_SAFE, tuple(self.plain(each, names) for each in args), BOOLEAN)
             case Call() | Cast() | Case():
                 return within_range(with_children(scalar, tuple(self.plain(each, names) for each in parts_of(scalar))))
             case _:

@@ -36,11 +36,14 @@ def canonical(formula: Formula) -> Formula:
     """
     free = free_variables(formula)
     scope = {variable: Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
-    return _Renaming("y").of(formula, scope, {})
+    return _Renaming("y", relations="X").of(formula, scope, {})
 
 
 def substituted(formula: Formula, names: Scope) -> Formula:
-    """The formula with other free variables; bound ones are renamed so that none is taken for one of them."""
+    """The formula with other free variables; bound ones are renamed so that none is taken for one of them.
+
+    The relations of its fixpoints keep their names, which are unique in the formula that it is a part of.
+    """
     every = {*names.values(), *free_variables(formula)}
     prefix = "y"
     while any(variable.name.startswith(prefix) for variable in every):
@@ -51,11 +54,12 @@ def substituted(formula: Formula, names: Scope) -> Formula:
 
 @dataclass
 class _Renaming:
-    """``prefix`` is that of bound variables; relations of fixpoints are named X1, X2 … as they are met."""
+    """``prefix`` is that of bound variables, ``relations`` that of fixpoints' relations (None: as they are)."""
 
     prefix: str
+    relations: str | None = None
     count: int = 0
-    relations: int = 0
+    named: int = 0
 
     def of(self, formula: Formula, scope: Scope, named: Mapping[str, str]) -> Formula:
         match formula:
@@ -89,8 +93,8 @@ class _Renaming:
     def _fixpoint(self, formula: Fixpoint, scope: Scope, named: Mapping[str, str]) -> Formula:
         inside = dict(named)
         for definition in formula.definitions:
-            self.relations += 1
-            inside[definition.name] = f"X{self.relations}"
+            self.named += 1
+            inside[definition.name] = definition.name if self.relations is None else f"{self.relations}{self.named}"
         definitions = []
         for definition in formula.definitions:
             local = self._fresh(definition.parameters)

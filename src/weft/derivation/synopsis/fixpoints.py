@@ -4,6 +4,8 @@
 µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
 µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
 µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
+
+A fixpoint whose Q1 only filters (v < 2) is stepped: it is no since, because ▽X binds the variables of Q1.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ from weft.algebra.formula import (
     Previous,
     Since,
     Variable,
-    free_variables,
     parts,
     subformulas,
     with_parts,
 )
+from weft.derivation.synopsis.answerable import check
 from weft.derivation.synopsis.canonical import substituted
+from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
@@ -68,15 +71,18 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
         return None
     definition = formula.definitions[0]
     found = _connective(definition, sets=sets)
-    if found is None or _speaks(found, definition.name) or not _bound(found):
+    if found is None or _speaks(found, definition.name) or not _can_be_answered(found):
         return None
     return substituted(found, dict(zip(definition.parameters, arguments, strict=True)))
 
 
-def _bound(found: Once | Since) -> bool:
-    if isinstance(found, Once):
-        return True
-    return set(free_variables(found.left)) <= set(free_variables(found.right))
+def _can_be_answered(found: Once | Since) -> bool:
+    """Whether the left side of the since stands without ▽X, which may have bound the variables of its tests."""
+    try:
+        check(found)
+    except Refused:
+        return False
+    return True
 
 
 def _speaks(formula: Formula, name: str) -> bool:

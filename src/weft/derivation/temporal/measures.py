@@ -3,13 +3,14 @@
 | measure | kept beside it | f, rows inserted | g, rows deleted |
 | --- | --- | --- | --- |
 | COUNT | | $2 + $1 | $2 − $1 |
-| SUM of exact numbers | COUNT(x): of no values it is NULL; of BIGINT wide enough for all | $2 + $1 | $2 − $1 |
+| SUM of exact numbers | COUNT(x): of no values it is NULL; of BIGINT in a wider type | $2 + $1 | $2 − $1 |
 | AVG of exact numbers | SUM(x), COUNT(x); it is their quotient | | |
 | MIN, MAX | | the less, the greater | computed again |
-| SUM, AVG of FLOAT, DOUBLE | | computed again | computed again |
+| SUM, AVG of FLOAT, DOUBLE, of DECIMAL of more than 28 digits | | computed again | computed again |
 
 Adding and taking away floating numbers is not exact, so they would drift from what a recomputation gives; that adds
 them up in their own order, so that it gives the same again (``sql/sweeping_groups.py``).
+A sum of DECIMALs of more than 28 digits has no wider type: once it does not fit, the next one does not follow from it.
 COUNT(*) is kept beside them all: a group without rows is not there.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import replace
 
 from weft.algebra.relation import Output
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, call
-from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, DataType
+from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, SUM_DIGITS, DataType, sums_fit
 from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, inputs, over
 
 _HIDDEN = "_kept_"
@@ -37,8 +38,8 @@ def kept_form(relation: Temporal) -> Temporal:
 
 
 def exact(type: DataType) -> bool:
-    """Whether sums of this type are exact, so that adding and taking away is the same as computing again."""
-    return type.name in INTEGRAL or type.name == "DECIMAL"
+    """Whether sums of this type are exact and fit, so that adding and taking away is the same as computing again."""
+    return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
@@ -88,7 +89,7 @@ def _with_hidden(node: Aggregation) -> Temporal:
                 values[each.output] = _fitting(total)
                 continue
         values[each.output] = column(each.function, argument, each.output.type, each.output.column)
-    if len(measures) == len(node.measures):
+    if {replace(each.output, scan=node.alias) for each in measures.values()} == {each.output for each in node.measures}:
         return node
     groups = tuple(Output(out.name, ColumnRef(inner.alias, out.name, out.value.type)) for out in node.groups)
     asked = tuple(Output(each.output.column, values[each.output]) for each in node.measures)
@@ -101,7 +102,8 @@ def _quotient(measure: Measure) -> bool:
 
 def _wide(measure: Measure) -> bool:
     """Whether a sum may not fit its type, and fit again once rows have come or gone: what is kept is wider."""
-    return measure.function == "sum" and measure.argument is not None and measure.argument.type == BIGINT
+    of_bigint = measure.argument is not None and measure.argument.type == BIGINT
+    return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
@@ -110,7 +112,7 @@ def _sum_type(type: DataType) -> DataType:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
         return BIGINT
-    return DataType("DECIMAL", min(38, (type.precision or 10) + 10), type.scale)
+    return DataType("DECIMAL", (type.precision or 10) + SUM_DIGITS, type.scale)
 
 
 def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:

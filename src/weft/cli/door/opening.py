@@ -97,16 +97,15 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
             reasons.append(f"{path}: longer than {_LONGEST} bytes")
             continue
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        before = os.umask(0o177)
         try:
             path.unlink(missing_ok=True)
+            # Nobody else can enter the folder meanwhile.  The umask would be every thread's.
             listener.bind(str(path))
+            path.chmod(0o600)
         except OSError as error:
             listener.close()
             reasons.append(f"{path}: {error.strerror}")
             continue
-        finally:
-            os.umask(before)
         return path, listener
     raise ExecutionError(
         f"no place takes a socket ({'; '.join(reasons)})",

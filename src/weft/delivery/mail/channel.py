@@ -15,7 +15,7 @@ from weft.delivery.mail.addresses import Addressed
 from weft.delivery.mail.conversation import Lost, Server, give
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.delivery.retrying import DOUBLING
-from weft.errors import Refused
+from weft.errors import DeliveryError, Refused
 from weft.storage.ledger import Answers
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -62,10 +62,11 @@ class EmailChannel:
         self._may_have_gone = False
         zone = self._chosen.zone_of(message.about.user, self.person)
         content = letter(message, self.address, self._server.sender, self._to.addresses, zone)
+        self._may_have_gone = True
         try:
             return give(self._server, self._to.addresses, content)
-        except Lost:
-            self._may_have_gone = True
+        except DeliveryError as error:
+            self._may_have_gone = isinstance(error, Lost)
             raise
 
     def test(self, message: Message) -> str:

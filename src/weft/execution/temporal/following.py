@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.errors import ClockError, PlanMismatch
+from weft.errors import ClockError, QueryFault
 from weft.execution.home import Home
 from weft.execution.temporal.maintaining import Maintained, maintain_views, upkeep_of, with_read
+from weft.faults import query_faults
 
 
 def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, ...]:
@@ -57,8 +58,9 @@ def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]
 def _is_timely(view: ViewRecord, tables: Mapping[int, TableRecord]) -> bool:
     """Whether the passing of time can change a view; one that cannot be read any more says so when it is maintained."""
     try:
-        return upkeep_of(view, tables.values()).plan.needs_refresh
-    except PlanMismatch:
+        with query_faults():
+            return upkeep_of(view, tables.values()).plan.needs_refresh
+    except QueryFault:
         return True
 
 

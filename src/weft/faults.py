@@ -17,6 +17,7 @@ from typing import Final
 from weft.errors import (
     CatalogError,
     ClockError,
+    DerivationError,
     ExecutionError,
     HomeClosed,
     JvmEnded,
@@ -65,7 +66,7 @@ def query_faults() -> Iterator[None]:
         if is_of_the_home(error):
             raise
         found = plain_error(error)
-        defect = not isinstance(error, WeftError | MemoryError)
+        defect = isinstance(error, DerivationError) or not isinstance(error, WeftError | MemoryError)
         raise QueryFault(found.message, hint=found.hint, where=found.where, defect=defect) from error
 
 

@@ -23,7 +23,7 @@ from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.configuration import Configuration, configuration
-from weft.errors import ExecutionError, LeaseLost, WeftError
+from weft.errors import ExecutionError, WeftError
 from weft.runtime.jars import CONNECTOR, check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
 from weft.runtime.launch import foreign_variables_hidden, start_jvm
@@ -309,8 +309,8 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def plain_errors(doing: str) -> Iterator[None]:
     """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
 
-    Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.  Ctrl-C
-    stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its place.
+    Ctrl-C stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its
+    place.
     """
     try:
         yield
@@ -319,9 +319,6 @@ def plain_errors(doing: str) -> Iterator[None]:
     except spark_errors() as problem:
         if interrupted(problem):
             raise KeyboardInterrupt from None
-        told = told_by(problem)
-        if "ConcurrentTransaction" in told:
-            raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
         where = str(_running.log) if _running is not None else None
         if _running is None or not _alive(_running):
             raise ExecutionError(

@@ -112,6 +112,19 @@ class LimitExceeded(ExecutionError):
     """A query took more time or gave more rows than a query may; it was stopped."""
 
 
+class QueryFault(ExecutionError):
+    """What the computation of queries raised, neither a limit nor the end of the JVM; its cause is what was raised.
+
+    ``defect``: Weft did not raise it on purpose.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, where: str | None = None, defect: bool = False
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.defect = defect
+
+
 class JvmEnded(ExecutionError):
     """Spark's JVM ended in the middle of something; ``known`` where its log says that what it ran was the reason."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typer._click.exceptions import ClickException
 
 from weft.cli import terminal
 from weft.errors import WeftError
+from weft.faults import log_defect, told_shortly
 from weft.interruption import Stopped
 from weft.printable import visible
 
@@ -153,12 +153,11 @@ def tell_unexpected(error: Exception) -> int:
     """Prints one line about a defect, or about what the operating system refused (a full disk), and writes the
     traceback to the home's log; the exit code of a failure."""
     log = _write_log(error)
-    first = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
     if isinstance(error, OSError) and error.strerror:
         place = f" ({error.filename})" if error.filename else ""
         told = f"{error.strerror}{place}"
     else:
-        told = f"Weft has a defect here: {type(error).__name__}: {first}"
+        told = f"Weft has a defect here: {told_shortly(error)}"
     if _seen.get(_Seen()).json:
         _tell_json("failed", told, log=str(log) if log else None)
         return 1
@@ -168,22 +167,11 @@ def tell_unexpected(error: Exception) -> int:
 
 
 def _write_log(error: Exception) -> Path | None:
-    from weft.access import make_file, make_folder
-    from weft.instants import format_instant
     from weft.schedule.clock import now_us
 
     seen = _seen.get(_Seen())
     folder = seen.home / "logs" if seen.home is not None and seen.home.is_dir() else _own_folder()
-    try:
-        make_folder(folder)
-        log = folder / "weft.log"
-        make_file(log)
-        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"\n{format_instant(now_us())} weft {' '.join(seen.arguments)[:2000]}\n")
-            file.writelines(traceback.format_exception(error))
-    except OSError:
-        return None
-    return log
+    return log_defect(folder, now_us(), f"weft {' '.join(seen.arguments)}", error)
 
 
 def _own_folder() -> Path:

@@ -7,13 +7,13 @@ undone by its channel.  A channel that failed is tried again after a pause that 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
-from weft.catalog import Catalog, Writer
+from weft.catalog import Catalog, Writer, layout
 from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
@@ -24,6 +24,7 @@ from weft.delivery.registry import open_channel
 from weft.delivery.retrying import DOUBLING, Schedule
 from weft.errors import Conflict, DeliveryError, Refused
 from weft.failpoint import failpoint
+from weft.faults import is_of_the_home, isolated_error
 from weft.storage.ledger import ResultRow, read_rows
 
 MESSAGE_ROWS: Final = 10_000
@@ -102,8 +103,9 @@ class _Run:
                 continue
             subscription = self._sender.subscriptions.by_id(entry.sub_id)
             try:
-                channel = open_channel(subscription.channel, self._home)
-                outcome = "undone" if channel is None else channel.recover(entry.position)
+                with self._isolated(subscription):
+                    channel = open_channel(subscription.channel, self._home)
+                    outcome = "undone" if channel is None else channel.recover(entry.position)
             except (DeliveryError, Refused) as error:
                 self._block(subscription, DOUBLING, error)
                 continue
@@ -129,8 +131,10 @@ class _Run:
         for subscription, query in self._sender.subscriptions.digests_due(self._now):
             waits = subscription.is_served and subscription.delivered < query.rows
             if subscription.digest_at is None or not waits:
-                with suppress(Refused):  # a channel that the settings do not know: that is told where it is sent to
-                    digest_at = self._next_digest(subscription, query, self._now)
+                # A channel that the settings do not know is reported where the answers are sent.
+                with suppress(Refused, DeliveryError):
+                    with self._isolated(subscription):
+                        digest_at = self._next_digest(subscription, query, self._now)
                     self._sender.subscriptions.set_digest_at(subscription.sub_id, digest_at)
                     failpoint("digest.noted")
 
@@ -150,8 +154,9 @@ class _Run:
             return None
         before, error = subscription.delivered, None
         try:
-            channel = open_channel(subscription.channel, self._home)
-        except Refused as refused:
+            with self._isolated(subscription):
+                channel = open_channel(subscription.channel, self._home)
+        except (Refused, DeliveryError) as refused:
             channel, error = None, str(refused)
             again = self._next_attempt(subscription, DOUBLING)
             self._sender.subscriptions.note_failure(subscription.sub_id, error, again)
@@ -179,30 +184,50 @@ class _Run:
         """Sends one message of those up to the ordinal ``end``; why it did not go, or None."""
         if self._clock is not None:
             self._sender.renew(self._wall())
-        rows, last = self._next_rows(channel, subscription, query, answers)
+        digest_at = None
         try:
-            position = channel.prepare()
+            with self._isolated(subscription, of_channel=False):
+                rows, last = self._next_rows(channel, subscription, query, answers)
+                about = self._about(subscription, query, channel.person).as_json()
+                if subscription.digest and self._now is not None and last >= end:
+                    digest_at = self._next_digest(subscription, query, self._now)
+            with self._isolated(subscription):
+                position = channel.prepare()
         except DeliveryError as error:
             again = self._next_attempt(subscription, channel.schedule)
             self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)
             return str(error)
-        about = self._about(subscription, query, channel.person)
-        entry = self._sender.outbox.open(subscription, last, position, about.as_json())
+        entry = self._sender.outbox.open(subscription, last, position, about)
         failpoint("delivery.opened")
         try:
-            reply = channel.send(self._message(entry, query, rows), position)
+            with self._isolated(subscription):
+                reply = channel.send(self._message(entry, query, rows), position)
         except DeliveryError as error:
             if isinstance(error, Unreachable) and channel.server is not None:
                 self._down.add(channel.server)
             self._undo(channel, subscription, entry, error)
             return str(error)
         failpoint("delivery.written")
-        digest_at = None
-        if subscription.digest and self._now is not None and last >= end:
-            digest_at = self._next_digest(subscription, query, self._now)
         self._sender.outbox.mark_sent(entry.entry_id, self._wall(), reply, digest_at)
         failpoint("delivery.marked")
         return None
+
+    @contextmanager
+    def _isolated(self, subscription: Subscription, *, of_channel: bool = True) -> Iterator[None]:
+        """Raises what belongs to one subscription as DeliveryError: the others' messages go.
+
+        What its channel raises belongs to it, errors of the operating system among it, unless ``of_channel`` is false.
+        """
+        try:
+            yield
+        except (DeliveryError, Refused):
+            raise
+        except Exception as error:
+            if is_of_the_home(error) and not (of_channel and isinstance(error, OSError)):
+                raise
+            doing = f"delivering to {subscription.channel}"
+            found = isolated_error(error, layout.logs_folder(self._home), self._wall(), doing)
+            raise DeliveryError(found.message, where=found.where or subscription.channel, hint=found.hint) from error
 
     def _held(self, subscription: Subscription) -> OutboxEntry | None:
         """A message that was begun and did not go."""
@@ -260,7 +285,8 @@ class _Run:
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
         """Settles at once a message that its channel refused in the middle."""
         try:
-            outcome = channel.recover(entry.position)
+            with self._isolated(subscription):
+                outcome = channel.recover(entry.position)
         except DeliveryError as worse:
             self._block(subscription, channel.schedule, worse)
             return

@@ -31,7 +31,10 @@ _VERSION = "1"
 
 
 MANY: Final = "a task of Weft gave too many rows"
-"""In the error of a task that is stopped because its branch gives too many rows."""
+"""What a task raises that is stopped because its branch gives too many rows."""
+
+_RAISED: Final = "USER_RAISED_EXCEPTION"
+"""Spark's condition of what RAISE_ERROR raises; no query may call it."""
 
 COLLECTED: Final = 5_000
 """Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
@@ -139,6 +142,22 @@ def guarded(select: str, most: int) -> str:
     )
 
 
+def gave_too_many(error: Exception) -> bool:
+    """Whether an error of Spark is that of a task which ``guarded`` stopped.
+
+    The condition and its parameter tell: an error of another condition may quote the SQL of ``guarded`` in its text.
+    """
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return False
+    try:
+        told = error.getMessageParameters() or {}
+        return error.getCondition() == _RAISED and told.get("errorMessage") == MANY
+    except spark_errors():  # the JVM is asked, which may be gone
+        return False
+
+
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
     """What one job gives that reads no file, in the driver's memory; None where it is too much for that.
 
@@ -150,8 +169,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
             found: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return found
     except spark_errors() as error:
-        told = told_by(error)
-        if not any(word in told for word in (MANY, _TOO_LARGE)):
+        if not gave_too_many(error) and _TOO_LARGE not in told_by(error):
             raise
         return None
 

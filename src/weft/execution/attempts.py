@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.catalog import layout
 from weft.configuration import configuration
-from weft.errors import JvmEnded, LimitExceeded
-from weft.execution.answers import MANY
+from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
+from weft.execution.answers import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, held
 from weft.execution.relations import Relation
+from weft.faults import query_faults
 from weft.location import Location
 from weft.printable import counted
-from weft.runtime.session import plain_errors, spark_errors, told_by
+from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, spark_errors
 from weft.runtime.settings import small
-from weft.runtime.watchdog import TURN, limited
+from weft.runtime.turn import turn
+from weft.runtime.watchdog import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +61,7 @@ def few_enough(most: int) -> Iterator[None]:
     try:
         yield
     except spark_errors() as error:
-        if MANY not in told_by(error):
+        if not gave_too_many(error):
             raise
         raise LimitExceeded(
             f"the query gave many times the {most:,} rows that it may add in a tick", hint=_FEWER
@@ -87,9 +89,22 @@ def one_question(
             reader.release()
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """What an attempt raises where it does not succeed; asked only where something was raised (``spark_errors``)."""
-    return LimitExceeded, JvmEnded, *spark_errors()
+@contextmanager
+def spark_faults() -> Iterator[None]:
+    """Raises what Spark raises within the block as QueryFault.
+
+    A full disk is the home's matter (StorageError), and an interrupt stays one.
+    """
+    try:
+        yield
+    except spark_errors() as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
+        if disk_is_full(error):
+            raise StorageError(
+                "the disk is full where Spark writes", hint="Make room and run the command again."
+            ) from error
+        raise QueryFault(root_cause(error)) from error
 
 
 @dataclass
@@ -114,14 +129,20 @@ class Attempts:
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
         """What ``compute`` gives, once it is given within ``seconds``.
 
-        Tried twice where the JVM ended and nobody knows why: it may have been killed.  Raises LimitExceeded, JvmEnded,
-        and what Spark raises.
+        Tried twice where the JVM ended and nobody knows why: it may have been killed.  Raises what ``compute`` raises
+        as one of FAULTS, and what belongs to the home as it is; a session that does not start is the home's matter.
         """
         for last in (False, True):
             try:
-                with TURN:  # nobody else ends this JVM between being ready and beginning
+                with turn():  # nobody else ends this JVM between being ready and beginning
                     reader = self._ready()
-                    with limited(seconds), small(reader.spark, when=self._small), few_enough(self.limits.rows):
+                    with (
+                        query_faults(),
+                        spark_faults(),
+                        limited(seconds),
+                        small(reader.spark, when=self._small),
+                        few_enough(self.limits.rows),
+                    ):
                         return compute(reader)
             except JvmEnded as error:
                 if last or error.known:
@@ -130,10 +151,11 @@ class Attempts:
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:
-        """A reader of the JVM that lives now; within the block Spark plans as it was told to."""
-        reader = self._ready()
-        with small(reader.spark, when=self._small):
-            yield reader
+        """A reader of the JVM that lives now; within the block, this thread's turn, Spark plans as it was told to."""
+        with turn():
+            reader = self._ready()
+            with small(reader.spark, when=self._small):
+                yield reader
 
     def _ready(self) -> Reader:
         assert self._reader is not None, "begin comes first"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 _OBJECTS: Final = 200_000
+_lock: Final = threading.Lock()
+_running: Final[list[None]] = []
+"""One entry for each thread within the block."""
+_before: Final[list[int]] = []
 
 
 @contextmanager
@@ -17,9 +22,15 @@ def collecting_seldom() -> Iterator[None]:
     A tick makes some objects for each of its queries.  With Python's own pace (700) they were gone through again and
     again, which took half of the time in which they are made.
     """
-    before = gc.get_threshold()
-    gc.set_threshold(max(_OBJECTS, before[0]), *before[1:])
+    with _lock:
+        if not _running:
+            _before[:] = gc.get_threshold()
+            gc.set_threshold(max(_OBJECTS, _before[0]), *_before[1:])
+        _running.append(None)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _lock:
+            _running.pop()
+            if not _running:
+                gc.set_threshold(*_before)

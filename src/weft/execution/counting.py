@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from weft.catalog import Writer
+from weft.catalog import Writer, layout
 from weft.catalog.records import Count, QueryRecord, TickRecord
+from weft.errors import ExecutionError, QueryFault, WeftError
 from weft.execution import due
 from weft.execution.attempts import Attempts
 from weft.execution.groups import Member
+from weft.execution.isolate import isolated, reason
 from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, Results
 from weft.failpoint import failpoint
+from weft.faults import log_defect
 from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.plan import Plan
 from weft.planning.synopsis_plan import SynopsisPlan
@@ -80,6 +83,35 @@ class Run:
     added: dict[int, Added] = field(default_factory=dict)
     nexts: dict[int, int | None] = field(default_factory=dict)
 
+    def set_aside(self, failed: Mapping[int, WeftError]) -> None:
+        """Takes queries out of the tick, failed from now on with the reason, before their answers are committed.
+
+        A tick that is recovered from its commit in the ledger must not take them for queries without an answer.
+        """
+        names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
+        reasons = {key: reason(names[key], error) for key, error in failed.items()}
+        self.writer.ticks.set_aside(self.tick.tick_id, reasons)
+        self._log_defects(names, failed)
+        self.failed.update(reasons)
+        self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
+
+    def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
+        """Has queries failed whose answers of this tick are counted: they go on from its end."""
+        if not failed:
+            return
+        names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
+        self._log_defects(names, failed)
+        for key, error in failed.items():
+            self.failed[key] = reason(names[key], error)
+            self.writer.queries.set_state(names[key], "failed", self.failed[key])
+
+    def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
+        """Writes what nobody expected, with its traceback, to the home's log."""
+        logs = layout.logs_folder(self.writer.path)
+        for key, error in failed.items():
+            if isinstance(error, QueryFault) and error.defect:
+                log_defect(logs, self.at, f"tick {self.tick.tick_id}, query {names[key]}", error.__cause__ or error)
+
     @cached_property
     def t0(self) -> int | None:
         """The instant at which time begins (None: it has not)."""
@@ -94,17 +126,35 @@ class Run:
 def committed(run: Run) -> TickReport:
     """Counts what was found and closes the tick."""
     with phase(COUNTING):
-        told: dict[tuple[int, int | None, int], str | None] = {}
-        outcomes = {each.query.query_id: _outcome(run, each, told) for each in run.done}
+        outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
     failpoint("tick.counting")
     with phase(COUNTING):
         run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), run.at)
     failpoint("tick.committed")
+    run.fail_counted(failed)
     for query in run.writer.queries.by_ids(run.failed):
         why = f"failed, and set aside: {run.failed[query.query_id]}"
-        outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, 0, why, None)
+        rows = outcomes[query.query_id].rows if query.query_id in failed else 0
+        outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, rows, why, None)
     return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
+
+
+def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
+    """What became of each query, and the queries for which that cannot be told: their answers are counted."""
+    told: dict[tuple[int, int | None, int], str | None] = {}
+    failed: dict[int, ExecutionError] = {}
+    done = {each.query.query_id: each for each in run.done}
+    parts = isolated(done, lambda some: [_outcome(run, each, told) for each in some], failed.update)
+    found = {each.query.query_id: each for part in parts for each in part}
+    for key in failed:
+        member = done[key]
+        found[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
+    return found, failed
+
+
+def _rows(run: Run, query: QueryRecord) -> int:
+    return run.added[query.query_id].rows if query.query_id in run.added else 0
 
 
 def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
@@ -118,10 +168,10 @@ def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], st
 
 def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
     query = member.query
-    rows = run.added[query.query_id].rows if query.query_id in run.added else 0
-    reason = member.waits or (None if rows else _reason(run, member, told))
+    rows = _rows(run, query)
+    why = member.waits or (None if rows else _reason(run, member, told))
     next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
-    return QueryOutcome(query, member.tau, member.t, rows, reason, next_due)
+    return QueryOutcome(query, member.tau, member.t, rows, why, next_due)
 
 
 def _next_due(run: Run, query: QueryRecord) -> int | None:

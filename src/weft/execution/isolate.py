@@ -1,31 +1,69 @@
-"""Which queries cannot be run: one that Spark refuses, or that goes beyond its limits, must not stop the others.
+"""Which queries fail: a query that fails is set aside, and the others are computed without it.
 
-Only what happened to a query that ran alone counts against it.
+``isolated`` is for what this process computes, ``failing_queries`` for what Spark computes, where a trial may take
+long and end the JVM.  Only what a query did alone counts against it.  Which errors are a query's: ``weft.faults``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from weft.errors import ExecutionError, JvmEnded, LimitExceeded, WeftError
+from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault, WeftError
 from weft.execution.attempts import Attempts
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
-from weft.runtime.session import interrupted, root_cause, spark_errors
+from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
 """Runs the queries of a group as the tick would; raises where it cannot be done."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
 """Where one half of a group's queries took a second, the other half is given this many before it is split."""
 
 
+def isolated(
+    items: Mapping[int, Item],
+    compute: Callable[[list[Item]], Result],
+    set_aside: Callable[[Mapping[int, ExecutionError]], None],
+) -> list[Result]:
+    """What ``compute`` gives for all items (by query id) but those with which it fails alone, which are set aside.
+
+    That is one result, or, where something fails, one for each part: items are halved until the failing one is found.
+    ``compute`` changes nothing that stays when it fails.  Raises what belongs to the home (``faults``).
+    """
+    failed: dict[int, ExecutionError] = {}
+    results = list(_parts(items, compute, failed)) if items else []
+    if failed:
+        set_aside(failed)
+    return results
+
+
+def _parts(
+    items: Mapping[int, Item], compute: Callable[[list[Item]], Result], failed: dict[int, ExecutionError]
+) -> Iterator[Result]:
+    try:
+        with query_faults():
+            result = compute(list(items.values()))
+    except FAULTS as error:
+        keys = list(items)
+        if len(keys) == 1:
+            failed[keys[0]] = error
+            return
+        half = len(keys) // 2
+        for part in (keys[:half], keys[half:]):
+            yield from _parts({key: items[key] for key in part}, compute, failed)
+        return
+    yield result
+
+
 def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """The queries of the groups that fail when run alone, each with its error (LimitExceeded and JvmEnded, too).
+    """The queries of the groups that fail when run alone by Spark, each with its error (one of FAULTS).
 
     One after another as they are found, which may take long.
     """
@@ -38,7 +76,8 @@ def reason(name: str, error: WeftError) -> str:
     told = f"{error.message} ({error.where})" if error.where else error.message
     if error.hint:
         told = f"{told.rstrip('.')}. {error.hint}"
-    return f"{told} `weft resume {name}` lets it go on." if isinstance(error, LimitExceeded | JvmEnded) else told
+    may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
+    return f"{told} `weft resume {name}` lets it go on." if may_pass else told
 
 
 def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
@@ -70,12 +109,8 @@ def _tried(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Ex
     """What stood in the way of the group's queries, None for nothing."""
     try:
         attempts.run(lambda reader: trial(reader, group), seconds)
-    except (LimitExceeded, JvmEnded) as error:
+    except FAULTS as error:
         return error
-    except spark_errors() as problem:
-        if interrupted(problem):
-            raise KeyboardInterrupt from None
-        return ExecutionError(root_cause(problem))
     finally:
         attempts.release()
     return None

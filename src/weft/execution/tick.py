@@ -10,38 +10,38 @@ the lease held.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.records import Choice, QueryRecord, TickRecord
-from weft.errors import ClockError, ExecutionError, JvmEnded, LimitExceeded, PlanMismatch, WeftError
+from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
+from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution import due
-from weft.execution.attempts import Attempts, failures, limits, too_many
+from weft.execution.attempts import Attempts, limits
 from weft.execution.collector import collecting_seldom
 from weft.execution.counting import Run, TickReport, committed
-from weft.execution.groups import Member, compiled, grouped, synopsis_of
-from weft.execution.isolate import failing_queries, reason
+from weft.execution.groups import Member, compiled, synopsis_of
+from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
 from weft.execution.looking_back import LookingBack
-from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.outputs import Output, Outputs, answers_name
+from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
 from weft.execution.strata import member, strata
+from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
 from weft.execution.tables import settle
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
-from weft.runtime.session import root_cause, spark_errors
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
@@ -147,7 +147,8 @@ def _run(
     since = LookingBack(writer, run.plans, run.lower, taus).since
     try:
         for number, found in strata(_compile(run, queries)):
-            going = [member(q, since(q), tick.t, run.lower, run.reached) for q in found]
+            by_id = {query.query_id: query for query in found}
+            going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
             _run_synopses(run, [each for each in going if each.query.plan_id in run.synopses])
             _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
     finally:
@@ -156,49 +157,75 @@ def _run(
     return committed(run)
 
 
-def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """The queries whose plans still fit the tables; the others are set aside as failed, with the reason.
+def _each(run: Run, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
+    """What ``compute`` gives for each query (by id); a query with which it fails is set aside."""
+    parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
+    return [each for part in parts for each in part]
 
-    Where nothing is computed by Spark, no plan of its queries is needed, and none is found unfit.
+
+def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
+    """The queries whose plans can be read back and fit the tables; the others are set aside with the reason.
+
+    No plan is needed of a query that Spark runs where nothing is computed or its answers are written: then nothing sets
+    the query aside any more, since its answers have to be counted.
     """
     schemas = {name: table.schema for name, table in run.tables.items()}
-    fit = []
-    failed: dict[int, WeftError] = {}
-    records = {record.plan_id: record for record in run.writer.queries.plans({query.plan_id for query in queries})}
+    written = {number for number, _ in strata(queries) if _written(run, number) is not None}
+    using: dict[int, list[QueryRecord]] = {}
     for query in queries:
-        record = records[query.plan_id]
-        try:
+        using.setdefault(query.plan_id, []).append(query)
+
+    def compile_all(records: list[PlanRecord]) -> None:
+        for record in records:
             if is_synopsis(record.body):
-                if query.plan_id not in run.synopses:
-                    run.synopses[query.plan_id] = synopsis_of(record, schemas)
-            elif run.attempts is not None and query.plan_id not in run.plans:
-                run.plans[query.plan_id] = compiled(record, schemas)
-            fit.append(query)
-        except PlanMismatch as error:
-            failed[query.query_id] = error
-    if failed:
-        _set_aside(run, failed)
-    return fit
+                run.synopses[record.plan_id] = synopsis_of(record, schemas)
+            elif run.attempts is not None and any(q.stratum not in written for q in using[record.plan_id]):
+                run.plans[record.plan_id] = compiled(record, schemas)
+
+    def set_aside(failed: Mapping[int, WeftError]) -> None:
+        run.set_aside({q.query_id: error for plan_id, error in failed.items() for q in using[plan_id]})
+
+    isolated({record.plan_id: record for record in run.writer.queries.plans(using.keys())}, compile_all, set_aside)
+    left = [query for query in queries if query.query_id not in run.failed]
+    behind = _over_views_that_failed(run, [query for query in left if query.stratum not in written])
+    if behind:
+        run.set_aside(behind)
+    return [query for query in left if query.query_id not in behind]
 
 
-def _set_aside(run: Run, failed: Mapping[int, WeftError]) -> None:
-    """Takes queries out of the tick before their answers are committed: a tick that is recovered from its commit in the
-    ledger must not take them for queries without an answer."""
-    names = {query.query_id: query.name for query in run.writer.queries.by_ids(failed)}
-    reasons = {key: reason(names[key], error) for key, error in failed.items()}
-    run.writer.ticks.set_aside(run.tick.tick_id, reasons)
-    run.failed.update(reasons)
-    run.lower = {key: replace(q, state="failed") if key in failed else q for key, q in run.lower.items()}
+def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
+    """The queries that read a view whose last maintenance failed, each with the reason.
+
+    The view lacks what came since.  Taken to this tick's t, such a query would never see what begins before it.
+    """
+    troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
+    found: dict[int, ExecutionError] = {}
+    for query in queries if troubled else ():
+        shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
+        read = () if shape is None else [table.id for table in shape.tables if table.source == "table"]
+        view = next((troubled[key] for key in read if key in troubled), None)
+        if view is not None:
+            found[query.query_id] = ExecutionError(
+                f"the view {view.name}, which it reads, could not be maintained: {(view.trouble or '').rstrip('.')}",
+                hint=f"Once `weft view refresh {view.name}` succeeds, `weft resume {query.name}` lets it go on.",
+            )
+    return found
+
+
+def _written(run: Run, stratum: int) -> int | None:
+    """The version of the ledger that has a stratum's answers already, or None."""
+    return run.outputs.found(answers_name(stratum), layout.LEDGER)
 
 
 def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
     """Writes a stratum's answers, or finds them written, and lets the next stratum read them."""
-    name = answers_name(number)
-    version = run.outputs.found(name, layout.LEDGER)
+    version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
     elif run.attempts is not None:
-        added = _extend(run, run.attempts, number, members)
+        added = extend(run, run.attempts, members, answers_name(number))
+        if not added:
+            run.outputs.give_up(answers_name(number), layout.LEDGER)
         members = [each for each in members if each.query.query_id not in run.failed]
     else:
         return
@@ -210,7 +237,7 @@ def _run_synopses(run: Run, members: Sequence[Member]) -> None:
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
-    going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, partial(_set_aside, run))
+    going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
     if run.attempts is None and not going.begun:
         return
     added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
@@ -230,93 +257,3 @@ def _note(run: Run, members: Sequence[Member], added: Mapping[int, Added]) -> No
             results = run.tables[query.results.name]
             assert isinstance(results, Results)
             run.tables[query.results.name] = results.extended(gained.rows, gained.last_first_at)
-
-
-def _extend(run: Run, attempts: Attempts, number: int, members: Sequence[Member]) -> Mapping[int, Added]:
-    """Computes and commits a stratum's answers: what was added, by query."""
-    quiet = due.quiet(members, run.plans, run.tables, run.t0)
-    run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
-    moving = [each for each in members if each.query.query_id not in quiet]
-    added: Mapping[int, Added] = {}
-    if moving:
-        attempts.begin(run.tables, small=not any(each.tau is None for each in moving))
-        found = _answers(run, attempts, moving)
-        added = found.added
-        if added:
-            with attempts.planned():
-                rows = found.numbered(moving, run.tick.tick_id)
-                run.outputs.write(Output(answers_name(number), layout.LEDGER, rows))
-        settled = {*added, *run.failed}
-        _foresee(run, attempts, [each for each in moving if each.query.query_id not in settled])
-    if not added:
-        run.outputs.give_up(answers_name(number), layout.LEDGER)
-    return added
-
-
-def _answers(run: Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
-    """The new rows, held in memory.
-
-    All queries are run together.  Where that fails, those at fault are found one by one and set aside; the others, each
-    of which has run alone by then, go on.
-    """
-    seconds, most = attempts.limits.seconds, attempts.limits.rows
-    try:
-        return _together(run, attempts, members, seconds, apart=False)
-    except failures() as error:
-        attempts.release()
-        groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
-        faulty: set[int] = set()
-        for key, found in failing_queries(
-            attempts, groups, lambda reader, group: new_answers(reader, (group,), most=most)
-        ):
-            _set_aside(run, {key: found})
-            faulty.add(key)
-        if not faulty and not isinstance(error, LimitExceeded | JvmEnded):
-            raise _failed(error) from error
-    rest = [each for each in members if each.query.query_id not in faulty]
-    try:
-        return _together(run, attempts, rest, seconds * max(1, len(rest)), apart=True)
-    except failures() as error:
-        raise _failed(error) from error
-
-
-def _failed(error: Exception) -> ExecutionError:
-    return ExecutionError(
-        f"the tick failed, and no query alone is at fault: {root_cause(error)}",
-        hint="Nothing is lost: the next tick does this one again. Spark's log in the home's logs/ has the whole story.",
-    )
-
-
-def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
-    """The new rows of the queries, less those of queries that would add too many, which are set aside."""
-    windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
-    found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    many = {key: too_many(each.rows, most) for key, each in found.added.items() if each.rows > most}
-    if not many:
-        return found
-    _set_aside(run, many)
-    return found.without(many)
-
-
-def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
-    """Notes when time alone will next add a row to queries that got none.
-
-    Where rows keep arriving, the next tick looks at them anyway: then it is worth only what it costs on the driver.
-    Where Spark cannot tell, it is not known, and the query is simply run at the next tick.  One that goes beyond its
-    limits at this is set aside: it would do so at each tick.
-    """
-    groups = due.foreseen(members, run.plans)
-    if not groups:
-        return
-    busy = any(due.arrived(each, run.plans[each.query.plan_id], run.tables) for each in members)
-    try:
-        run.nexts |= attempts.run(
-            lambda reader: due.next_due(reader, *groups, small_only=busy), attempts.limits.seconds
-        )
-    except (LimitExceeded, JvmEnded):
-        attempts.release()
-        for key, error in failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group)):
-            if isinstance(error, LimitExceeded | JvmEnded):
-                _set_aside(run, {key: error})
-    except spark_errors():
-        return

@@ -15,8 +15,8 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -31,6 +31,24 @@ from weft.runtime.settings import in_one_process
 _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
+_FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
+"""Environment variables that would start another Spark than the one in Weft's own environment."""
+_JAVA_NAMES: Final = (
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.api.java.*",
+    "org.apache.spark.api.python.*",
+    "org.apache.spark.ml.python.*",
+    "org.apache.spark.mllib.api.python.*",
+    "org.apache.spark.resource.*",
+    "org.apache.spark.sql.Encoders",
+    "org.apache.spark.sql.OnSuccessCall",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.*",
+    "org.apache.spark.sql.api.python.*",
+    "org.apache.spark.sql.hive.*",
+    "scala.Tuple2",
+)
+"""What pyspark imports into the names of its gateway."""
 
 OPENED: Final = (
     "java.base/java.lang",
@@ -81,29 +99,96 @@ def start_jvm(
     the class-data archive does without; ``sink`` takes what the JVM prints.  Raises what pyspark, py4j and the
     operating system raise; no process is left behind then.
     """
-    from pyspark import SparkConf
-    from pyspark.java_gateway import launch_gateway
-
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
-        conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
-        return launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        return _launched_by_scripts(java, wanted, streams)
     with TemporaryDirectory(prefix="weft-") as folder:
         told = Path(folder, "connection")
-        environ = {**os.environ, _CONNECTION: str(told), "SPARK_HOME": str(spark_folder()), "SPARK_CONNECT_MODE": "0"}
+        environ = {**jvm_environment(java), _CONNECTION: str(told), "SPARK_HOME": str(spark_folder())}
         command = _command(java, jars, wanted, more)
         process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
             _await(told, process)
-            port, secret = read_connection(told.read_bytes())
-            os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
-            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            gateway = _connected(*read_connection(told.read_bytes()))
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
     gateway.proc = process
+    return gateway
+
+
+def jvm_environment(java: Java) -> dict[str, str]:
+    """The environment of the JVM: this process's without what would start another Spark.
+
+    The process's own is not changed: other threads read it, and start programs with it.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
+    return {
+        **own,
+        "JAVA_HOME": str(java.home),
+        "SPARK_CONF_DIR": str(CONF_FOLDER),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONNECT_MODE": "0",
+    }
+
+
+@contextmanager
+def foreign_variables_hidden() -> Iterator[None]:
+    """Takes variables that would make pyspark use another Spark out of the environment within the block.
+
+    No other variable is touched, since other threads read the environment meanwhile.
+    """
+    with _changed(dict.fromkeys(name for name in os.environ if name.startswith(_FOREIGN_PREFIXES))):
+        yield
+
+
+@contextmanager
+def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Within the block the environment has these variables; None: it has not."""
+    before = {name: os.environ.get(name) for name in wanted}
+    try:
+        _set_variables(wanted)
+        yield
+    finally:
+        _set_variables(before)
+
+
+def _set_variables(wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[str, Any]) -> Any:
+    """Spark's own way to start, which takes the environment of this process."""
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
+    own = jvm_environment(java)
+    with _changed({name: own[name] for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")}):
+        return launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+
+
+def _connected(port: int, secret: str) -> Any:
+    """A gateway to a JVM that runs, with the names that pyspark uses.
+
+    As ``pyspark.java_gateway.launch_gateway``, which would take port and secret from the environment of this process:
+    programs that another thread starts meanwhile would get the secret.
+    """
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+    from py4j.java_gateway import java_import
+
+    gateway = ClientServer(
+        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+        python_parameters=PythonParameters(port=0, eager_load=False),
+    )
+    for name in _JAVA_NAMES:
+        java_import(gateway.jvm, name)
     return gateway
 
 

@@ -9,6 +9,7 @@ ends, the JVM sees the end of its standard input and stops.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -23,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from weft.access import make_file, make_folder
 from weft.configuration import Configuration, configuration
-from weft.errors import ExecutionError, LeaseLost, WeftError
+from weft.errors import ExecutionError, WeftError
 from weft.runtime.jars import CONNECTOR, check_pair, find_jars
 from weft.runtime.java import cache_folder, find_java
-from weft.runtime.launch import CONF_FOLDER, start_jvm
+from weft.runtime.launch import foreign_variables_hidden, start_jvm
 from weft.runtime.settings import local_master, settings
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """pyspark writes every error of a query to these, as JSON on standard error unless told otherwise."""
 
-_FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""Environment variables that would start another Spark than the one in Weft's own environment."""
+_OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
+_FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     wanted = settings(master, (*jars, *more), chosen)
     gateway = None
     try:
-        with _launch_environment(java.home), log.open("ab") as sink:
+        with foreign_variables_hidden(), log.open("ab") as sink:
             gateway = start_jvm(java, jars, wanted, sink, more)
             with _interrupts_kept():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
@@ -200,23 +201,6 @@ def _jvm_error() -> type[Exception]:
 
     error: type[Exception] = Py4JError
     return error
-
-
-@contextmanager
-def _launch_environment(java_home: Path) -> Iterator[None]:
-    """The environment in which the JVM is launched; the process's own is as before afterwards."""
-    before = dict(os.environ)
-    for name in before:
-        if name.startswith(_FOREIGN_PREFIXES):
-            del os.environ[name]
-    os.environ["JAVA_HOME"] = str(java_home)
-    os.environ["SPARK_CONF_DIR"] = str(CONF_FOLDER)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @contextmanager
@@ -327,8 +311,8 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def plain_errors(doing: str) -> Iterator[None]:
     """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
 
-    Delta's refusal of a transaction because a newer writer of the same fence came first becomes LeaseLost.  Ctrl-C
-    stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its place.
+    Ctrl-C stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its
+    place.
     """
     try:
         yield
@@ -337,9 +321,6 @@ def plain_errors(doing: str) -> Iterator[None]:
     except spark_errors() as problem:
         if interrupted(problem):
             raise KeyboardInterrupt from None
-        told = told_by(problem)
-        if "ConcurrentTransaction" in told:
-            raise LeaseLost(f"another writer took this home over while {doing}", hint="run the command again") from None
         where = str(_running.log) if _running is not None else None
         if _running is None or not _alive(_running):
             raise ExecutionError(
@@ -352,6 +333,20 @@ def interrupted(error: BaseException) -> bool:
     """Whether an error was raised while Ctrl-C was being handled."""
     before = error.__context__
     return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
+
+
+def disk_is_full(error: Exception) -> bool:
+    """Whether an exception in the chain that the JVM raised says that there is no room on a disk.
+
+    Its class tells: other exceptions may quote a query's text.
+    """
+    with suppress(*spark_errors()):  # a JVM that is gone tells nothing
+        found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        while found is not None:
+            if found.getClass().getName() in _OF_FILES and any(word in str(found.getMessage()) for word in _FULL):
+                return True
+            found = found.getCause()
+    return False
 
 
 def told_by(error: Exception) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.configuration import Configuration
 from weft.runtime.java import cache_folder
+from weft.runtime.turn import turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,15 +186,17 @@ def scanning(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    before = {name: str(spark.conf.get(name)) for name in wanted}
-    try:
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        # A session whose JVM ended meanwhile has nothing to go back to.
-        from py4j.protocol import Py4JError
-
-        with suppress(Py4JError, ConnectionError):
-            for name, value in before.items():
+    """Within the block the session, which other threads share, has these settings; they wait for their turn."""
+    with turn():
+        before = {name: str(spark.conf.get(name)) for name in wanted}
+        try:
+            for name, value in wanted.items():
                 spark.conf.set(name, value)
+            yield
+        finally:
+            # A session whose JVM ended meanwhile has nothing to go back to.
+            from py4j.protocol import Py4JError
+
+            with suppress(Py4JError, ConnectionError):
+                for name, value in before.items():
+                    spark.conf.set(name, value)

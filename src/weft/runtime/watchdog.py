@@ -15,21 +15,16 @@ from subprocess import TimeoutExpired
 from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
-from weft.interruption import Stopped, stop_here
+from weft.interruption import Stopped
 from weft.runtime.cancelling import end_what_goes_on, was_cancelled
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
+from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
 """A JVM that takes longer than this for next to nothing is ended."""
 
-_POLL_SECONDS: Final = 0.2
-
 _EXIT_SECONDS: Final = 10.0
 """A JVM that answers nothing any more is given this long to end by itself: how it ended says why."""
-
-TURN: Final = threading.RLock()
-"""Held while a query is computed: one at a time in a process.  A JVM that ends, and the time that passes, are then the
-doing of the query that runs, and not of another home's."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -70,12 +65,8 @@ def limited(seconds: float) -> Iterator[None]:
     Raises LimitExceeded where that was needed, JvmEnded where the JVM ended by itself or by somebody else's doing.
     What Spark raises while it lives passes through.
     """
-    while not TURN.acquire(timeout=_POLL_SECONDS):
-        stop_here()
-    try:
+    with turn():
         yield from _limited(seconds)
-    finally:
-        TURN.release()
 
 
 def _limited(seconds: float) -> Iterator[None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
-from weft.errors import PlanMismatch
+from weft.errors import QueryFault
 from weft.execution.counting import TickReport
 from weft.execution.due import are_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, tau_of
@@ -15,6 +15,7 @@ from weft.execution.home import Home, kept
 from weft.execution.relations import relations
 from weft.execution.temporal.following import maintain_queried
 from weft.execution.tick import run_tick
+from weft.faults import query_faults
 from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors
 
@@ -67,11 +68,12 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     plans = {record.plan_id: record for record in catalog.queries.plans(wanted)}
     t0 = catalog.home().t0
     try:
-        shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
-    except PlanMismatch:
-        return False  # the tick says so, and sets it aside
-    # What a query reads is run along with it.
-    below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
-    return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
-        is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below
-    )
+        with query_faults():
+            shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
+            # What a query reads is run along with it.
+            below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
+            return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
+                is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below
+            )
+    except QueryFault:
+        return False  # the tick sets the query aside, with the reason

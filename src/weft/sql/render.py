@@ -287,9 +287,10 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
         case Distinct(input=Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
         case Values(columns=columns, rows=given):
-            heads = [column.name for column in columns]
-            each = (", ".join(item(Output(*pair)) for pair in zip(heads, row, strict=True)) for row in given)
-            return " UNION ALL ".join(f"SELECT {row}" for row in each)
+            # The first row gives the names.  A SELECT for each row would be nested as deep as there are rows.
+            first = ", ".join(item(Output(head.name, value)) for head, value in zip(columns, given[0], strict=True))
+            others = ", ".join(f"({', '.join(map(scalar, row))})" for row in given[1:])
+            return f"SELECT {first}" + (f" UNION ALL VALUES {others}" if others else "")
         case Union(inputs=inputs):
             return _united("UNION ALL", inputs, views, depth)
         case Distinct(input=Union(inputs=inputs)):

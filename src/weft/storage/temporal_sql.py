@@ -167,6 +167,8 @@ def _told_as_failure() -> Iterator[None]:
     require_time()
     try:
         yield
+    except duckdb.IOException as error:
+        raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
         told = str(error).splitlines()[0]

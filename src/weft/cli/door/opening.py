@@ -105,8 +105,9 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
         _remove_left(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            # Nobody else can enter the folder meanwhile.  The umask would be every thread's.
             listener.bind(str(path))
-            path.chmod(0o600)  # nobody else can enter its folder meanwhile
+            path.chmod(0o600)
         except OSError as error:
             listener.close()
             reasons.append(f"{path}: {error.strerror}")

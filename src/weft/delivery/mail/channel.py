@@ -15,7 +15,7 @@ from weft.delivery.mail.addresses import Addressed
 from weft.delivery.mail.conversation import Lost, Server, give
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.delivery.retrying import DOUBLING
-from weft.errors import Refused
+from weft.errors import DeliveryError, Refused
 from weft.storage.ledger import Answers
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -60,10 +60,11 @@ class EmailChannel:
         """Writes the letter and gives it to the server; the server's last answer."""
         self._may_have_gone = False
         content = letter(message, self.address, self._server.sender, self._to.addresses)
+        self._may_have_gone = True
         try:
             return give(self._server, self._to.addresses, content)
-        except Lost:
-            self._may_have_gone = True
+        except DeliveryError as error:
+            self._may_have_gone = isinstance(error, Lost)
             raise
 
     def test(self, message: Message) -> str:

@@ -14,7 +14,7 @@ from weft.delivery.retrying import Schedule
 from weft.delivery.webhook.content import SHOWN_ROWS, answers_json, text_json
 from weft.delivery.webhook.conversation import Lost, post
 from weft.delivery.webhook.destination import Destination
-from weft.errors import Refused
+from weft.errors import DeliveryError, Refused
 from weft.instants import to_datetime
 from weft.storage.ledger import Answers
 
@@ -70,6 +70,7 @@ class WebhookChannel:
         self._may_have_gone = False
         body, headers = self._written(message)
         chosen = self._chosen
+        self._may_have_gone = True
         try:
             return post(
                 *(self._to, body, headers),
@@ -78,8 +79,8 @@ class WebhookChannel:
                 private=chosen.webhook_private,
                 ca_file=chosen.webhook_ca_file,
             )
-        except Lost:
-            self._may_have_gone = True
+        except DeliveryError as error:
+            self._may_have_gone = isinstance(error, Lost)
             raise
 
     def test(self, message: Message) -> str:

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from weft.algebra.schema import TableSchema
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import TS, QueryRecord
-from weft.errors import Conflict, PlanMismatch, Refused
+from weft.errors import Conflict, QueryFault, Refused
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis.standing import last_state
 from weft.failpoint import failpoint
+from weft.faults import query_faults
 from weft.planning.synopsis_plan import TP, SynopsisPlan, asks_history, discards, is_synopsis, tables_of
 from weft.storage.columns import INSTANT
 from weft.storage.discarding import discard
@@ -96,8 +97,9 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
     tables = writer.tables.all()
     schemas = {table.name: table.schema for table in tables}
     try:
-        plans = [(query, synopsis_of(record, schemas)) for query, record in found]
-    except PlanMismatch:
+        with query_faults():
+            plans = [(query, synopsis_of(record, schemas)) for query, record in found]
+    except QueryFault:
         return  # a tick sets it aside, and what it needs is not known
     remover = Remover(writer.lease.token, writer.check)
     for table in (each for each in tables if each.table_id in going):

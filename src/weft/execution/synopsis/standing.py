@@ -9,7 +9,7 @@ it, so that a tick that died is known to have written nothing of its synopses wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from weft.catalog import Writer, layout
 from weft.catalog.records import TableRecord, TickRecord
-from weft.derivation.synopsis.construct import Stored, Synopsis, shared
-from weft.errors import ExecutionError, WeftError
+from weft.derivation.synopsis.construct import Synopsis, shared
+from weft.errors import WeftError
 from weft.execution import arrow_answers
 from weft.execution.attempts import limits, too_many
 from weft.execution.driver_reader import BOUNDS
 from weft.execution.groups import Member
+from weft.execution.isolate import isolated
 from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.outputs import Output, Outputs
@@ -38,7 +39,7 @@ from weft.planning.synopsis_plan import SynopsisPlan
 from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
-from weft.storage.ledger import Added, added_by_query
+from weft.storage.ledger import Added, added_by_query, ledger_schema
 from weft.storage.stored_relations import Change, RelationLog, keep_written, log_of, table_schema
 from weft.storage.time_limit import time_limit
 
@@ -56,6 +57,11 @@ def path_of(relation: str) -> str:
     return f"{layout.SYNOPSES}/{relation}"
 
 
+def _output(relation: str) -> tuple[str, str]:
+    """The name of the output with what a stored relation gains, and the path of its table."""
+    return f"synopsis-{relation}", path_of(relation)
+
+
 def written_after(name: str) -> bool:
     """Whether an output is one that is written after that of the states gone through."""
     return name == ANSWERS or name.startswith("synopsis-")
@@ -71,12 +77,11 @@ class Standing:
 
 @dataclass
 class _Found:
-    """What came of the queries of a tick, of those that are evaluated so far."""
+    """What came of some queries: answers; changes of stored relations, and the last state, each by name."""
 
     answers: list[pa.Table] = field(default_factory=list)
-    relations: dict[str, tuple[Stored, pa.Table]] = field(default_factory=dict)
+    relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
     states: dict[str, tuple[int, int]] = field(default_factory=dict)
-    failed: dict[int, WeftError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,52 +115,52 @@ class SynopsesOfTick:
         Raises LeaseLost, StorageError; what one query fails with sets it aside, before anything is written.
         """
         with phase(TAKING_IN):
-            found = self._evaluated(members)
-        if found.failed:
-            self.set_aside(found.failed)
+            found = _joined(self._evaluated(members))
         if not found.states:
             return {}
+        version = self.outputs.found(ANSWERS, layout.LEDGER)
+        rows = self._numbered(found, members) if version is None else None
         self._write_states(found)
-        answers, added = self._answers(found, members)
         # Whoever runs this tick again looks for each of them, so that they may come in any order.
-        self._commit([*answers, *self._changes(found)])
-        return added
+        answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
+        changed = (self._written(*_output(name), *change) for name, change in sorted(found.relations.items()))
+        self._commit([*answers, *changed])
+        if version is not None:
+            return added_by_query(self.writer.data, version)
+        return {} if rows is None else arrow_answers.added(rows)
 
-    def _evaluated(self, members: Sequence[Standing]) -> _Found:
+    def _evaluated(self, members: Sequence[Standing]) -> Iterator[_Found]:
         together: dict[tuple[str, int | None, str, bool], list[Standing]] = {}
-        for each in members:
-            if not each.member.empty and self._arrived(each):
-                key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
-                together.setdefault(key, []).append(each)
-        found = _Found()
+        for each in self._arrived(members):
+            key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
+            together.setdefault(key, []).append(each)
+        # Where this tick's answers are in Delta they have to be counted, and nothing sets their queries aside.
+        done = self.outputs.found(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
-            try:
-                self._in_time(some, found)
-            except ExecutionError as error:
-                if len(some) == 1:
-                    found.failed[some[0].member.query.query_id] = error
-                    continue
-                for each in some:
-                    self._alone(each, found)
-        return found
+            if done:
+                yield self._in_time(some)
+            else:
+                yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
-    def _alone(self, one: Standing, found: _Found) -> None:
-        try:
-            self._in_time([one], found)
-        except ExecutionError as error:
-            found.failed[one.member.query.query_id] = error
+    def _arrived(self, members: Sequence[Standing]) -> list[Standing]:
+        """The queries for which states arrived."""
 
-    def _in_time(self, some: Sequence[Standing], found: _Found) -> None:
+        def arrived(some: list[Standing]) -> list[Standing]:
+            return [each for each in some if not each.member.empty and self._has_news(each)]
+
+        return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
+
+    def _in_time(self, some: Sequence[Standing]) -> _Found:
         with time_limit(limits(self.writer.data).seconds):
-            self._take_in(some, found)
+            return self._take_in(some)
 
-    def _arrived(self, one: Standing) -> bool:
+    def _has_news(self, one: Standing) -> bool:
         table = one.plan.points
         read = one.plan.tables if table is None else (table,)
         lasts = (self.tables[each.id].last_ts for each in read)
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
-    def _take_in(self, some: Sequence[Standing], found: _Found) -> None:
+    def _take_in(self, some: Sequence[Standing]) -> _Found:
         """Evaluates queries that go through the same states from the same one on.
 
         Those that are asked of the kept history go through all states again, and what they answered before is left out.
@@ -177,13 +182,21 @@ class SynopsesOfTick:
                 for part in one.plan.parts:
                     answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
         if state is before:
-            return
-        found.answers += answers.rows
+            return _Found()
         assert state.tp is not None and state.at is not None
-        found.states[plan.states] = (state.tp, state.at)
+        found = _Found(answers.rows, states={plan.states: (state.tp, state.at)})
         for stored in () if plan.history else synopsis.stored:
-            rows_now = state.relations.get(stored, stored_schema(stored).empty_table())
-            found.relations[plan.relation(stored)] = (stored, rows_now)
+            relation = plan.relation(stored)
+            if self.outputs.found(*_output(relation)) is None:
+                kept = state.relations.get(stored, stored_schema(stored).empty_table())
+                found.relations |= self._changed(relation, kept)
+        return found
+
+    def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
+        """What makes a stored relation those rows, by its name; nothing where it is these already."""
+        log = log_of(self.writer.data / path_of(relation), rows.schema)
+        change = log.change_to(rows, self.tick.t, self._needed)
+        return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
         """What the queries have come to, ``last`` being the state that they went through last."""
@@ -207,16 +220,6 @@ class SynopsesOfTick:
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
 
-    def _changes(self, found: _Found) -> Iterator[_Written]:
-        """What is to be written of the stored relations: nothing of those that are as they were."""
-        for relation, (stored, rows) in sorted(found.relations.items()):
-            output, path = f"synopsis-{relation}", path_of(relation)
-            if self.outputs.found(output, path) is None:
-                log = log_of(self.writer.data / path, stored_schema(stored))
-                change = log.change_to(rows, self.tick.t, self._needed)
-                if change is not None:
-                    yield self._written(output, path, log, change)
-
     def _written(self, name: str, path: str, log: RelationLog, change: Change) -> _Written:
         if not has_commits(self.writer.data / path):
             require_table(self.writer.data / path, table_schema(log.relation), {})
@@ -234,20 +237,23 @@ class SynopsesOfTick:
         found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in found if query.tau is not None]
 
-    def _answers(self, found: _Found, members: Sequence[Standing]) -> tuple[list[_Written], Mapping[int, Added]]:
-        """The answers that are to be written, if there are any, and what they add."""
-        version = self.outputs.found(ANSWERS, layout.LEDGER)
-        if version is not None:
-            return [], added_by_query(self.writer.data, version)
-        rows = self._new(pa.concat_tables([NO_ANSWERS, *found.answers]), members)
-        if not rows.num_rows:
-            return [], {}
-        added = arrow_answers.added(rows)
-        queries = [each.member.query for each in members if each.member.query.query_id in added]
-        before = {query.query_id: query.rows for query in queries}
-        columns = {query.query_id: query.types for query in queries}
-        numbered = arrow_answers.numbered(rows, before, columns, self.tick.tick_id)
-        return [_Written(Output(ANSWERS, layout.LEDGER, numbered))], added
+    def _numbered(self, found: _Found, members: Sequence[Standing]) -> pa.Table:
+        """The answers that are new, as the ledger has them."""
+        rows = pa.concat_tables([NO_ANSWERS, *found.answers])
+
+        def numbered(some: list[Standing]) -> pa.Table:
+            queries = {each.member.query.query_id: each.member.query for each in some}
+            own = pc.is_in(rows.column("query_id"), value_set=pa.array(queries, pa.int64()))
+            new = self._new(rows.filter(own), some)
+            adding = {key: queries[key] for key in arrow_answers.added(new)}
+            before = {key: query.rows for key, query in adding.items()}
+            columns = {key: query.types for key, query in adding.items()}
+            return arrow_answers.numbered(new, before, columns, self.tick.tick_id)
+
+        found_for = arrow_answers.added(rows)
+        going = {key: each for key, each in _by_query(members).items() if key in found_for}
+        parts = isolated(going, numbered, self.set_aside)
+        return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
     def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
         """Each answer once, less what the ledger has."""
@@ -262,6 +268,20 @@ class SynopsesOfTick:
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
+
+
+def _by_query(some: Sequence[Standing]) -> dict[int, Standing]:
+    return {each.member.query.query_id: each for each in some}
+
+
+def _joined(parts: Iterable[_Found]) -> _Found:
+    """What came of all queries."""
+    found = _Found()
+    for part in parts:
+        found.answers += part.answers
+        found.relations |= part.relations
+        found.states |= part.states
+    return found
 
 
 def _after(answers: pa.Table, last: int) -> pa.Table:

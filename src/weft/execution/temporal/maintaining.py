@@ -18,7 +18,7 @@ from weft.catalog import Writer, layout
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.errors import ClockError, LeaseLost, Refused, WeftError
+from weft.errors import ClockError, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.look_ups import LookUps
 from weft.execution.present import open_if_kept
@@ -26,6 +26,7 @@ from weft.execution.reader import stored_files
 from weft.execution.tables import commit_rows, properties
 from weft.execution.temporal.computing import Reading, gained
 from weft.failpoint import failpoint
+from weft.faults import is_of_the_home, isolated_error
 from weft.instants import MIN_INSTANT, format_instant
 from weft.planning.upkeep import Upkeep, restored_view
 from weft.printable import Brief, counted
@@ -165,9 +166,11 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
             if below is not None:
                 raise _because_of(*below)
             done = maintain(writer, view, t, home.clock())
-        except (LeaseLost, ClockError):
-            raise
-        except WeftError as error:
+        except Exception as raised:
+            if is_of_the_home(raised):
+                raise
+            logs = layout.logs_folder(writer.path)
+            error = isolated_error(raised, logs, home.clock(), f"maintaining the view {view.name}")
             failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
             done = Maintained(view.name, t, trouble=error)

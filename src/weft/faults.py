@@ -1,0 +1,96 @@
+"""Which errors belong to one query and which to the home.
+
+An error belongs to the home where it would meet any other query as well: the catalog, the lease, the clock, damaged
+data, the operating system (a full disk).  It stops what the process is doing.  KeyboardInterrupt, SystemExit and
+``interruption.Stopped`` belong to nobody's query either.  Every other error belongs to the query whose computation
+raised it; ``execution.isolate`` finds that query, sets it aside with the reason and computes the others.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from weft.access import make_file, make_folder
+from weft.errors import (
+    CatalogError,
+    ClockError,
+    DerivationError,
+    ExecutionError,
+    HomeClosed,
+    JvmEnded,
+    LimitExceeded,
+    QueryFault,
+    StorageError,
+    WeftError,
+)
+from weft.instants import format_instant
+
+_OF_THE_HOME: Final = (CatalogError, ClockError, HomeClosed, StorageError, OSError)
+_LOG: Final = "weft.log"
+
+FAULTS: Final = (QueryFault, LimitExceeded, JvmEnded)
+"""What a computation of queries raises where the queries are the reason."""
+
+
+def is_of_the_home(error: BaseException) -> bool:
+    """Whether an error says nothing about the query during which it was raised."""
+    return not isinstance(error, Exception) or isinstance(error, _OF_THE_HOME)
+
+
+def plain_error(error: Exception) -> WeftError:
+    """The error itself, or an ExecutionError that names an exception which Weft did not raise on purpose."""
+    if isinstance(error, WeftError):
+        return error
+    if isinstance(error, MemoryError):
+        return ExecutionError("it needs more memory than this process has", hint="Narrow it.")
+    return ExecutionError(f"Weft has a defect here: {told_shortly(error)}", hint="The home's logs/weft.log has more.")
+
+
+def told_shortly(error: BaseException) -> str:
+    """The class of an exception and the first line of its message, at most 300 characters."""
+    message = str(error).strip()
+    return f"{type(error).__name__}: {message.splitlines()[0][:300]}" if message else type(error).__name__
+
+
+@contextmanager
+def query_faults() -> Iterator[None]:
+    """Raises what a computation of queries raises as QueryFault, unless it belongs to the home or is one of FAULTS."""
+    try:
+        yield
+    except FAULTS:
+        raise
+    except Exception as error:
+        if is_of_the_home(error):
+            raise
+        found = plain_error(error)
+        defect = isinstance(error, DerivationError) or not isinstance(error, WeftError | MemoryError)
+        raise QueryFault(found.message, hint=found.hint, where=found.where, defect=defect) from error
+
+
+def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
+    """``plain_error``, for what is told of one view or one channel; a defect goes to the log (``log_defect``)."""
+    found = plain_error(error)
+    if found is not error:
+        log_defect(logs, at, doing, error)
+    return found
+
+
+def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:
+    """Appends a traceback to ``weft.log`` in a folder of logs; None where it cannot be written.
+
+    ``at`` is the wall's instant (µs UTC), ``doing`` the command or the operation.
+    """
+    log = folder / _LOG
+    try:
+        make_folder(folder)
+        make_file(log)
+        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"\n{format_instant(at)} {doing[:2_000]}\n")
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return None
+    return log

@@ -62,7 +62,7 @@ class Results(Tabular):
 
         if not self.order:
             return read_rows(self._data, self.query, self._after, self._limit)
-        from weft.storage.sorted_answers import sorted_answers
+        from weft.api.sorted_answers import sorted_answers
 
         return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
 

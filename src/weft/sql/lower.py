@@ -47,7 +47,7 @@ from weft.sql.lower_period import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.lower_values import bare_values, lower_values
-from weft.sql.ordering import lower_order
+from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
@@ -192,18 +192,13 @@ def _grouped(
     return grouped, outputs
 
 
-def _at_the_end(scope: Scope) -> tuple[str, ...]:
-    """The parts that stand at the end of a whole standing query, and nowhere else."""
-    return () if scope.parent is not None or scope.context.view else ("order",)
-
-
 def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
     reasons = Reasons()
     with reasons.part():
         _with(select, scope)
     with reasons.part():
         parts = ("expressions", "from_", "joins", "where", "distinct", "with_", "group", "having")
-        only(select, *parts, *_at_the_end(scope))
+        only(select, *parts, *at_the_end(scope))
     distinct = select.args.get("distinct")
     with reasons.part():
         if distinct is not None:
@@ -259,7 +254,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     all_rows = node.args.get("distinct") is False
     reasons = Reasons()
     with reasons.part():
-        only(node, "this", "expression", "distinct", "with_", *_at_the_end(scope))
+        only(node, "this", "expression", "distinct", "with_", *at_the_end(scope))
     with reasons.part():
         _with(node, scope)
     if all_rows and not isinstance(node, exp.Union):

@@ -17,6 +17,7 @@ from weft.printable import counted
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import installed
+from weft.sql.scope import Scope
 
 _ORDER: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
@@ -34,6 +35,11 @@ def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
         return () if order is None else lower_order(order, node, names)
     except SqlError:
         return ()
+
+
+def at_the_end(scope: Scope) -> tuple[str, ...]:
+    """The parts of a query's tree that stand at the end of a whole standing query, and nowhere else."""
+    return () if scope.parent is not None or scope.context.view else ("order",)
 
 
 def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple[Key, ...]:

@@ -23,13 +23,12 @@ from definitions import definition
 from delta_tables import write_ledger
 from unit.extraction.test_given_rows import ARROW, KINDS, ROW
 from weft.algebra.schema import BIGINT, DATE, INT, STRING, TIMESTAMP, DataType
-from weft.api import Weft
+from weft.api import Weft, sorted_answers
 from weft.catalog.records import Choice, Count
 from weft.errors import HomeClosed, NotFound, Refused
 from weft.execution.ad_hoc import Answer
 from weft.execution.backtest import Backtest
 from weft.execution.histories import History, Stretch
-from weft.storage import sorted_answers
 
 UTC = dt.timezone.utc
 FIRST = dt.datetime(1970, 1, 1, 0, 0, 0, 10, tzinfo=UTC)

@@ -92,17 +92,17 @@ print(json.dumps({
 
 KILLED = """
 import os, signal
-from weft.execution import tick
+from weft.execution import stratum
 from weft.runtime.session import running_jvm
 weft = made("home")
 weft.install("one", "SELECT id FROM texts WHERE id < 5")
 weft.install("two", "SELECT id, at FROM texts WHERE id < 7")
-computed, kills = tick.new_answers, iter([True] * 3)  # twice of both together, then once of one of them alone
+computed, kills = stratum.new_answers, iter([True] * 3)  # twice of both together, then once of one of them alone
 def killed(*arguments, **options):
     if next(kills, False):
         os.kill(running_jvm().process.pid, signal.SIGKILL)
     return computed(*arguments, **options)
-tick.new_answers = killed
+stratum.new_answers = killed
 print(json.dumps(told(weft.tick(now="1993-04-06"))))
 """
 

@@ -15,8 +15,9 @@ from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRec
 from weft.catalog.replacing import ReplacedText
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.errors import Conflict, PlanMismatch, Refused, SynopsisError, WeftError
+from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
 from weft.execution.home import Home, finish_purges
+from weft.faults import query_faults
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
@@ -232,8 +233,9 @@ def _stored(home: Home, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
     from weft.planning.synopsis_words import explain_synopsis
 
     try:
-        plan = synopsis_of(record, home.schemas())
-    except PlanMismatch:
+        with query_faults():
+            plan = synopsis_of(record, home.schemas())
+    except QueryFault:
         return ()
     rows = rows_stored(home.catalog.data, plan, query.tau)
     return tuple((each, rows[each.name]) for each in explain_synopsis(plan).relations)
@@ -298,8 +300,9 @@ def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | 
     own: dict[int, bool | None] = {}
     for record in home.catalog.queries.plans({query.plan_id for query in known.values()}):
         try:
-            own[record.plan_id] = shape_of(record, schemas).time_driven
-        except PlanMismatch:
+            with query_faults():
+                own[record.plan_id] = shape_of(record, schemas).time_driven
+        except QueryFault:
             own[record.plan_id] = None
     found: dict[int, bool | None] = {}
     for query in sorted(known.values(), key=lambda each: each.stratum):  # what is read comes before who reads it

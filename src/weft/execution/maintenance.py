@@ -19,7 +19,7 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
-from weft.errors import PlanMismatch, Refused
+from weft.errors import QueryFault, Refused
 from weft.execution.compacting import (
     KEPT_US,
     Cleaned,
@@ -38,6 +38,7 @@ from weft.execution.home import Home
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_forgotten, forgotten
+from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
 from weft.storage.cleaning import LONGEST_KEPT_US
@@ -143,9 +144,10 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
     found: LookedUp = {}
     for record in records:
         try:
-            shape = shape_of(record, schemas)
-        except PlanMismatch:
-            continue  # the next tick says so, and sets it aside
+            with query_faults():
+                shape = shape_of(record, schemas)
+        except QueryFault:
+            continue  # the next tick sets its queries aside, with the reason
         if not isinstance(shape, Plan):
             continue  # a synopsis looks nothing up
         for event in shape.branches:

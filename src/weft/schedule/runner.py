@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final
 
+from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
@@ -20,6 +21,7 @@ from weft.execution.temporal.following import maintain_eager, maintain_queried
 from weft.execution.temporal.maintaining import Maintained
 from weft.extraction.sources.polling import poll_feed
 from weft.extraction.sources.tracked import Accepting, Polled
+from weft.faults import isolated_error
 from weft.instants import LAST_INSTANT
 from weft.interruption import Wish
 from weft.schedule.idle import Idle
@@ -207,8 +209,9 @@ class Runner:
                         self.delivered(done)
             except LeaseBusy:
                 pass  # somebody else is at it
-            except WeftError as error:
-                self.troubled(error)
+            except Exception as error:  # noqa: BLE001 - the next round delivers, whatever stopped this one
+                logs = layout.logs_folder(self.home.folder)
+                self.troubled(isolated_error(error, logs, self.home.clock(), "delivering"))
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:

@@ -84,8 +84,7 @@ class Liveness:
     def _remove_unlocked(self) -> None:
         for path in self._folder.iterdir():
             with suppress(OSError):
-                if _unlocked(path):
-                    path.unlink()
+                _unlocked(path, remove=True)
 
 
 def _name(holder: str) -> str | None:
@@ -96,8 +95,9 @@ def _name(holder: str) -> str | None:
 def _locked(path: Path) -> int:
     """A descriptor of the file, which is made, and locked through it."""
     while True:
-        make_file(path)
+        make_folder(path.parent)
         try:
+            make_file(path)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # removed by another process, which found it not locked yet
             continue
@@ -108,11 +108,16 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
 
 
-def _unlocked(path: Path) -> bool:
-    """Whether nobody has locked the file; raises OSError where there is none, or the file system has no locks."""
+def _unlocked(path: Path, *, remove: bool = False) -> bool:
+    """Whether nobody has locked the file, which is then removed if that is asked for.
+
+    Raises OSError where there is none, or the file system has no locks.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if remove:  # while it is locked: who waits for the lock sees that the file is gone
+            path.unlink()
     except BlockingIOError:
         return False
     finally:

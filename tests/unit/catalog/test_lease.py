@@ -157,6 +157,33 @@ def test_files_of_processes_that_ended_are_removed(home: Path, opened: Opened) -
         assert len(list(folder.iterdir())) == 1
 
 
+def test_many_that_announce_themselves_at_once_all_count_as_alive(tmp_path: Path) -> None:
+    """Each removes what others have left, and none what another has just made."""
+    program = f"""
+import sys
+from pathlib import Path
+from weft.catalog.liveness import Liveness, this_process
+liveness = Liveness(Path({str(tmp_path / "holders")!r}))
+sys.stdin.readline()
+liveness.announce(this_process())
+print(this_process(), flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-c", program]
+    children = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(6)
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+    here = Liveness(tmp_path / "holders")
+    for child in children:
+        assert child.stdout is not None
+        assert not here.is_gone(child.stdout.readline().strip())
+    for child in children:
+        child.communicate(timeout=60)
+
+
 def test_a_forked_process_is_another_holder() -> None:
     reader, writer = os.pipe()
     child = os.fork()

@@ -23,7 +23,7 @@ def events(
 ) -> Iterator[TimePoint]:
     """The events of a log as time points; one that the specification does not know has no rows.
 
-    Raises FormulaError with the line of an event whose values are not its columns.
+    Raises FormulaError with the line of an event whose values are not its columns, or of a time without an event.
     """
     reader = csv.reader(lines)
     told: int | None = None
@@ -35,6 +35,10 @@ def events(
         place = f"line {reader.line_num}"
         if timed:
             now = _time(fields.pop(), name, place)
+            if not fields:
+                raise FormulaError(
+                    f"{name}: the line has a time and no event", where=place, hint="A line is EVENT,VALUE,…,TIME."
+                )
             at = now if told is None else at + max(0, now - told)
             told = now
         yield TimePoint(number, at, _rows(fields, known, name, place))

@@ -56,6 +56,15 @@ class Viewing(OfHome):
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
+    def warnings_of_view(self, name: str) -> tuple[str, ...]:
+        """What is probably not meant in a view, and what to write instead.
+
+        Raises NotFound, PlanMismatch, StorageError.
+        """
+        from weft.execution.temporal.unending import running_totals
+
+        return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
+
     def views(self) -> tuple[ViewRecord, ...]:
         """Every view, each after all that it reads."""
         return self.opened.catalog.views.known()
@@ -105,6 +114,7 @@ class Viewing(OfHome):
         last = "it was not yet" if view.tau is None else f"last at {format_instant(view.tau)}"
         told = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
         trouble = [f"WARNING: its last maintenance failed: {view.trouble}"] if view.trouble else []
+        trouble += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
         return (*trouble, told, f"Next due: it is maintained when {when}; {last}.")
 
     def refresh_views(

@@ -55,13 +55,15 @@ def add(
     text = query_text(sql, file)
     with opened(home) as weft:
         found = weft.add_view(name, text, batched=batched)
-        columns = weft.show_view(name).columns
+        columns, warnings = weft.show_view(name).columns, weft.warnings_of_view(name)
     if json:
-        say_json(_as_json(found))
+        say_json({**_as_json(found), "warnings": list(warnings)})
         return
     say(f"{found.name} is kept: {typed(columns)}")
     when = "it is read or refreshed" if batched else "a poll has changed what it reads"
     say(f"  It is maintained when {when}; `weft view refresh {found.name}` does so now.")
+    for warning in warnings:
+        say(f"WARNING: {warning}.", style="yellow")
 
 
 def refresh(
@@ -160,7 +162,13 @@ def views(home: HomeOption = None, json: JsonOption = False) -> None:
         say(NONE_YET)
     else:
         rows = [
-            (each.name, each.mode, instant(each.tau, "never"), plain(each.trouble or ""), plain(each.sql))
+            (
+                each.name,
+                each.mode,
+                instant(each.tau, "not yet: when it is read"),
+                plain(each.trouble or ""),
+                plain(each.sql),
+            )
             for each in found
         ]
         table(("view", "mode", "maintained at", "trouble", "query"), rows)

@@ -182,3 +182,48 @@ def test_parts_of_nested_columns_are_refused_however_they_stand(weft: Callable[.
     told += [weft("show", "q"), weft("append", "t", "a=5")]
     assert not [each for each in told if "\x1b" in each.out + each.err]
     assert all("\\x1b[31mred" in each.out + each.err for each in told if each is not told[-3])
+
+
+@pytest.fixture
+def events(weft: Callable[..., Told], home: Path) -> Callable[..., Told]:
+    """A replay home with a source of events: its rows stay."""
+    assert weft("init", "--clock", "replay").code == 0
+    Path("events.csv").write_text("id,kind,at\n1,a,1997-01-01 08:00:00\n2,a,1997-01-01 09:00:00\n")
+    assert weft("source", "add", "events", "--kind", "csv", "--at", "events.csv", "--key", "id").code == 0
+    return weft
+
+
+COUNTED = "SELECT kind, COUNT(*) AS n FROM events GROUP BY kind"
+
+
+def test_a_moving_window_over_rows_that_stay_is_warned_of(events: Callable[..., Told]) -> None:
+    moving = f"{COUNTED}, MOVING_WINDOW(INTERVAL 7 DAYS)"
+    assert "WARNING" not in events("view", "add", "before", moving).out  # nothing is known of rows yet
+    assert events("source", "poll", "--now", "1997-01-02").code == 0
+    added = events("view", "add", "moving", f"SELECT n FROM ({moving}) AS m").out
+    assert "MOVING_WINDOW(INTERVAL '7' DAY) is a running total while no row of events ends" in added
+    assert "WHERE at > NOW() - INTERVAL '7' DAY" in added
+    (warning,) = events("view", "add", "part", f"{moving} HAVING COUNT(*) > 1", "--json").json["warnings"]
+    assert warning in " ".join(added.split())
+    for name in ("before", "part"):
+        assert "is a running total" in events("view", "explain", name).out
+    instead = COUNTED.replace(" GROUP", " WHERE at > NOW() - INTERVAL '7' DAY GROUP")
+    assert "WARNING" not in events("view", "add", "recent", instead).out
+    assert "running total" not in events("view", "explain", "recent").out
+
+
+def test_a_moving_window_over_rows_that_end_is_not_warned_of(events: Callable[..., Told]) -> None:
+    moving = f"{COUNTED}, MOVING_WINDOW(INTERVAL 7 DAYS)"
+    assert events("source", "poll", "--now", "1997-01-02").code == 0
+    twice = f"SELECT n, COUNT(*) AS m FROM ({COUNTED}) AS c GROUP BY n, MOVING_WINDOW(INTERVAL 1 DAY)"
+    assert "WARNING" not in events("view", "add", "twice", twice).out  # a count ends when another row comes
+    Path("events.csv").write_text("id,kind,at\n2,a,1997-01-01 09:00:00\n")
+    assert events("source", "poll", "--now", "1997-01-03").code == 0
+    assert "WARNING" not in events("view", "add", "moving", moving).out
+
+
+def test_a_view_that_is_computed_when_it_is_read_is_listed_so(events: Callable[..., Told]) -> None:
+    events("view", "add", "kinds", COUNTED, "--batched")
+    listed = " ".join(events("views").out.split())
+    assert "never" not in listed and "not yet: when it is read" in listed
+    assert events("views", "--json").json[0]["maintained_at"] is None

@@ -112,6 +112,7 @@ def test_events_of_dejavu_are_time_points() -> None:
         (["bid,a,b"], False, "has a value that is no number"),
         (["go,x"], True, "'x' is no time"),
         (["go,-2"], True, "the time -2 is negative"),
+        (["go,1", "2"], True, "the line has a time and no event"),
     ],
 )
 def test_what_is_no_event_is_refused(lines: list[str], timed: bool, message: str) -> None:

@@ -23,7 +23,7 @@ def events(
 ) -> Iterator[TimePoint]:
     """The events of a log as time points; one that the specification does not know has no rows.
 
-    Raises FormulaError with the line of an event whose values are not its columns.
+    Raises FormulaError with the line of an event whose values are not its columns, or of a time without an event.
     """
     reader = _records(lines, name)
     told: int | None = None
@@ -31,6 +31,10 @@ def events(
     for number, (place, fields) in enumerate(reader):
         if timed:
             now = _time(fields.pop(), name, place)
+            if not fields:
+                raise FormulaError(
+                    f"{name}: the line has a time and no event", where=place, hint="A line is EVENT,VALUE,…,TIME."
+                )
             at = now if told is None else at + max(0, now - told)
             told = now
         yield TimePoint(number, at, _rows(fields, known, name, place))

@@ -1,0 +1,59 @@
+"""Moving windows over rows that do not end, which are running totals: warnings for whoever adds or explains a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import TIMESTAMP, TableSchema
+from weft.algebra.temporal import Aggregation, Base, Difference, Extension, Temporal, each
+from weft.catalog.catalog import CatalogParts
+from weft.catalog.records import TableRecord
+from weft.catalog.views import ViewRecord
+from weft.execution.temporal.maintaining import upkeep_of
+from weft.execution.temporal.showing import counted
+from weft.sql.render import interval
+
+
+def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
+    """A warning for each moving window over tables of which no row has ended, each with what to write instead.
+
+    Of a table without rows nothing is known, and nothing is said.  Raises PlanMismatch, StorageError.
+    """
+    records = {table.table_id: table for table in catalog.tables.all()}
+    parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
+    found: dict[str, None] = {}
+    for window, bases in _windows(upkeep_of(view, records.values()).value):
+        tables = [records[parts.get(base.table.id, base.table.id)] for base in bases]
+        if tables and all(_unending(catalog, table) for table in tables):
+            found[_warning(window, tables[0].schema)] = None
+    return tuple(found)
+
+
+def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
+    """The lengths of moving windows (µs), each with the tables below whose rows end when those of the window's do."""
+    for part in each(relation):
+        if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
+            below = list(each(part.input))
+            # Rows of these end although no row of a table does.
+            ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
+            if part.window.value and not ending:
+                yield part.window.value, [inner for inner in below if isinstance(inner, Base)]
+
+
+def _unending(catalog: CatalogParts, table: TableRecord) -> bool:
+    periods, still_open, _ = counted(catalog, table)
+    return periods > 0 and periods == still_open
+
+
+def _warning(window: int, table: TableSchema) -> str:
+    bounds = (table.start, table.end)
+    at = next(
+        (c.name for c in table.columns if c.type == TIMESTAMP and c.name not in bounds), "the instant of the event"
+    )
+    length = interval(window)
+    return (
+        f"MOVING_WINDOW({length}) is a running total while no row of {table.name} ends, and none has ended yet: a row "
+        f"counts from its beginning on. For events of the last {length.removeprefix('INTERVAL ')}, leave MOVING_WINDOW "
+        f"out and write WHERE {at} > NOW() - {length}: the view then has those that are recent when it is read"
+    )

@@ -12,6 +12,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.execution.temporal.maintaining import upkeep_of
 from weft.execution.temporal.showing import counted
+from weft.planning.words import length
 from weft.sql.render import interval
 
 
@@ -51,9 +52,9 @@ def _warning(window: int, table: TableSchema) -> str:
     at = next(
         (c.name for c in table.columns if c.type == TIMESTAMP and c.name not in bounds), "the instant of the event"
     )
-    length = interval(window)
+    span = interval(window)
     return (
-        f"MOVING_WINDOW({length}) is a running total while no row of {table.name} ends, and none has ended yet: a row "
-        f"counts from its beginning on. For events of the last {length.removeprefix('INTERVAL ')}, leave MOVING_WINDOW "
-        f"out and write WHERE {at} > NOW() - {length}: the view then has those that are recent when it is read"
+        f"MOVING_WINDOW({span}) is a running total while no row of {table.name} ends, and none has ended yet: a row "
+        f"counts from its beginning on. For events of the last {length(window, weeks=False)}, leave MOVING_WINDOW "
+        f"out and write WHERE {at} > NOW() - {span}: the view then has those that are recent when it is read"
     )

@@ -290,7 +290,7 @@ def test_other_files_read_the_same_either_way(tmp_path: Path, name: str, timing:
     for sizes in (CAREFUL, Sizes(chunk=300, rows=90)):
         with pytest.MonkeyPatch.context() as patch:
             reading(patch, sizes)
-            patch.setattr("weft.extraction.files.looking.MAX_ROWS", 35)
+            patch.setattr("weft.extraction.files.parquet_pieces.MAX_ROWS", 35)
             source = open_file(tmp_path / name, schema(a="INT", at="TIMESTAMP"), ts_from=timing.ts_from)
             found.append(read(source, timing, 1_577_836_800_000_030))
             found.append(read(source, timing, 1_577_836_800_000_030, ASIDE))

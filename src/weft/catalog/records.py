@@ -53,10 +53,7 @@ class HomeRecord:
     t0: int | None
 
     def now_at(self, wall: int) -> int | None:
-        """The home's clock when the wall's is ``wall``: that, or a replay home's last ``--now``, else its last ts.
-
-        None: a replay home that nothing has set yet.
-        """
+        """The home's clock: ``wall``, or a replay home's last ``--now``, else its last ts; None if it has neither."""
         if self.clock == "wall":
             return wall
         known = self.now if self.now is not None else self.last_ts

@@ -82,7 +82,6 @@ def test_one_that_had_skipped_goes_on_from_there(old_home: Path) -> None:
         connection.execute("UPDATE plans SET body = REPLACE(body, '\"from_now\":false', '\"from_now\":true')")
         _to_format_12(connection)
         connection.execute("UPDATE home SET format = 11")
-        connection.execute("ALTER TABLE outbox DROP COLUMN about")
         connection.execute("DROP TABLE replaced")
         connection.execute("ALTER TABLE queries DROP COLUMN replaced_at")
         connection.commit()

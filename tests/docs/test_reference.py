@@ -71,6 +71,11 @@ def test_every_command_and_option_is_there(path: tuple[str, ...]) -> None:
     assert not missing
 
 
+def test_every_command_is_in_the_contents() -> None:
+    contents = COMMANDS_PAGE.partition("\n## ")[0]
+    assert not {" ".join(path) for path in COMMANDS if f"[{' '.join(path)}](#weft-{'-'.join(path)})" not in contents}
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_no_option_is_there_that_the_command_does_not_have(path: tuple[str, ...]) -> None:
     section = _section(COMMANDS_PAGE, " ".join(("weft", *path)))

@@ -1,4 +1,4 @@
-"""What the pages show a terminal to say, it says: every console outside the reference is typed, in its page's order."""
+"""What the pages show a terminal to say, it says: every console is typed, in its page's order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from docs.pages import ANYTHING, PAGES, Step, blocks, name_of, perform, same, steps
+from docs.pages import ANYTHING, PAGES, Block, Step, blocks, name_of, perform, same, steps
 from mail_server import Post, serving
 from weft.demo.play import weeks, write_week
 
-SESSIONS = [page for page in PAGES if "reference" not in page.parts and "```console" in page.read_text()]
+SESSIONS = [page for page in PAGES if "```console" in page.read_text()]
 
 
 @pytest.fixture
@@ -111,7 +111,16 @@ def _snippet(lines: tuple[str, ...]) -> list[str]:
     return [*code, *("# " + line for line in told.getvalue().splitlines())]
 
 
+def test_every_command_of_a_console_has_its_prompt() -> None:
+    begins = {(name_of(page), block.begin): block.lines[0] for page in SESSIONS for block in _consoles(page)}
+    assert not {place for place, line in begins.items() if not line.startswith("$ ")}
+
+
+def _consoles(page: Path) -> Iterator[Block]:
+    return (block for block in blocks(page.read_text()) if block.language == "console")
+
+
 def test_there_are_consoles_to_type() -> None:
     typed = {name_of(page) for page in SESSIONS}
     guides = {name_of(page) for page in PAGES if "how-to" in page.parts}
-    assert {"README.md", "docs/is-weft-for-me.md", "docs/synopses.md"} | guides <= typed
+    assert {"README.md", "docs/is-weft-for-me.md", "docs/synopses.md", "docs/reference/commands.md"} | guides <= typed

@@ -77,6 +77,9 @@ def test_it_tells_what_would_be_delivered(weft: Weft, large: bool, monkeypatch: 
 def test_it_is_shown_and_refused(weft: Weft, tmp_path: Path) -> None:
     found = weft.backtest(TEXTS[0], until=micros(START + 9 * DAY), limit=2)
     assert (len(found.answers), found.count) == (2, 5)
+    assert found.nothing is None
+    early = weft.backtest(TEXTS[0], until="1990-01-01").nothing
+    assert early is not None and early.startswith("No row was loaded for the time before 1990-01-01 00:00:00 UTC: ")
     with pytest.raises(Refused, match="no instant from 1993-04-07 00:00:00 UTC to 1993-04-06"):
         weft.backtest(TEXTS[0], since="1993-04-07", until="1993-04-06")
     with pytest.raises(SqlError, match="ORDER BY"):

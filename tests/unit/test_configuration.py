@@ -18,7 +18,7 @@ from weft.configuration.spark_names import ADJUSTABLE, meant, why_refused
 from weft.delivery.mail.channel import server_of
 from weft.errors import Refused
 from weft.runtime.doctor import examine
-from weft.runtime.settings import settings
+from weft.runtime.settings import jvm_memory, local_master, settings
 
 
 @pytest.fixture(autouse=True)
@@ -356,6 +356,7 @@ def test_weft_config_shows_what_holds(
         "from": f"{home}/weft.toml, line 10",
         "variable": "WEFT_QUERY_ROWS",
     }
+    assert (told["spark.memory"]["value"], told["spark.memory"]["from"]) == ("2g", f"{home}/weft.toml, line 4")
     monkeypatch.setenv("COLUMNS", "400")
     out, _ = _weft(monkeypatch, capsys, "config", "--home", home)
     assert "sesame" not in out
@@ -363,6 +364,17 @@ def test_weft_config_shows_what_holds(
     _written(tmp_path, "[limits]\nrws = 1")
     _, err = _weft(monkeypatch, capsys, "queries", "--home", home)
     assert "refused: limits.rws is no setting: did you mean limits.rows?" in " ".join(err.split())
+
+
+def test_weft_config_shows_the_computed_value_where_none_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = _weft(monkeypatch, capsys, "config", "--home", str(tmp_path / "home"), "--json")
+    told = {each["setting"]: each["value"] for each in json.loads(out) if each["from"] == "default, computed"}
+    keys = {"spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
+    assert told.keys() == keys and None not in told.values()
+    assert (told["spark.memory"], told["spark.master"]) == (jvm_memory(configuration()), local_master())
+    assert (told["smtp.port"], told["files.root"]) == (587, f"{tmp_path}/home/files")
 
 
 def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros
@@ -12,6 +13,7 @@ from weft.catalog.records import FromMode
 from weft.errors import Refused
 from weft.instants import format_instant
 from weft.planning.explain import Explanation
+from weft.planning.how_many import why_no_answer
 from weft.planning.plan import Plan, columns_of, plan, standing_plan
 from weft.planning.synopsis_words import SynopsisExplanation
 from weft.sql.ordering import order_of
@@ -64,7 +66,13 @@ class Asking(Viewing):
 
         known = self._read_by(compiled)
         window = Window(begins, ends, self.opened.catalog.home().t0)
-        return backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+        found = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+        if found.count:
+            return found
+        from weft.api.explaining_installed import extents
+
+        held = extents(self.opened, {table.name: table for table in compiled.tables})
+        return replace(found, nothing=why_no_answer(held, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
         """What a query reads as it is now; raises Refused where rows of it were discarded."""

@@ -143,10 +143,17 @@ class Views:
             if read_home(connection).t0 is None:
                 set_home(connection, t0=t)
 
-    def ticked_beyond(self, t: int) -> bool:
-        """Whether a tick has gone beyond ``t``, so that nothing may be recorded at t any more."""
+    def present(self, clock: int) -> int:
+        """The present of a replay home whose clock stands at ``clock`` (µs UTC).
+
+        A maintenance at t leaves the clock at the instant after t (``begin``).  Until something is loaded or ticked,
+        the present is t.
+        """
         with self._database.reading() as connection:
-            return _ticked_beyond(connection, t)
+            last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)
+            if last is None or clock != last + 1 or read_home(connection).last_ts > last:
+                return clock
+            return clock if _ticked_beyond(connection, last) else last
 
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
         """Reserves ``t`` for a view's change, F having been taken to the instant after it (``begin``)."""

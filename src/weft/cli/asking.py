@@ -9,6 +9,8 @@ import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.printing import instant, iso, say, say_json, shown, table, working_on_spark
+from weft.cli.queries import LanguageName, LanguageOption
+from weft.errors import Refused
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
         "try", epilog=example("weft try \"SELECT msgid, subject FROM msgs WHERE newsgroup = 'comp.databases'\"")
     )(try_query)
     app.command(
-        epilog=example('weft backtest "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS" --from 1993-04-01')
+        epilog=example('weft backtest "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS" --from 1993-05-03')
     )(backtest)
 
 
@@ -41,13 +43,25 @@ def try_query(
         str | None, typer.Option(metavar="T", help="NOW() in the query, ISO 8601 (default: the home's clock).")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many rows to show (0: all).")] = 20,
+    language: LanguageOption = LanguageName.sql,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a query now, as if the database were fixed: its distinct rows, their count, the time it took."""
+    _require_sql(language, "try")
     text = query_text(sql, file)
     answer, seconds = _asked(home, lambda weft: weft.try_query(text, now=now, limit=limit or None))
     _tell(answer, seconds, json)
+
+
+def _require_sql(language: LanguageName, command: str) -> None:
+    if language is not LanguageName.sql:
+        raise Refused(
+            f"`weft {command}` answers SQL, and this is a formula in {language.value}",
+            hint=f"Install it: `weft install NAME … --language {language.value}`; the first `weft tick` answers it at "
+            "every state of the stored history. `weft monitor` answers it along a log in a file, and needs no home. "
+            f"`weft explain … --language {language.value}` checks it.",
+        )
 
 
 def _asked(home: Path | None, ask: Callable[[Weft], Found]) -> tuple[Found, float]:
@@ -93,10 +107,12 @@ def backtest(
         str | None, typer.Option("--to", metavar="B", help="The first instant after it (default: the home's clock).")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many answers to show (0: all).")] = 20,
+    language: LanguageOption = LanguageName.sql,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Tell what a query would have delivered, and when, had it stood; nothing is installed or kept."""
+    _require_sql(language, "backtest")
     text = query_text(sql, file)
     found, seconds = _asked(home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None))
     _tell_backtest(found, seconds, json)
@@ -116,6 +132,7 @@ def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
                 "to": iso(found.until),
                 "timeline": {"from": iso(found.begin), "to": iso(found.until), "counts": list(found.counts)},
                 "seconds": round(seconds, 3),
+                **({} if found.nothing is None else {"nothing": found.nothing}),
             }
         )
         return
@@ -125,6 +142,8 @@ def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
     rest = f", {len(found.answers):,} shown" if len(found.answers) < found.count else ""
     since = "from the start" if found.since is None else f"from {instant(found.since)}"
     say(f"{counted(found.count, 'answer')}{rest}, {since}, before {instant(found.until)}, in {seconds:.1f} s")
+    if found.nothing is not None:
+        say(found.nothing)
 
 
 def bars(counts: Sequence[int]) -> str:

@@ -126,6 +126,7 @@ def deliveries(
         if rows:
             columns = ("query", "channel", "message", "rows", "state", "attempts", "when", "said")
             table(columns, rows, right=(3, 5))
+            _tell_ids(found)
         for each in found:
             if not each.waiting and not each.messages:
                 what = (
@@ -134,6 +135,19 @@ def deliveries(
                     else "nothing was sent yet, and nothing waits."
                 )
                 say(f"{each.subscription.channel} of {each.query.name}: {what}")
+
+
+def _tell_ids(found: Sequence[Deliveries]) -> None:
+    """What the ids of messages mean, by the first one that is shown; nothing where none is."""
+    shown = next(((each, m) for each in found for m in each.messages), None)
+    if shown is not None:
+        each, m = shown
+        say(
+            f"An id is channel-first-last: {m.idempotency_key} has the answers from {m.first_ordinal:,} to "
+            f"{m.last_ordinal:,} of `weft results {each.query.name}`."
+        )
+        again = f"weft redeliver {each.query.name} --from {m.first_ordinal} --to CHANNEL"
+        say(f"`{again}` sends these and all later ones again.")
 
 
 def _as_json(each: Deliveries) -> dict[str, Any]:

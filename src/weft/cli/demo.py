@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from weft.cli import printing
 from weft.cli.frame import example
 from weft.configuration import configuration
+
+_HOME: Final = Path("demo-home")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,13 +34,15 @@ def demo(
         Path | None, typer.Option("--home", metavar="DIR", help="Where to make it (default: ./demo-home).")
     ] = None,
 ) -> None:
-    """See it work: a small NetNews, five standing queries, six weeks in a quarter of a minute, in a home of its own."""
+    """See it work: a small NetNews, six standing queries, six weeks in under half a minute, in a home of its own."""
     from weft.cli.troubles import remember
     from weft.demo.play import fresh_folder, play
 
     configuration()  # what is set wrong is refused before anything is made
-    folder = home or fresh_folder(Path("demo-home"))
+    folder = home or fresh_folder(_HOME)
     remember(home=folder)
+    if home is None and folder != _HOME:
+        printing.say(f"{_HOME} is there already, and stays as it is: this demo makes {folder}.")
     play(folder, _Terminal(folder))
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder
 from weft.cli.printing import plain, say, say_json, screen, table, working
 from weft.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.configuration.reading import Setting
 
 
 class ClockName(str, Enum):
@@ -77,7 +83,7 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
 
     folder = home_folder(home)
     default_channels(folder)
-    found = settings_of(folder)
+    found = _in_effect(folder, settings_of(folder))
     if json:
         say_json(
             [
@@ -93,6 +99,30 @@ def config(home: HomeOption = None, json: JsonOption = False) -> None:
     table(("setting", "value", "from", "variable"), rows)
     file = folder / FILE
     say(f"Settings of this home go into {file}" + ("." if file.exists() else ", which is not there yet."))
+
+
+def _in_effect(home: Path, found: Sequence[Setting]) -> list[Setting]:
+    """The settings with the values that are computed where none is set; their origin says so."""
+    from weft.configuration import configuration
+    from weft.delivery.registry import delta_root, files_root
+    from weft.runtime.java import cache_folder
+    from weft.runtime.settings import jvm_memory, local_master
+
+    chosen = configuration(home)
+    computed = {
+        "cache": cache_folder(),
+        "files.root": files_root(home),
+        "delta.root": delta_root(home),
+        "spark.master": local_master(),
+        "spark.memory": jvm_memory(chosen),
+        "smtp.port": chosen.mail_port,
+    }
+    return [
+        replace(each, value=computed[each.key], origin="default, computed")
+        if each.value is None and each.key in computed
+        else each
+        for each in found
+    ]
 
 
 def as_json(value: object) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
-from typer._click.exceptions import ClickException
+from typer._click.exceptions import ClickException, UsageError
 
 from weft.cli import terminal
 from weft.errors import WeftError
@@ -23,6 +23,11 @@ from weft.printable import visible
 INTERRUPTED = 130
 REFUSED = 2
 _PLACE = re.compile(r"line (\d+), column (\d+)")
+_EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
+"""The words of click for arguments that a command does not take."""
+_NUMBERS: Final = ("N", "ORDINAL")
+"""The metavars of options that take a whole number."""
+_CHANNEL: Final = re.compile(r"[a-z]+:\S+")
 
 
 @dataclass
@@ -84,11 +89,44 @@ def _tell_usage(error: ClickException) -> None:
 
     if terminal.remote() is not None:
         raise terminal.Elsewhere  # the words are laid out for the terminal of the process
+    message, hint = _extra(error) or (error.format_message(), None)
     if _seen.get(_Seen()).json:
-        _tell_json("refused", error.format_message(), hint="`weft COMMAND --help` shows what there is.")
+        _tell_json("refused", message, hint=hint or "`weft COMMAND --help` shows what there is.")
         return
-    error.message = visible(error.message, kept="\n")
+    error.message = visible(f"{message}\n{hint}" if hint else message, kept="\n")
     rich_format_error(error)
+
+
+def _extra(error: ClickException) -> tuple[str, str] | None:
+    """The message and the hint for an argument too many; None for another error."""
+    match = _EXTRA.fullmatch(error.format_message())
+    context = error.ctx if isinstance(error, UsageError) else None
+    if match is None or context is None:
+        return None
+    arguments = (each for each in context.command.params if each.param_type_name == "argument")
+    taken = [each.metavar or str(each.name).upper() for each in arguments]
+    takes = f"takes only {' '.join(taken)}" if taken else "takes no argument"
+    if "SQL" in taken:
+        return f"{context.command_path} {takes}; there is more: {match[1]}", "Put the whole query in quotes."
+    ways = [_way(each) for each in _fitting(context.command.params, match[1])]
+    hint = f"Give it with its option: {' or '.join(ways)}." if ways else f"`{context.command_path} --help` shows all."
+    return f"{context.command_path} {takes}; there is more: {match[1]}", hint
+
+
+def _fitting(parameters: Sequence[Any], given: str) -> list[Any]:
+    """The options that the words ``given`` may be for: those of channels, else of numbers, else all with a value."""
+    options = [
+        each
+        for each in parameters
+        if each.param_type_name == "option" and not each.is_flag and "--home" not in each.opts
+    ]
+    channels = [each for each in options if each.metavar == "CHANNEL" and _CHANNEL.fullmatch(given)]
+    numbers = [each for each in options if each.metavar in _NUMBERS and given.isdecimal()]
+    return channels or numbers or [each for each in options if each.metavar not in _NUMBERS]
+
+
+def _way(option: Any) -> str:
+    return f"{option.opts[0]} {option.metavar or str(option.name).upper()}"
 
 
 def remember(*, home: Path | None = None, sql: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The demo: six weeks of a small NetNews through the real ways of Weft, five standing queries, two users."""
+"""The demo: six weeks of a small NetNews through the real ways of Weft, six standing queries, two users."""
 
 from __future__ import annotations
 
@@ -124,7 +124,10 @@ def fresh_folder(wanted: Path) -> Path:
 def play(home: Path, stage: Stage) -> None:
     """Plays the demo in a new home in the folder ``home``; raises Conflict where something is there already."""
     if home.exists():
-        raise Conflict(f"{home} is there already", hint="Name another with --home, or remove it.")
+        raise Conflict(
+            f"{home} is there already",
+            hint="Name another with --home. Without --home the demo makes a new folder itself.",
+        )
     began = time.monotonic()
     with Weft.open(home, clock="replay", create=True) as weft:
         demo = _Demo(weft, home, stage, weeks())

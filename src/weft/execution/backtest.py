@@ -41,7 +41,8 @@ class Backtest(Tabular):
 
     ``answers`` are the first of them, each with its first instant; ``count`` counts all.  ``since`` is where the window
     begins (None: it is open, and the query stood from the start), ``until`` the first instant after it.  ``counts`` has
-    how many first instants are in each of the parts of equal length between ``begin`` and ``until``.
+    how many first instants are in each of the parts of equal length between ``begin`` and ``until``.  ``nothing`` says
+    why there is no answer (None: there are some).
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -52,6 +53,7 @@ class Backtest(Tabular):
     begin: int
     counts: tuple[int, ...]
     session: SparkSession = field(compare=False)
+    nothing: str | None = None
 
     def _typed(self) -> Columns:
         return ((FIRST_AT, TIMESTAMP), *self.columns)

@@ -98,7 +98,9 @@ def history(home: Home, name: str, where: str | None, limit: int | None, known: 
 
 def _now(home: Home) -> int:
     record = home.catalog.home()
-    return home.clock() if record.clock == "wall" else max(record.now or MIN_INSTANT, record.last_ts)
+    if record.clock == "wall":
+        return home.clock()
+    return home.catalog.views.present(max(record.now or MIN_INSTANT, record.last_ts))
 
 
 def _all(

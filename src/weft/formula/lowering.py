@@ -19,7 +19,7 @@ from weft.formula.arithmetic import beyond_64_bits, worked_out
 from weft.formula.patterns import groups_in, translated
 from weft.formula.scoping import free_names
 from weft.formula.settling import settled
-from weft.formula.signature import Signature
+from weft.formula.signature import Predicate, Signature
 from weft.formula.syntax import Bounds, Written, WrittenTerm
 from weft.formula.tokens import refused_at
 from weft.formula.types import Clash, Unknowns
@@ -228,7 +228,23 @@ class Lowering:
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
             raise self.refused(written.at, f"{written.name} is no predicate of the signature; it has {known}")
-        return algebra.Atom(written.name, self.arguments(written, predicate.types, scope))
+        return algebra.Atom(written.name, self.of_predicate(written, predicate, predicate.types, scope))
+
+    def of_predicate(
+        self, written: syntax.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
+    ) -> tuple[Term, ...]:
+        """The terms of a predicate; raises FormulaError where another one than ``_`` stands in an unnamed column."""
+        if len(types) == len(written.terms):
+            names = [term.name if isinstance(term, syntax.Name) else "" for term in written.terms]
+            for place, type_ in predicate.unnamed.items():
+                if not names[place].startswith("_") or names.count(names[place]) > 1:
+                    column = predicate.columns[place]
+                    raise self.refused(
+                        written.terms[place].at,
+                        f"a formula cannot use the column {column} of {predicate.name}: it is {type_}",
+                        _unnamed_hint(column, type_),
+                    )
+        return self.arguments(written, types, scope)
 
     def _of_rule(self, written: syntax.Applied, scope: Scope) -> Formula:
         unique, types, fixpoint = self.rules[written.name]
@@ -319,6 +335,17 @@ class Lowering:
             raise self.refused(
                 at, f"types clash: {what} is {self.types.words(wanted)}, and here is {self.types.words(given)}"
             ) from None
+
+
+def _unnamed_hint(column: str, type_: str) -> str:
+    """What to do about a column whose values a formula cannot use."""
+    told = f"Write _ in the place of {column}: formulas use integers, doubles and texts."
+    if type_ != "TIMESTAMP":
+        return told
+    return (
+        f"{told} An interval, as in ONCE[0,10m], speaks of the time of the rows: `weft ingest file --ts-from {column}` "
+        "takes it from this column."
+    )
 
 
 def _guarded(formula: Formula, names: set[str]) -> bool:

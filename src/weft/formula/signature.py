@@ -7,7 +7,7 @@ of the line and ``(* … *)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
@@ -16,11 +16,16 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … where none is written)."""
+    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … where none is written).
+
+    ``unnamed`` has the types of the columns, by their places, whose values no formula can use, as of TIMESTAMP: ``_``
+    must stand there.  ``types`` has STRING in these places.
+    """
 
     name: str
     types: tuple[DataType, ...]
     columns: tuple[str, ...]
+    unnamed: Mapping[int, str] = field(default_factory=dict)
 
 
 Signature: TypeAlias = Mapping[str, Predicate]

@@ -83,7 +83,7 @@ class Explanation(InLines):
         """What a person needs before leaving it standing, in about ten lines."""
         told = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
         if self.first and not self.closed:
-            told.append("NOTE: the first delivery runs each tick's branches over the whole history (no closed form)")
+            told.append("NOTE: the first delivery goes through the whole history, and takes longer than later ones")
         pointer = f"weft explain {self.name or '…'} --full shows the SQL that runs, and what it reads."
         home = [each for each in (self.how_many, self.next_due) if each]
         return (*self.summary.lines, *first(told, _NOTES, "NOTE: {} more with --full"), *home, pointer)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.algebra.formula import Atom, Formula, subformulas
-from weft.algebra.schema import BIGINT, TIMESTAMP, TableSchema
+from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, TableSchema
 from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
@@ -44,10 +44,11 @@ def formula_synopsis(
         terms = terms_of(table, log=name in logs)
         if name in named:
             with reasons.part():
-                _require_terms(table, log=name in logs)
-        types = tuple(type_ for _, type_ in terms if type_ is not None)
-        if len(types) == len(terms) and table.source == "table" and name != TIME_POINTS:
-            signature[name] = Predicate(name, types, tuple(column for column, _ in terms))
+                _require_only_added(table)
+        if table.source == "table" and name != TIME_POINTS:
+            unnamed = {place: str(column.type) for place, (column, type_) in enumerate(terms) if type_ is None}
+            types = tuple(type_ or STRING for _, type_ in terms)
+            signature[name] = Predicate(name, types, tuple(column.name for column, _ in terms), unnamed)
     reasons.check()
     semantics: Semantics = _SEMANTICS.get(language, "bag" if duplicates else "set")
     asked = why = None
@@ -79,21 +80,12 @@ def _numbered(table: TableSchema) -> bool:
     return column is not None and column.type == BIGINT
 
 
-def _require_terms(table: TableSchema, *, log: bool) -> None:
+def _require_only_added(table: TableSchema) -> None:
     if table.source == "results" or not table.append_only:
         raise SynopsisError(
             f"a formula cannot speak of {table.name}: its rows are answers of another query, or end",
             hint="A predicate is a table that rows are only added to.",
         )
-    reasons = Reasons()
-    for name, type_ in terms_of(table, log=log):
-        if type_ is None:
-            column = table.column(name)
-            told = (
-                f"a formula cannot speak of {table.name}: its column {name} is {column.type if column else 'unknown'}"
-            )
-            reasons.add(SynopsisError(told, hint="Formulas have integers, doubles and texts."))
-    reasons.check()
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:

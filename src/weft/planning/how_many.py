@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from weft.instants import format_instant
 from weft.planning.summary import Summary
 
 _DAY: Final = 86_400_000_000
@@ -25,6 +26,21 @@ class Extent:
     first: int | None = None
     last: int | None = None
     view: bool = False
+
+
+def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
+    """Why a query over these tables had no new answer in a window that ends at ``until`` (µs UTC), in words."""
+    end = format_instant(until)
+    told = "; ".join(_told(name, extents[name]) for name in sorted(extents))
+    if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):
+        return f"No row was loaded for the time before {end}: {told}."
+    return f"There are rows from before {end}, and none of them became an answer in this window: {told}."
+
+
+def _told(name: str, extent: Extent) -> str:
+    if extent.first is None or extent.last is None:
+        return f"{name} has {extent.rows:,} row{'s' * (extent.rows != 1)}"
+    return f"{name} has rows from {format_instant(extent.first)} to {format_instant(extent.last)}"
 
 
 def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:

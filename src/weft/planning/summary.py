@@ -28,7 +28,7 @@ from weft.derivation.merge import blocks, merged_predicate
 from weft.planning.condition_words import condition_words
 from weft.planning.plan import Plan, with_constants
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import instant_words, named, turned
+from weft.planning.words import appears, instant_words, named, turned
 
 WIDTH: Final = 110
 """Characters of a line, beyond which what comes from the query's text is cut."""
@@ -42,7 +42,8 @@ class Summary:
 
     ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not, unless
     it makes rows appear in what comes from ``results``, the tables of other queries' answers.
-    ``ending``: rows that end can make answers appear, besides those that arrive; ``arriving``: these can.
+    ``ending``: rows that end can make answers appear, besides those that arrive (``arriving``) or, in a
+    tracked table, begin (``beginning``).
     ``bounded_by``: by SELECT the table each row of which gives it at most one answer, so that there are no more answers
     than rows of them, those of a table that stands twice counted twice (None: there is no such bound).  ``tables`` are
     all that are read, of which ``tracked`` are recorded ones.
@@ -52,6 +53,7 @@ class Summary:
     holding: tuple[str, ...]
     time: tuple[str, ...]
     arriving: bool
+    beginning: bool
     ending: bool
     bounded_by: tuple[str, ...] | None
     tables: tuple[str, ...]
@@ -65,12 +67,14 @@ class Summary:
 
     @property
     def _time(self) -> str:
-        if self.time and not self.arriving and not self.ending:
+        happening = self.arriving or self.beginning or self.ending
+        if self.time and not happening:
             return "Time alone makes answers appear: nothing has to arrive at that instant."
         if self.time:
             return cut(f"Time alone makes answers appear, too: {' or '.join(self.time)}")
-        if self.arriving or self.ending:
-            needed = " or ".join((["arrive"] if self.arriving else []) + (["end"] if self.ending else []))
+        if happening:
+            verbs = {"arrive": self.arriving, "begin": self.beginning, "end": self.ending}
+            needed = " or ".join(verb for verb, may in verbs.items() if may)
             unless = f", unless it makes rows of {' or '.join(self.results)} appear" if self.results else ""
             return cut(f"Time alone makes no answer appear{unless}: rows have to {needed}.")
         return "Time alone makes no answer appear later."
@@ -81,6 +85,7 @@ def summary(plan: Plan) -> Summary:
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
+    new = {appears(event.driver.scan) for event in events if event.driver.kind == "arrival" and event.driver.scan}
     timely = [event for event in events if _by_time(event)]
     alone = [event for event in timely if not _as_rows_arrive(event)]
     found = blocks(plan.query)
@@ -88,7 +93,8 @@ def summary(plan: Plan) -> Summary:
         when=_clauses(events),
         holding=(*_demanded(found, events), *(("it was no answer just before",) if plan.from_now and events else ())),
         time=tuple(dict.fromkeys(map(_turning, alone))),
-        arriving="arrival" in kinds or len(alone) < len(timely),
+        arriving="arrives" in new or len(alone) < len(timely),
+        beginning="begins" in new,
         ending="departure" in kinds,
         bounded_by=_bound(found),
         tables=tuple(table.name for table in plan.tables),
@@ -130,8 +136,11 @@ def _turning(event: Event) -> str:
 
 def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
     """What drives, in words; tables whose rows make answers as they arrive in one clause."""
-    arriving = dict.fromkeys(named(event.driver.scan) for event in events if _just_arrives(event) and event.driver.scan)
-    found = [f"a row of {' or '.join(arriving)} arrives"] if arriving else []
+    found = []
+    for verb in ("arrives", "begins"):
+        scans = (event.driver.scan for event in events if _just_arrives(event))
+        tables = dict.fromkeys(named(scan) for scan in scans if scan is not None and appears(scan) == verb)
+        found += [f"a row of {' or '.join(tables)} {verb}"] if tables else []
     for event in events:
         if not _just_arrives(event):
             found.append(_clause(event))
@@ -149,7 +158,7 @@ def _clause(event: Event) -> str:
     freed = ", and no row stands against it any more" if "NOT EXISTS" in driver.inside else ""
     if driver.scan is None:
         return f"{_turning(event)}{freed}"
-    return f"a row of {named(driver.scan)} {'ends' if driver.kind == 'departure' else 'arrives'}{freed}"
+    return f"a row of {named(driver.scan)} {'ends' if driver.kind == 'departure' else appears(driver.scan)}{freed}"
 
 
 def _demanded(found: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from weft.algebra.formula import (
 )
 from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjuncts, sources
 from weft.algebra.scalar import ColumnRef, Scalar, columns
-from weft.algebra.schema import BIGINT, DataType, TableSchema
+from weft.algebra.schema import BIGINT, STRING, Column, DataType, TableSchema
 from weft.algebra.traverse import substitute
 from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
@@ -108,20 +108,23 @@ def of_atoms(
     return Part(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
 
 
-def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[str, DataType | None], ...]:
-    """The columns that a table's rows have as a predicate's, each with the type of its terms; None: there is none."""
+def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
+    """The columns of a table as a predicate's, each with the type of its terms.
+
+    None: no formula can use the values; they are texts, so that rows that differ in them are different ones.
+    """
     left = ("ts", "tp") if log else ("ts",)
-    return tuple((each.name, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
+    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
     """All rows of a table; one with a NULL agrees with no terms."""
     taken, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
-        ref = f"{EVENT}.{render.name(column)}"
-        taken.append(f"CAST({ref} AS {type_})")
+        ref = f"{EVENT}.{render.name(column.name)}"
+        taken.append(f"CAST({ref} AS {type_ or STRING})")
         conditions.append(f"{ref} IS NOT NULL")
-        reads.append(column)
+        reads.append(column.name)
     return Events(_predicate(table, taken, conditions), table, tuple(reads), tuple(taken), tuple(conditions))
 
 

@@ -56,7 +56,7 @@ def why(event: Event) -> str:
     match driver.kind:
         case "arrival":
             assert driver.scan is not None
-            return f"a new row of {named(driver.scan)} arrives{nested}"
+            return f"a new row of {named(driver.scan)} {appears(driver.scan)}{nested}"
         case "departure":
             assert driver.scan is not None
             ended = f"a row of {named(driver.scan)} ends"
@@ -76,6 +76,11 @@ def named(scan: Scan) -> str:
     """A table of a query with the alias that the query's text gives it, where that is another name."""
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
+
+
+def appears(scan: Scan) -> str:
+    """What a new row of a table does: it arrives, or, of one whose rows end, it begins."""
+    return "arrives" if scan.table.append_only else "begins"
 
 
 def _latest(instant: Scalar) -> str:

@@ -70,6 +70,25 @@ def test_usage_errors_are_refusals(weft: Weft) -> None:
     assert weft("results", "x", "--limit", "many").code == 2
 
 
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("redeliver a1 1", "takes only NAME; there is more: 1 Give it with its option: --from ORDINAL."),
+        ("mute a1 file:a1.csv", "takes only NAME; there is more: file:a1.csv Give it with its option: --to CHANNEL."),
+        ("resume a1 a2", "takes only NAME; there is more: a2 `weft resume --help` shows all."),
+        ("results a1 7", "--after N or --limit N."),
+        ("install q SELECT a FROM t", "there is more: a FROM t Put the whole query in quotes."),
+        ("tables t", "weft tables takes no argument; there is more: t `weft tables --help` shows all."),
+    ],
+)
+def test_an_argument_too_many_gets_the_option_that_it_may_be_for(weft: Weft, typed: str, named: str) -> None:
+    told = weft(*typed.split())
+    assert told.code == 2 and "Usage: weft" in told.err
+    assert named in " ".join(told.err.replace("│", " ").split())
+    error = json.loads(weft(*typed.split(), "--json").err)["error"]
+    assert f"{error['message']} {error['hint']}".endswith(named.split("│")[0])
+
+
 def test_the_home_comes_from_the_environment(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_HOME", str(tmp_path / "elsewhere"))
     assert weft("init").code == 0

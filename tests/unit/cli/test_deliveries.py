@@ -47,6 +47,8 @@ def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
         ["1-1-2", "2", "sent", "1"],
         ["(next)", "1", "muted", "-"],
     ]
+    assert "1-3-3 has the answers from 3 to 3 of `weft results q`" in told.out
+    assert "`weft redeliver q --from 3 --to CHANNEL` sends these and all later ones again." in told.out
     assert "what came meanwhile" not in weft("unmute", "q", "--to", "file:b.csv").out
     assert "3 answers of q, from 1 on, will be sent again" in weft("redeliver", "q", "--to", "file:a.jsonl").out
     first, second = weft("deliveries", "--json").json

@@ -65,3 +65,11 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], why: str, weft: C
     assert told.code == 2
     assert why in told.err
     assert told.err.count("^") <= 1
+
+
+@pytest.mark.parametrize("command", ["try", "backtest"])
+def test_a_formula_is_not_tried_and_the_way_is_named(command: str, weft: Callable[..., Any]) -> None:
+    told = weft(command, "ONCE failures(id)", "--language", "monpoly")
+    assert told.code == 2 and f"`weft {command}` answers SQL" in told.err
+    for way in ("weft install NAME … --language monpoly", "weft tick", "weft monitor"):
+        assert way in told.err

@@ -48,6 +48,7 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     assert (devs["maintained_at"], sizes["maintained_at"]) == ("1997-02-01T00:00:00Z", "1997-03-01T00:00:00Z")
     shown = staff("view", "show", "DEVS")
     assert "reads staff" in shown.out and "1 period, 0 of them open; 2 changes" in shown.out
+    assert "goes from 1997-01-01 00:00:00 UTC to 1997-03-01 00:00:00 UTC" in staff("history", "sizes").out
     assert "devs is kept no more" in staff("view", "remove", "devs").out
     assert [each["name"] for each in staff("views", "--json").json] == ["sizes"]
     assert staff("view", "add", "devs", "SELECT id FROM staff").code == 0
@@ -78,6 +79,7 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
     )
     assert [each["name"] for each in staff("views", "--json").json] == ["devs", "same"]
     assert part["name"] not in staff("tables").out
+    assert f"tables: {len(staff('tables', '--json').json)}, all as recorded" in staff("doctor").out
     staff("view", "remove", "same")
     assert "shared with no other view" in staff("view", "show", "devs").out
 

@@ -6,6 +6,7 @@ What they have to deliver is told by the literal interpreter of the oracle over 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,13 +123,44 @@ def test_formulas_over_ordinary_tables_have_a_state_for_each_instant_at_which_ro
 
 
 @pytest.mark.parametrize(
+    ("text", "language", "answers"),
+    [
+        ("s(x, _, z, _)", "monpoly", {(0, 1, "u"), (1, 2, "v")}),
+        ("x <- CNT z; a ONCE s(a, _, z, _)", "monpoly", {(0, 1, 1), (1, 1, 1), (1, 1, 2)}),
+        ("s(x, _, z, _)", "mutl", {(0, 1, "u", 2), (1, 2, "v", 1)}),
+        ("s(x, _, z, _)", "mutl-minmax", {(0, 1, "u", 1), (1, 2, "v", 1)}),
+        ("s(x, _, z, _) AT NOW", "2fol", {(0, 1, "u"), (1, 2, "v")}),
+        ("s(x, t, z, _)", "monpoly", r"cannot use the column at of s: it is TIMESTAMP.*Write _ in the place of at"),
+        ("EXISTS t. s(x, t, z, _)", "monpoly", "--ts-from at"),
+        ("s(x, _t, z, _t)", "monpoly", "cannot use the column at"),
+        ("s(x, y, z, _) AT NOW", "2fol", "cannot use the column at"),
+    ],
+)
+def test_columns_that_a_formula_cannot_use_are_left_unnamed(
+    text: str, language: str, answers: object, weft: Weft, tmp_path: Path
+) -> None:
+    """The file has two rows of the first state that differ in the TIMESTAMP only, and one without it."""
+    rows = (f"1,{_text(5)},u,true,{_text(0)}", f"1,{_text(6)},u,true,{_text(0)}", f"2,{_text(5)},v,false,{_text(1)}")
+    (tmp_path / "s.csv").write_text("\n".join(["a,at,b,c,ts", *rows, f"3,,v,true,{_text(1)}"]) + "\n")
+    weft.ingest_file(tmp_path / "s.csv", "s", ts_from="ts")
+    if isinstance(answers, str):
+        with pytest.raises(Refused) as refused:
+            weft.install("f", text, language=language)  # type: ignore[arg-type]
+        assert re.search(answers, f"{refused.value.message} {refused.value.hint}")
+        return
+    weft.install("f", text, language=language)  # type: ignore[arg-type]
+    weft.tick(now=_text(9))
+    assert {row.values for row in weft.results("f")} == answers
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("EVENTUALLY q(x)", "EVENTUALLY"),
         ("NOT q(x)", "x"),
         ("q(x) AND r(x)", "r"),
         ("time_points(x, y)", "time_points"),
-        ("q(x) AND odd(x)", "odd: its column c is DATE"),
+        ("q(x) AND odd(x)", "column c of odd: it is DATE.*Write _ in the place of c"),
         ("q(x) AND plain(x)", "is of a log"),
         ("q(x) AND p(y, z) AND v = y / x", r"nothing keeps x from being 0 in y / x.*AND NOT \(x = 0\)"),
     ],

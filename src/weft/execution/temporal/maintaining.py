@@ -27,7 +27,7 @@ from weft.execution.tables import commit_rows, properties
 from weft.execution.temporal.computing import Reading, gained
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
-from weft.instants import MIN_INSTANT, format_instant
+from weft.instants import format_instant
 from weft.planning.upkeep import Upkeep, restored_view
 from weft.printable import Brief, counted
 from weft.storage.columns import stored_schema
@@ -152,9 +152,7 @@ def _instant(home: Home, writer: Writer, now: int | None) -> int:
     found = writer.home()
     if found.clock == "wall":
         return max(home.now(), found.forward)
-    last = max((view.tau for view in writer.views.all() if view.tau is not None), default=MIN_INSTANT)
-    t = max(home.now(), found.forward, found.last_ts)
-    return last if t == last + 1 and found.last_ts <= last and not writer.views.ticked_beyond(last) else t
+    return writer.views.present(max(home.now(), found.forward, found.last_ts))
 
 
 def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:

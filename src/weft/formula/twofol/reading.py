@@ -78,7 +78,7 @@ class _Lowering(Lowering):
         given = len(written.terms) - 1
         if predicate is None or len(predicate.types) != given:
             return super().of_signature(syntax.Applied(written.name, written.terms[:-1], written.at), scope)
-        return algebra.Atom(written.name, self.arguments(written, (*predicate.types, TIME), scope))
+        return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax.Call, scope: Scope) -> Term:
         """Lengths of time, and the time from one time point to another."""

@@ -58,7 +58,7 @@ class ViewRecord(Brief):
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
-        until = "not maintained before it is read" if self.tau is None else f"maintained at {format_instant(self.tau)}"
+        until = "not yet maintained" if self.tau is None else f"maintained at {format_instant(self.tau)}"
         return f"view {self.name}, {self.mode}, {until}: {self.sql}"
 
 

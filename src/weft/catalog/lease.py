@@ -38,7 +38,7 @@ class Leases:
         """Takes the lease, under a token greater than every one before.
 
         Raises LeaseBusy while it is held and has not run out, by another thread of this process too, unless the holder
-        is known to be dead.
+        is known to be dead, or is this process and could not write that it gave the lease back.
         """
         liveness = self._database.liveness
         try:
@@ -51,7 +51,8 @@ class Leases:
             ) from error
         with self._database.changing() as connection:
             held = connection.execute(select(ddl.leases).where(self._own)).one()
-            if held.holder is not None and held.expires_at > at and not liveness.is_gone(held.holder):
+            free = held.holder is None or (self._name, held.token) in liveness.given_back
+            if not free and held.expires_at > at and not liveness.is_gone(held.holder):
                 raise LeaseBusy(
                     f"another writer is at work: {held.purpose} ({shown(held.holder)})",
                     hint="Wait until it is done; its lease runs out by itself if it is dead.",
@@ -89,13 +90,20 @@ class Leases:
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
-        """Gives the lease back; does nothing where it is another's by now."""
+        """Gives the lease back; does nothing where it is another's by now.
+
+        Raises CatalogError where that cannot be written (a full disk).  This process can take the lease again then;
+        other processes wait until it does, ends, or the lease runs out.
+        """
+        given_back = self._database.liveness.given_back
+        given_back.add((lease.name, lease.token))
         with self._database.changing() as connection:
             connection.execute(
                 update(ddl.leases)
                 .where(self._own, ddl.leases.c.token == lease.token)
                 .values(purpose=None, holder=None, acquired_at=None, expires_at=None)
             )
+        given_back.discard((lease.name, lease.token))
 
     def check(self, lease: Lease) -> None:
         """Raises LeaseLost unless it is the lease now held."""

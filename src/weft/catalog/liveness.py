@@ -45,6 +45,8 @@ class Liveness:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locked: dict[str, int] = {}
+        self.given_back: set[tuple[str, int]] = set()
+        """Names and tokens of leases that this process gave back, while the catalog does not say so."""
         self._mutex = threading.Lock()
 
     def announce(self, holder: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 from definitions import definition
 from weft.algebra.schema import BIGINT
 from weft.catalog import Catalog
+from weft.catalog.database import Database
 from weft.catalog.liveness import Liveness, this_process
 from weft.catalog.loads import ACTIVE_TTL_US
 from weft.catalog.records import Choice
@@ -73,6 +74,32 @@ def test_a_lease_that_ran_out_but_was_not_taken_is_still_good(home: Path, opened
         writer.renew(100, 10)
         with pytest.raises(LeaseBusy):
             catalog.writer("tick", "b", 105, 10)
+
+
+def test_a_lease_whose_return_could_not_be_written_is_free_for_the_same_process(
+    home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(home, at=0) as catalog, opened(home, at=0) as other:
+
+        def full(_: Database) -> None:
+            raise CatalogError("the disk is full")
+
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(CatalogError, match="full"),
+            catalog.writing("tick", lambda: 0) as writer,
+        ):
+            patch.setattr(Database, "changing", full)
+        assert catalog.lease() == writer.lease
+        with pytest.raises(LeaseBusy):
+            other.writer("load", this_process(), 5)
+        with catalog.writing("tick", lambda: 5) as again:
+            assert again.lease.token == writer.lease.token + 1
+            with pytest.raises(LeaseLost):
+                writer.check()
+            with pytest.raises(LeaseBusy):
+                catalog.writer("load", this_process(), 5)
+        assert catalog.lease() is None
 
 
 def test_two_processes_exclude_each_other_and_a_stale_token_writes_nothing(

@@ -13,6 +13,7 @@ from weft.catalog.views import ViewRecord
 from weft.execution.temporal.maintaining import upkeep_of
 from weft.execution.temporal.showing import counted
 from weft.planning.words import length
+from weft.sql.identifiers import quoted
 from weft.sql.render import interval
 
 
@@ -49,12 +50,11 @@ def _unending(catalog: CatalogParts, table: TableRecord) -> bool:
 
 def _warning(window: int, table: TableSchema) -> str:
     bounds = (table.start, table.end)
-    at = next(
-        (c.name for c in table.columns if c.type == TIMESTAMP and c.name not in bounds), "the instant of the event"
-    )
+    at = next((c.name for c in table.columns if c.type == TIMESTAMP and c.name not in bounds), None)
+    what = "" if at is not None else ", at being a column with the event's instant"
     span = interval(window)
     return (
         f"MOVING_WINDOW({span}) is a running total while no row of {table.name} ends, and none has ended yet: a row "
         f"counts from its beginning on. For events of the last {length(window, weeks=False)}, leave MOVING_WINDOW "
-        f"out and write WHERE {at} > NOW() - {span}: the view then has those that are recent when it is read"
+        f"out and write WHERE {quoted(at or 'at')} > NOW() - {span}{what}: the view then has those that are recent when it is read"
     )

@@ -20,6 +20,7 @@ from typing import Final
 from weft.access import make_file, make_folder
 
 _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
+_FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
 """The number of this process and its name among holders: a process that was forked has another."""
@@ -83,8 +84,9 @@ class Liveness:
 
     def _remove_unlocked(self) -> None:
         for path in self._folder.iterdir():
-            with suppress(OSError):
-                _unlocked(path, remove=True)
+            if _FILE.fullmatch(path.name):
+                with suppress(OSError):
+                    _unlocked(path, remove=True)
 
 
 def _name(holder: str) -> str | None:
@@ -113,7 +115,7 @@ def _unlocked(path: Path, *, remove: bool = False) -> bool:
 
     Raises OSError where there is none, or the file system has no locks.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if remove:  # while it is locked: who waits for the lock sees that the file is gone

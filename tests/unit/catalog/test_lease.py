@@ -436,3 +436,14 @@ except LeaseBusy:
             command = [*namespace(), sys.executable, "-c", program]
             inside = subprocess.run(command, capture_output=True, text=True, timeout=60)
             assert inside.stdout == "busy\n", inside.stderr
+
+
+def test_what_weft_has_not_put_among_the_holders_stays_and_hinders_nobody(tmp_path: Path) -> None:
+    folder = tmp_path / "holders"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    os.mkfifo(folder / ("0" * 32))  # opening it to read would wait for a writer
+    liveness = Liveness(folder)
+    liveness.announce(this_process())
+    assert (folder / "notes.txt").read_text() == "mine"
+    liveness.close()

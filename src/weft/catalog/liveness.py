@@ -16,6 +16,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 from weft.access import make_file, make_folder
 
@@ -47,6 +48,7 @@ class Liveness:
         self._folder = folder
         self._locked: dict[str, int] = {}
         self._mutex = threading.Lock()
+        _all.add(self)
 
     def announce(self, holder: str) -> None:
         """Locks the file of this process, before it holds anything; nothing is done for a name of another form.
@@ -82,11 +84,27 @@ class Liveness:
             while self._locked:
                 os.close(self._locked.popitem()[1])
 
+    def let_go(self) -> None:
+        """In a process that was forked: closes what it has inherited, which leaves the locks to its parent alone."""
+        self._mutex = threading.Lock()  # another thread of the parent may have held it
+        self.close()
+
     def _remove_unlocked(self) -> None:
         for path in self._folder.iterdir():
             if _FILE.fullmatch(path.name):
                 with suppress(OSError):
                     _unlocked(path, remove=True)
+
+
+_all: Final[WeakSet[Liveness]] = WeakSet()
+
+
+def _let_go() -> None:
+    for each in list(_all):
+        each.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _name(holder: str) -> str | None:

@@ -46,9 +46,12 @@ def make_folder(path: str | os.PathLike[str]) -> None:
     """Makes a folder, and those above it, each with the permissions of the one that it is in.  Raises OSError."""
     if os.path.isdir(path):
         return
-    make_folder(os.path.dirname(os.path.abspath(path)))
+    above = os.path.dirname(os.path.abspath(path))
+    make_folder(above)
+    # Narrow from the start: another process that makes a file in it meanwhile would follow the umask's permissions.
+    mode = 0o777 if os.stat(above).st_mode & _OTHERS else 0o700
     with suppress(FileExistsError):
-        os.mkdir(path)
+        os.mkdir(path, mode)
         follow_folder(path)
 
 

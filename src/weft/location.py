@@ -160,9 +160,7 @@ class Location:
 
         Files are forced together, after all of them are written: the file system then forces many at once.
         """
-        if not self.exists():
-            self.make()
-            self.parent.force()
+        self.make_and_force()
         wanted = [name for name in files if not (self / name).exists()]
         for at in range(0, len(wanted), _FILES_AT_ONCE):
             own = f"{os.getpid()}.{threading.get_ident()}"
@@ -182,6 +180,12 @@ class Location:
             make_folder(self.path)
         else:
             os.makedirs(self.path, exist_ok=True)
+
+    def make_and_force(self) -> None:
+        """Makes a folder where there is none, and forces its name to the disk."""
+        if not self.exists():
+            self.make()
+            self.parent.force()
 
     def follow(self) -> None:
         """Gives a file of a home the permissions of its folder; nothing is done for others, and where there is none."""

@@ -178,3 +178,16 @@ def test_the_door_is_its_owners(tmp_path: Path, umask: int) -> None:
         socket = Path(listener.getsockname())
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
         assert wrong(home, OWNER, home / "files") == {}
+
+
+def test_a_folder_of_a_private_home_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may make a file in it before it has the permissions of the folder that it is in."""
+    tmp_path.chmod(0o700)
+    before = os.umask(0)
+    monkeypatch.setattr("weft.access.follow_folder", lambda path: seen.append(stat.S_IMODE(Path(path).stat().st_mode)))
+    seen: list[int] = []
+    try:
+        make_folder(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    assert seen == [0o700, 0o700]

@@ -224,7 +224,7 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         ordinals.  They are those that there are now, read when they are asked for, without Spark.  Raises NotFound.
         """
         query = self.catalog.queries.named(name)
-        return Results(self.catalog.data, query, after, limit, lambda: self.opened.session())
+        return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
 
     def pause(self, name: str) -> QueryRecord:
         """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.algebra.ordering import Key
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.tabular import Columns, Tabular, told_columns
 from weft.location import Location
@@ -34,12 +35,14 @@ class Results(Tabular):
 
     Iterating gives one ``ResultRow`` after another and holds a limited number in memory: sorted by the query's ORDER
     BY, where it has one and ``after`` is None, else in the order of their ordinals.  As a table they begin with
-    ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError where one is missing.
+    ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError where one is missing, NotFound where the query was
+    removed with its answers meanwhile.
     """
 
     def __init__(
         self,
         data: Location,
+        queries: Queries,
         query: QueryRecord,
         after: int | None,
         limit: int | None,
@@ -47,6 +50,7 @@ class Results(Tabular):
     ) -> None:
         self.query = query
         self._data = data
+        self._queries = queries
         self._after = max(after or 0, 0)
         self._by_ordinal = after is not None
         self._limit = limit
@@ -58,6 +62,10 @@ class Results(Tabular):
         return self.query.columns
 
     def __iter__(self) -> Iterator[ResultRow]:
+        with self._queries.purge_reported(self.query.query_id):
+            yield from self._rows()
+
+    def _rows(self) -> Iterator[ResultRow]:
         from weft.storage.ledger import read_rows
 
         if not self.order:

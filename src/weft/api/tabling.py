@@ -78,7 +78,8 @@ class Tabling(OfHome):
     def _described(self, query: QueryRecord, samples: int) -> ResultsDescription:
         from weft.storage.ledger import read_rows
 
-        data = self.opened.catalog.data
-        first = next(read_rows(data, query, 0, 1), None)
-        latest = read_rows(data, query, query.rows - samples, samples)
-        return ResultsDescription(query, first, tuple(latest))
+        catalog = self.opened.catalog
+        with catalog.queries.purge_reported(query.query_id):
+            first = next(read_rows(catalog.data, query, 0, 1), None)
+            latest = read_rows(catalog.data, query, query.rows - samples, samples)
+            return ResultsDescription(query, first, tuple(latest))

@@ -16,10 +16,12 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 from weft.access import make_file, make_folder
 
 _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
+_FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
 """The number of this process and its name among holders: a process that was forked has another."""
@@ -48,6 +50,7 @@ class Liveness:
         self.given_back: set[tuple[str, int]] = set()
         """Names and tokens of leases that this process gave back, while the catalog does not say so."""
         self._mutex = threading.Lock()
+        _all.add(self)
 
     def announce(self, holder: str) -> None:
         """Locks the file of this process, before it holds anything; nothing is done for a name of another form.
@@ -83,10 +86,27 @@ class Liveness:
             while self._locked:
                 os.close(self._locked.popitem()[1])
 
+    def let_go(self) -> None:
+        """In a process that was forked: closes what it has inherited, which leaves the locks to its parent alone."""
+        self._mutex = threading.Lock()  # another thread of the parent may have held it
+        self.close()
+
     def _remove_unlocked(self) -> None:
         for path in self._folder.iterdir():
-            with suppress(OSError):
-                _unlocked(path, remove=True)
+            if _FILE.fullmatch(path.name):
+                with suppress(OSError):
+                    _unlocked(path, remove=True)
+
+
+_all: Final[WeakSet[Liveness]] = WeakSet()
+
+
+def _let_go() -> None:
+    for each in list(_all):
+        each.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _name(holder: str) -> str | None:
@@ -115,7 +135,7 @@ def _unlocked(path: Path, *, remove: bool = False) -> bool:
 
     Raises OSError where there is none, or the file system has no locks.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if remove:  # while it is locked: who waits for the lock sees that the file is gone

@@ -109,7 +109,7 @@ class LoadHistory:
 
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
         """Notes that nothing of a marked load is there any more, ``stored`` being the version and the rows of its table
-        in Delta (None: it has none); the digests of bytes in quarantine that no record names now.
+        in Delta (None: it has none); the digests of what it has put in quarantine, which other records may have.
 
         Later loads that found rows known may have known them by this one: what they read can be loaded again.
         """
@@ -203,14 +203,13 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, which: Any) -> tuple[str, ...]:
-    """Takes records out of the index of the quarantine; the digests of bytes that no other record has."""
+    """Takes records out of the index of the quarantine; the digests of their bytes, which other records may have."""
     kept = ddl.quarantine
-    gone = set(connection.execute(select(kept.c.sha256).where(which)).scalars())
+    digests = tuple(connection.execute(select(kept.c.sha256).where(which).distinct()).scalars())
     connection.execute(delete(kept).where(which))
-    there = set(connection.execute(select(kept.c.sha256).where(kept.c.sha256.in_(gone))).scalars())
-    return tuple(sorted(gone - there))
+    return digests
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Takes what a table has in quarantine out of the index; the digests of bytes that no other record has."""
+    """Takes what a table has in quarantine out of the index; the digests of the bytes, which other records may have."""
     return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

@@ -229,6 +229,15 @@ class Quarantine:
                 connection.execute(statement, some)
             return int(connection.execute(count).scalar_one()) - int(before)
 
+    def named(self, digests: Sequence[str]) -> frozenset[str]:
+        """Those of the digests (SHA-256) that a record has, whatever its state."""
+        kept = ddl.quarantine.c.sha256
+        found: set[str] = set()
+        with self._database.reading() as connection:
+            for at in range(0, len(digests), _AT_ONCE):
+                found.update(connection.execute(select(kept).where(kept.in_(digests[at : at + _AT_ONCE]))).scalars())
+        return frozenset(found)
+
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """The records in quarantine, the oldest first; those of every state where ``state`` is None."""
         wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)

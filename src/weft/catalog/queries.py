@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final
@@ -18,12 +19,13 @@ from weft.catalog.naming import folded, not_found
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import go_forward
 from weft.catalog.tables import record_version
-from weft.errors import ClockError, Conflict, NotFound
+from weft.errors import ClockError, Conflict, NotFound, StorageError
 from weft.instants import MIN_INSTANT
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
 """A removed query's reason while its answers are being taken out of the ledger."""
+_PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 """The columns of a query's record, in its order."""
@@ -162,6 +164,22 @@ class Queries:
         with self._database.reading() as connection:
             return read_query(connection, query_id)
 
+    @contextmanager
+    def purge_reported(self, query_id: int) -> Iterator[None]:
+        """Raises NotFound in place of StorageError where the query was removed with its answers.
+
+        ``weft remove --purge`` may come between a look at the catalog and the reading of the answers.
+        """
+        try:
+            yield
+        except StorageError:
+            query = self.by_id(query_id)
+            if query.state == "removed" and query.reason in (PURGING, _PURGED):
+                raise NotFound(
+                    f"the query {query.name} was removed with its answers", hint="`weft queries` lists what there is."
+                ) from None
+            raise
+
     def plan(self, plan_id: int) -> PlanRecord:
         """The plan with that id; raises NotFound."""
         with self._database.reading() as connection:
@@ -232,7 +250,7 @@ class Queries:
         """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
-                change_query(connection, query_id, reason="its answers were purged")
+                change_query(connection, query_id, reason=_PURGED)
             if stored is not None:
                 record_version(connection, *stored)
 

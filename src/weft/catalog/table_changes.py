@@ -36,7 +36,7 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Forgets a table, its loads, and what of them is in quarantine; the digests of the bytes that go with that.
+        """Forgets a table, its loads, and what of them is in quarantine; the digests of these, which others may have.
 
         Raises Conflict where something stands on it, or a load is at work on it.
         """

@@ -59,7 +59,7 @@ class _Terminal:
 
     def say(self, text: str = "") -> None:
         """A line."""
-        printing.screen().print(text)
+        printing.screen().print(printing.lines(text))
 
     def command(self, text: str) -> None:
         """What one would type."""

@@ -22,7 +22,7 @@ from weft.delivery.channel import About, Channel, Later, Message, Rejected, Unre
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
 from weft.delivery.retrying import DOUBLING, Schedule
-from weft.errors import Conflict, DeliveryError, Refused
+from weft.errors import Conflict, DeliveryError, NotFound, Refused
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
 from weft.storage.ledger import ResultRow, read_rows
@@ -169,7 +169,7 @@ class _Run:
         while channel is not None and error is None and current.delivered < last:
             try:
                 error = self._send_next(channel, current, query, rows, last)
-            except Conflict:  # a person has muted it, ended it, or had it go on elsewhere: so from the next run on
+            except (Conflict, NotFound):  # a person has muted or ended it, or removed the query: the next run sees that
                 break
             current = self._sender.subscriptions.by_id(current.sub_id)
         if channel is None and error is None:  # the cursor
@@ -186,7 +186,8 @@ class _Run:
             self._sender.renew(self._wall())
         digest_at = None
         try:
-            with self._isolated(subscription, of_channel=False):
+            own = self._sender.queries.purge_reported(query.query_id)
+            with self._isolated(subscription, of_channel=False), own:
                 rows, last = self._next_rows(channel, subscription, query, answers)
                 about = self._about(subscription, query, channel.person).as_json()
                 if subscription.digest and self._now is not None and last >= end:

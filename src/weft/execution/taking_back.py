@@ -5,12 +5,15 @@ Whoever takes the lease does that for loads that are marked, since who marked th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from weft.catalog import Writer, layout
 from weft.failpoint import failpoint
 from weft.storage.taking_back import take_back
+
+_PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
@@ -23,8 +26,18 @@ def finish_undoing(writer: Writer) -> None:
         remove_quarantined(writer, digests)
 
 
-def remove_quarantined(writer: Writer, digests: Iterable[str]) -> None:
-    """Deletes bytes in quarantine that no record names any more."""
-    for digest in digests:
-        with suppress(FileNotFoundError):
-            (writer.data / layout.QUARANTINE / digest).remove()
+def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
+    """Deletes bytes in quarantine, by their digests, unless a record names them.
+
+    The index is read while nobody puts records in quarantine: a load takes bytes that are there for its own record.
+    Where others put records there for longer than ``_PATIENCE_SECONDS`` the bytes stay.
+    """
+    folder = writer.data / layout.QUARANTINE
+    if not digests or not folder.exists():
+        return
+    with folder.alone(_PATIENCE_SECONDS) as alone:
+        named = writer.quarantine.named(digests)
+        for digest in digests if alone else ():
+            if digest not in named:
+                with suppress(FileNotFoundError):
+                    (folder / digest).remove()

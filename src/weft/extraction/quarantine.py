@@ -36,9 +36,6 @@ def quarantine(
         return 0
     folder = catalog.data / layout.QUARANTINE
     digests = [hashlib.sha256(record.raw).hexdigest() for record in rejected]
-    folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
-    folder.force()
-    failpoint("ingest.quarantined")
     found = (
         Quarantined(
             record.source,
@@ -50,7 +47,12 @@ def quarantine(
         )
         for record, sha256 in zip(rejected, digests, strict=True)
     )
-    return catalog.quarantine.add(load_id, table_id, found, at)
+    folder.make_and_force()
+    with folder.shared():  # nobody deletes the bytes before the index names them
+        folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
+        folder.force()
+        failpoint("ingest.quarantined")
+        return catalog.quarantine.add(load_id, table_id, found, at)
 
 
 def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:

@@ -7,6 +7,7 @@ may end the JVM by itself, too: Spark exits where a task runs out of memory or o
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,11 @@ _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
     "StackOverflowError": ("nested too deep for Java, as a pattern like (a|b)* does over a long text", "stack"),
 }
+_THROWN: Final = re.compile(
+    r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
+    rf"java\.lang\.({'|'.join(_CAUSES)})\b"
+)
+"""How Java reports an error that was thrown: at the beginning of a line.  Elsewhere Spark may quote a query's text."""
 
 
 class _Alarm:
@@ -133,9 +139,9 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """What of ``_CAUSES`` the log has; None where it has nothing, or was set aside meanwhile."""
+    """What of ``_CAUSES`` the log reports first; None where it reports none, or was renamed meanwhile."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
-        lines = (line.decode(errors="replace") for line in log)
-        return next((sign for line in lines for sign in _CAUSES if sign in line), None)
+        found = (_THROWN.match(line.decode(errors="replace")) for line in log)
+        return next((match[1] for match in found if match), None)
     return None

@@ -243,3 +243,22 @@ def test_nested_columns_are_dicts_and_lists_in_pandas_with_all_their_digits() ->
     wanted = {"l": [2**62 + 1, None], "m": {"k": 1}, "at": 327_403_382_400_000_000}
     assert list(frame.columns) == ["n", "i"] and frame["n"].tolist() == [wanted, None]
     assert [row["n"] for row in found.to_dicts()] == frame["n"].tolist() and str(frame["i"].dtype) == "Int32"
+
+
+def test_whoever_reads_while_the_query_is_removed_with_its_answers_is_told_so(home: Weft) -> None:
+    results, described = home.results("q"), home.catalog.queries.named("q")
+    home.remove("q", purge=True)
+    for read in (lambda: list(results), results.to_arrow, lambda: home._described(described, 3)):
+        with pytest.raises(NotFound, match="the query q was removed with its answers"):
+            read()
+
+
+def test_answers_that_are_missing_are_damage(home: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.errors import StorageError
+    from weft.storage import ledger
+
+    results = home.results("q")
+    home.remove("q")
+    monkeypatch.setattr(ledger, "_scan", lambda *_: iter(()))
+    with pytest.raises(StorageError, match="the answer 1 of q is not in the ledger"):
+        list(results)

@@ -463,3 +463,39 @@ except LeaseBusy:
             command = [*namespace(), sys.executable, "-c", program]
             inside = subprocess.run(command, capture_output=True, text=True, timeout=60)
             assert inside.stdout == "busy\n", inside.stderr
+
+
+def test_what_weft_has_not_put_among_the_holders_stays_and_hinders_nobody(tmp_path: Path) -> None:
+    folder = tmp_path / "holders"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    os.mkfifo(folder / ("0" * 32))  # opening it to read would wait for a writer
+    liveness = Liveness(folder)
+    liveness.announce(this_process())
+    assert (folder / "notes.txt").read_text() == "mine"
+    liveness.close()
+
+
+def test_a_child_that_outlives_a_killed_process_does_not_keep_it_alive(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, sys
+from pathlib import Path
+from weft.catalog.liveness import Liveness, this_process
+liveness = Liveness(Path({str(tmp_path / "holders")!r}))
+liveness.announce(this_process())
+print(this_process(), flush=True)
+if not os.fork():
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+signal.pause()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        holder, forked = parent.stdout.readline().strip(), parent.stdout.readline().strip()
+        here = Liveness(tmp_path / "holders")
+        assert (forked, here.is_gone(holder)) == ("forked", False)
+        parent.kill()
+        parent.wait()
+        assert here.is_gone(holder)

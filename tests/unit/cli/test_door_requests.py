@@ -102,6 +102,9 @@ def test_bodies_of_another_form_are_refused_with_the_reason(served: Path) -> Non
     for name in GOOD:
         code, told = _posted(served, "/command", json.dumps({k: v for k, v in GOOD.items() if k != name}).encode())
         assert (code, name.encode() in told) == (400, True)
+    for field in ({"encodings": ["hex", "utf-8"]}, {"width": 10**9}, {"height": 10**9}):
+        code, told = _posted(served, "/command", json.dumps({**GOOD, **field}).encode())
+        assert (code, next(iter(field)).encode() in told) == (400, True)
     code, told = _posted(served, "/command", json.dumps(GOOD).encode())
     assert (code, b'{"end": 0}' in told) == (200, True)
     _requires_no_traceback(served)

@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from weft.cli import printing
+from weft.cli.demo import _Terminal
 from weft.cli.ticks import _tell_other
 from weft.errors import ExecutionError
 
@@ -174,3 +175,12 @@ def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -
     _tell_other(4711, json=True)
     captured = capsys.readouterr()
     assert not captured.out and "4711" in captured.err
+
+
+def test_the_demo_prints_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = _Terminal(Path("home"))
+    for spoken in (stage.heading, stage.say, stage.command):
+        spoken("a \x1b[31m b")
+    stage.table(["a\x1b[31m", "b", "c"], [["\x1b[31m", "b", "c"]])
+    out = capsys.readouterr().out
+    assert "\x1b[31m" not in out and out.count("\\x1b[31m") >= 3

@@ -141,3 +141,21 @@ def test_what_belongs_to_the_home_is_raised(error: BaseException, site: Any, mon
     assert not [each for each in site.catalog.subscriptions.all() if each.last_error]
     site.deliver()
     assert site.ordinals("bad.jsonl") == [1, 2, 3]
+
+
+def test_a_query_that_is_removed_with_its_answers_meanwhile_stops_no_other(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, _ = two(site, "file:bad.jsonl")
+    usual = outbox.read_rows
+
+    def read(data: Any, query: Any, *given: Any) -> Any:
+        if query.query_id == bad:
+            site.writer.queries.remove("bad", 1, purge=True)
+            raise StorageError("the answer 1 of bad is not in the ledger")
+        yield from usual(data, query, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "read_rows", read)
+        told = {each.query_name: (each.rows, each.error) for each in site.deliver()}
+    assert told == {"bad": (0, None), "good": (3, None)}

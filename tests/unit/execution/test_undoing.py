@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -244,3 +245,29 @@ def test_the_commands_tell_what_was_done(weft: Weft, capsys: pytest.CaptureFixtu
     assert "u is dropped, with 2 rows." in capsys.readouterr().out
     assert run(["loads", *home]) == 0
     assert "Nothing was loaded yet." in capsys.readouterr().out
+
+
+def test_bytes_that_another_load_puts_in_quarantine_meanwhile_stay(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.extraction import quarantine
+
+    (tmp_path / "3.csv").write_text("id,at\n5,2024-01-10\nbad,2024-01-03\n")
+    written, undone = threading.Event(), threading.Event()
+
+    def stop(point: str) -> None:
+        if point == "ingest.quarantined":  # the bytes were there; no record of this load names them yet
+            written.set()
+            undone.wait(3)
+
+    monkeypatch.setattr(quarantine, "failpoint", stop)
+    load = threading.Thread(target=lambda: weft.ingest_file(tmp_path / "3.csv", "t", ts_from="at"))
+    load.start()
+    assert written.wait(60)
+    undo = threading.Thread(target=lambda: (weft.undo_load(2), undone.set()))
+    undo.start()
+    for thread in (load, undo):
+        thread.join(60)
+    assert undone.is_set()
+    (record,) = weft.quarantined()
+    assert quarantine.quarantined_bytes(weft.catalog.data, record) == b"bad,2024-01-03\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,6 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of a request: what a command reads from stdin is in it."""
+_LONGEST: Final = 1_000_000
+"""Columns or lines of a terminal: rich pads lines to its width."""
 
 Check = Callable[[Any], bool]
 
@@ -21,15 +22,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _is_size(value: Any) -> bool:
+    """Columns or lines of a terminal."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST
 
 
 def _is_encoding(value: Any) -> bool:
+    """The name of an encoding of text: ``hex``, for example, names a codec that is none."""
+    if not isinstance(value, str):
+        return False
     try:
-        return isinstance(value, str) and bool(codecs.lookup(value))
+        "".encode(value)
     except (LookupError, ValueError):
         return False
+    return True
 
 
 def _texts(value: Any) -> bool:
@@ -65,8 +71,8 @@ COMMAND: Final[Mapping[str, Check]] = {
     "home": _is_text,
     "folder": _is_text,
     "user": _or_none(_is_text),
-    "width": _is_count,
-    "height": _is_count,
+    "width": _is_size,
+    "height": _is_size,
     "variables": _variables,
     "terminals": _each(_is_flag, 3),
     "encodings": _each(_is_encoding, 2),

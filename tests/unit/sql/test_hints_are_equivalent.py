@@ -158,3 +158,9 @@ def test_the_filter_of_an_aggregate_is_not_the_function_of_arrays() -> None:
         standing_plan("SELECT k, COUNT(*) FILTER (WHERE x = 1) AS n FROM s GROUP BY k", TABLES)
     hint = refused.value.reasons[0].hint
     assert hint is not None and hint.startswith("Write the condition in WHERE")
+
+
+def test_the_hint_of_a_formula_says_that_an_answer_comes_at_each_instant() -> None:
+    with pytest.raises(SqlError) as refused:
+        standing_plan("SELECT k, COUNT(*) AS n FROM s GROUP BY k", TABLES)
+    assert "an answer that holds at several is delivered at each" in str(refused.value.hint)

@@ -40,8 +40,8 @@ _NEWEST: Final = (
     "NOT EXISTS (SELECT 1 FROM orders n WHERE n.customer = o.customer AND n.ts > o.ts)."
 )
 _PARTNERLESS: Final = (
-    "For rows without a partner write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k); for those "
-    "with one write JOIN."
+    "For rows with a partner write JOIN … ON; for rows without one write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 "
+    "FROM b WHERE b.k = a.k). For both combine the two by UNION, with CAST(NULL AS STRING) for a column of b."
 )
 _ONE_ROW: Final = (
     "Write it as EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y); the greatest is the one with "
@@ -121,6 +121,7 @@ ADVICE: Final[dict[str, str]] = {
     "a window function": _NEWEST,
     "QUALIFY": _NEWEST,
     "DISTINCT ON": _NEWEST,
+    "FILTER (WHERE …)": "Write the condition in WHERE, in a query of its own for each condition.",
     "PIVOT": "This cannot be asked today. Ask for the rows themselves; each is an answer of its own.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "OUTER JOIN"), _PARTNERLESS),

@@ -10,15 +10,14 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import TRUE as ALWAYS_TRUE
-from weft.algebra.relation import Grouped, Relation, Scan, Select, condition, sources
-from weft.algebra.scalar import ColumnRef
+from weft.algebra.relation import Grouped, Relation, Select
 from weft.algebra.traverse import scans, thresholds
 from weft.errors import SqlError
 from weft.sql.aggregate_formula import NoFormula, aggregate_formula
 from weft.sql.aggregates import MEASURES
 from weft.sql.functions import AGGREGATES
 from weft.sql.identifiers import quoted
+from weft.sql.instead import known, of_alias, same, single_table, where_of
 from weft.sql.refusal import refuse
 from weft.sql.rewriting import NOT_TODAY, installed, viewed
 from weft.sql.scope import Context
@@ -79,20 +78,22 @@ def _without_groups(select: exp.Select, *, nested: bool) -> str:
 def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> str:
     if grouped is None:
         return "Correct the other reasons first: then this one says whether the aggregate can be asked in another way."
-    prefix = "Of this subquery alone: " if nested else ""
+    prefix = f"{NOT_TODAY} Its subquery alone can be asked. " if nested else ""
     read = tuple(scans(grouped))
-    greatest = _greatest(grouped)
+    greatest = _greatest(select)
     if greatest is not None:
-        return f"{prefix}The row with the {greatest[0]} value is the one without a {greatest[1]} one: {greatest[2]}."
+        return f"{prefix}{greatest}"
     if read and all(scan.table.end is not None for scan in read):
-        return prefix + _as_view(grouped, context, nested=nested)
+        return _as_view(grouped, context, nested=nested)
     try:
         formula = aggregate_formula(grouped)
     except NoFormula as reason:
         return f"This cannot be asked today, not as a formula either: {reason}. {_ROWS}"
+    command = installed(formula, language="monpoly")
     return (
-        f"{prefix}As a formula it stands: {installed(formula, language='monpoly')}. It is asked whenever rows arrive; "
-        "rows that are equal in all columns but ts count once, and rows with a NULL do not count."
+        f"{prefix}As a formula it stands: {command}. It is asked at each instant at which rows arrive, and an answer "
+        "that holds at several is delivered at each. Rows that are equal in all columns but ts count once, and rows with a "
+        "NULL in any column do not count."
     )
 
 
@@ -113,31 +114,44 @@ def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
     return f"Keep it as a view, and let a query stand over that: {viewed(context.text)}, then {reader}."
 
 
-def _table(scan: Scan) -> str:
-    """A table as FROM names it."""
-    schema, _, name = scan.table.name.rpartition(".")
-    return f"{schema}.{quoted(name)}" if schema else quoted(name)
-
-
-def _greatest(grouped: Relation) -> tuple[str, str, str] | None:
-    """MIN or MAX of a column of one table, without conditions: the query with NOT EXISTS."""
-    if not isinstance(grouped, Grouped) or grouped.window is not None or condition(grouped.input) != ALWAYS_TRUE:
+def _greatest(select: exp.Select) -> str | None:
+    """MIN or MAX of one column of one table: the query for the row that has it, with NOT EXISTS."""
+    table, having = single_table(select), select.args.get("having")
+    group = select.args.get("group")
+    keys = [] if group is None else group.expressions
+    parts = [*select.expressions, *(() if having is None else (having.this,))]
+    found = [
+        each
+        for part in parts
+        for each in part.find_all(exp.Anonymous)
+        if each.name.lower() in AGGREGATES | MEASURES.keys()
+    ]
+    aliases = {each.alias.lower() for each in select.expressions if each.alias}
+    if table is None or not found or any(each != found[0] for each in found):
         return None
-    read = sources(grouped.input)
-    if len(read) != 1 or not isinstance(read[0], Scan) or len(grouped.measures) != 1:
+    name, given = found[0].name.lower(), found[0].expressions
+    others = [] if having is None else [each.name.lower() for each in having.find_all(exp.Column)]
+    plain = len(given) == 1 and all(isinstance(each, exp.Column) for each in (*given, *keys))
+    if name not in ("min", "max") or not plain or aliases & set(others) or any(each.find(exp.Query) for each in parts):
         return None
-    (measure,) = grouped.measures
-    values = [output.value for output in grouped.groups]
-    plain = [value for value in (*values, measure.argument) if isinstance(value, ColumnRef)]
-    if measure.function not in ("min", "max") or len(plain) != len(values) + 1:
-        return None
-    *groups, best = (quoted(ref.column) for ref in plain)
-    sign, words = (">", ("greatest", "greater")) if measure.function == "max" else ("<", ("least", "lesser"))
-    same = "".join(f"o.{each} = t.{each} AND " for each in groups)
-    listed = ", ".join(f"t.{each}" for each in dict.fromkeys((*groups, best)))
-    table = _table(read[0])
+    best, groups = quoted(given[0].name), [quoted(each.name) for each in keys]
+    sign, words = (">", ("greatest", "greater")) if name == "max" else ("<", ("least", "lesser"))
+    listed = ", ".join(_of_row(each, found[0]) for each in select.expressions)
+    kept = f"{_of_row(having.this, found[0])} AND " if having is not None else ""
     text = (
-        f"SELECT {listed} FROM {table} AS t WHERE NOT EXISTS "
-        f"(SELECT 1 FROM {table} AS o WHERE {same}o.{best} {sign} t.{best})"
+        f"SELECT {listed} FROM {table} AS t WHERE {where_of(select, 't')}{kept}{known((*groups, best), 't')}NOT EXISTS "
+        f"(SELECT 1 FROM {table} AS o WHERE {where_of(select, 'o')}{same(groups, 'o', 't')}o.{best} {sign} t.{best})"
     )
-    return words[0], words[1], installed(text)
+    left_out = [each for each in dict.fromkeys((*groups, best)) if each.lower() != "ts"]
+    told = f" Rows with a NULL in {' or '.join(left_out)} are left out." if left_out else ""
+    return f"The row with the {words[0]} value is the one without a {words[1]} one: {installed(text)}.{told}"
+
+
+def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
+    """An expression over groups as one over the row ``t`` that has the group's least or greatest value."""
+    whole = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
+    holder = exp.Tuple(expressions=[whole])
+    for each in list(holder.find_all(exp.Anonymous)):
+        if each == measure:
+            each.replace(each.expressions[0].copy())
+    return of_alias(holder.expressions[0], "t").sql("spark")

@@ -31,7 +31,7 @@ from weft.sql.lower_period import for_views_only
 from weft.sql.patterns import check_pattern, check_replacement
 from weft.sql.refusal import place, refuse
 from weft.sql.render import PART_OF
-from weft.sql.rewriting import as_number
+from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import Scope, suggestion
 
 _EXTRACTED: Final = {
@@ -200,7 +200,7 @@ def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
     if name == WINDOW:
         return refuse(shown, node, "aggregates of standing queries come in a later release", for_views_only(scope))
     if name in AGGREGATES:
-        return refuse(shown, node, "aggregates of standing queries come in a later release", advice(name))
+        return refuse(shown, node, "aggregates of standing queries come in a later release", advice(name) or NOT_TODAY)
     if name in WINDOWS:
         return refuse(shown, node, "window functions come in a later release", advice(name))
     if name in VOLATILE:

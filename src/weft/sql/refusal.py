@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
-from weft.sql.rewriting import instead_of
+from weft.sql.instead import instead_of
 
 _LATER: Final = {
     "order": ("ORDER BY", "it stands at the end of a whole standing query; a subquery and a view are sets"),
@@ -66,6 +66,7 @@ def _first_place(node: exp.Expr) -> str | None:
 
 _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Window: "a window function",
+    exp.Filter: "FILTER (WHERE …)",
     exp.RegexpILike: "~*",
     exp.JSONExtract: "->",
     exp.JSONExtractScalar: "->>",

@@ -6,13 +6,11 @@ Each hint names a whole text that is accepted, as a command, or says that this c
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from weft.sql.aggregates import MEASURES
-from weft.sql.identifiers import quoted
 
 NOT_TODAY: Final = "This cannot be asked today."
 _FLIPPED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
@@ -31,7 +29,11 @@ _OPPOSITE: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ,
     exp.NEQ: exp.EQ,
 }
-_RANKS: Final = ("row_number", "rank", "dense_rank", "first_value", "last_value")
+_BESIDE: Final = "write the comparison beside AND or OR in WHERE, and x <= (SELECT …) in place of NOT (x > (SELECT …))."
+_CHOSEN: Final = (
+    "The row that ORDER BY and LIMIT 1 choose is the one that no other comes before: EXISTS (SELECT 1 FROM … AS o "
+    "WHERE x > o.y AND NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > o.ts)). Other rows cannot be asked today."
+)
 
 
 def installed(text: str, *, language: str = "sql", name: str = "NAME") -> str:
@@ -64,125 +66,23 @@ def _argument(text: str) -> str:
     return shlex.quote(line) if set(line) & set('"$`\\!') else f'"{line}"'
 
 
-def instead_of(node: exp.Expr) -> str | None:
-    """What to write in place of a node that is refused; None: nothing is known of it."""
-    match node:
-        case exp.Window():
-            return _without_window(node)
-        case exp.Qualify():
-            window = node.find(exp.Window)
-            return NOT_TODAY if window is None else _without_window(window)
-        case exp.Subquery() | exp.Any() | exp.All():
-            return _without_value(node)
-        case exp.Limit() | exp.Fetch():
-            return _without_limit(node)
-        case _:
-            return None
-
-
-def _without_window(window: exp.Window) -> str:
-    name = window.this.name.lower() if isinstance(window.this, exp.Anonymous) else ""
-    if name in _RANKS:
-        return _best_of_group(window) or (
-            "For the first row of each group ask that none comes before it: NOT EXISTS (SELECT 1 FROM … AS o WHERE "
-            "o.k = t.k AND o.ts > t.ts). Other ranks cannot be asked today."
-        )
-    if name in ("lag", "lead"):
-        return _beside(window, name) or (
-            "For the row just before another join the table with itself, p.ts < t.ts, and ask that none is between: "
-            "NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > p.ts AND m.ts < t.ts)."
-        )
-    return f"{NOT_TODAY} Ask for the rows themselves; a view or a formula has COUNT, SUM, MIN, MAX and AVG of a group."
-
-
-def _table(node: exp.Expr) -> exp.Table | None:
-    """The one table that the SELECT around a node reads, where it reads no other and has no WHERE."""
-    select = node.find_ancestor(exp.Select)
-    source = None if select is None else select.args.get("from_")
-    if select is None or source is None or select.args.get("joins") or select.args.get("where"):
-        return None
-    return source.this if isinstance(source.this, exp.Table) and isinstance(source.this.this, exp.Identifier) else None
-
-
-def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """The columns of PARTITION BY, the one of ORDER BY, and whether it descends; None: they are not plain columns."""
-    ordered = window.args.get("order")
-    by = [] if ordered is None else ordered.expressions
-    parts = list(window.args.get("partition_by") or ())
-    if len(by) != 1 or not all(isinstance(each, exp.Column) for each in (*parts, by[0].this)):
-        return None
-    return [quoted(each.name) for each in parts], quoted(by[0].this.name), bool(by[0].args.get("desc"))
-
-
-def _same(keys: Sequence[str], one: str, other: str) -> str:
-    return "".join(f"{one}.{key} = {other}.{key} AND " for key in keys)
-
-
-def _best_of_group(window: exp.Window) -> str | None:
-    """The first row of each partition."""
-    table, keys = _table(window), _keys(window)
-    if table is None or keys is None:
-        return None
-    partition, by, descends = keys
-    name = table.sql("spark") if not table.alias else _unaliased(table)
-    text = (
-        f"SELECT t.* FROM {name} AS t WHERE NOT EXISTS (SELECT 1 FROM {name} AS o "
-        f"WHERE {_same(partition, 'o', 't')}o.{by} {'>' if descends else '<'} t.{by})"
-    )
-    first = "The first row of each group is the one that no other comes before"
-    return f"{first}: {installed(text)}. Other ranks cannot be asked today."
-
-
-def _unaliased(table: exp.Table) -> str:
-    plain = table.copy()
-    plain.set("alias", None)
-    return plain.sql("spark")
-
-
-def _beside(window: exp.Window, name: str) -> str | None:
-    """LAG and LEAD: a join with the row just before or behind."""
-    table, keys, called = _table(window), _keys(window), window.this
-    given = called.expressions[:1]
-    if table is None or keys is None or len(called.expressions) != 1 or not isinstance(given[0], exp.Column):
-        return None
-    partition, by, descends = keys
-    value, source = quoted(given[0].name), _unaliased(table)
-    near, far = ("<", ">") if (name == "lag") != descends else (">", "<")
-    listed = ", ".join(f"t.{each}" for each in dict.fromkeys((*partition, by, value)))
-    text = (
-        f"SELECT {listed}, p.{value} AS beside FROM {source} AS t JOIN {source} AS p ON {_same(partition, 'p', 't')}"
-        f"p.{by} {near} t.{by} WHERE NOT EXISTS (SELECT 1 FROM {source} AS m "
-        f"WHERE {_same(partition, 'm', 't')}m.{by} {far} p.{by} AND m.{by} {near} t.{by})"
-    )
-    return f"Join with the row beside it, between which and this one there is none: {installed(text)}."
-
-
-def _without_limit(node: exp.Expr) -> str:
-    root = node.find_ancestor(exp.Select, exp.SetOperation)
-    count = node.expression.name if isinstance(node, exp.Limit) and isinstance(node.expression, exp.Literal) else "N"
-    shown = f"`weft results NAME --limit {count}` shows the first {count}"
-    if root is None or root.parent is not None:
-        return f"Leave it out: every answer is delivered once, and {shown}."
-    whole = root.copy()
-    whole.set("limit", None)
-    return f"Leave it out: {installed(whole.sql('spark'))}; every answer is delivered once, and {shown}."
-
-
-def _without_value(node: exp.Expr) -> str:
-    """A subquery beside a comparison, as EXISTS with the comparison inside; else what is known of it."""
-    query = node.find(exp.Select)
-    around = node.parent
-    while isinstance(around, exp.Paren):
-        around = around.parent
-    if query is None or len(query.expressions) != 1 or query.args.get("group") or query.args.get("having"):
+def without_value(node: exp.Expr) -> str:
+    """A subquery beside a comparison, as EXISTS with the comparison inside; else what can be written by hand."""
+    query, around = _within(node), _around(node)
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return NOT_TODAY
+    if query.args.get("limit") and query.args.get("order"):
+        return _CHOSEN
+    if any(query.args.get(each) for each in ("group", "having", "limit", "offset", "order", "distinct")):
         return NOT_TODAY
     item = query.expressions[0].unalias()
     function = item.name.lower() if isinstance(item, exp.Anonymous) and item.name.lower() in MEASURES else None
     if around is None or type(around) not in _FLIPPED:
         if function in (None, "min", "max"):
-            greatest = f", and that no row has a {'greater' if function == 'max' else 'lesser'} one, with NOT EXISTS"
-            return f"Join with its table and select the column: JOIN … ON{greatest if function else ''}."
+            return _joined(function)
         return NOT_TODAY
+    if not _asserted(around):
+        return f"{NOT_TODAY[:-1]} within NOT or another expression: {_BESIDE}"
     swapped = node in around.expression.find_all(type(node)) or around.expression is node
     kind = type(around) if swapped else _FLIPPED[type(around)]
     value = around.this if swapped else around.expression
@@ -196,7 +96,42 @@ def _without_value(node: exp.Expr) -> str:
     found = _existence(inner, outer, kind, function, everything=isinstance(node, exp.All))
     if found is None:
         return f"{NOT_TODAY} EXISTS and NOT EXISTS take subqueries; {str(function).upper()} as a value does not stand."
-    return f"Write it with EXISTS: {_whole(around, found)}."
+    return f"Write it with EXISTS: {whole(around, found)}."
+
+
+def _joined(function: str | None) -> str:
+    """A subquery whose column is selected, or part of an expression."""
+    if function is None:
+        return "Join with its table and select the column: JOIN … ON."
+    beyond = ">" if function == "max" else "<"
+    return (
+        f"Join with its table, and write the joined column in place of {function.upper()}: FROM … AS t JOIN … AS p ON "
+        f"p.k = t.k WHERE NOT EXISTS (SELECT 1 FROM … AS o WHERE o.k = t.k AND o.y {beyond} p.y)."
+    )
+
+
+def _within(node: exp.Expr) -> exp.Expr | None:
+    """The query in the parentheses of a subquery, of ANY or of ALL."""
+    query: exp.Expr | None = node
+    while isinstance(query, (exp.Any, exp.All, exp.Subquery, exp.Paren)):
+        query = query.this
+    return query
+
+
+def _around(node: exp.Expr) -> exp.Expr | None:
+    """What a node is an operand of, without the parentheses between."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return around
+
+
+def _asserted(comparison: exp.Expr) -> bool:
+    """Whether only AND and OR are between a comparison and WHERE or ON, so that unknown is as good as false there."""
+    around = comparison.parent
+    while isinstance(around, (exp.And, exp.Or, exp.Paren)):
+        around = around.parent
+    return isinstance(around, (exp.Where, exp.Join))
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
@@ -226,31 +161,49 @@ def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.S
 def _existence(
     inner: exp.Select, value: exp.Expr, kind: type[exp.Expr], function: str | None, *, everything: bool
 ) -> exp.Expr | None:
-    """``value kind (inner)`` with EXISTS; ``everything``: of all of its rows."""
+    """``value kind (inner)`` with EXISTS; ``everything``: of all of its rows.
+
+    The result is true for the same rows of the outer query; it is false where the comparison is unknown.
+    """
     item = inner.expressions[0].unalias()
     asked = inner.copy()
     asked.set("expressions", [exp.Literal.number(1)])
     if function == "count":
-        return _counted(asked, value, kind)
+        return _counted(asked, item, value, kind)
     if function in ("sum", "avg"):
         return None
     given = item if function is None else item.expressions[0]
-    if function is not None and kind is exp.EQ:
-        beyond = exp.GT if function == "max" else exp.LT
-        none = exp.Not(this=exp.Exists(this=asked.where(beyond(this=given.copy(), expression=value.copy()))))
-        one = exp.Exists(this=asked.where(exp.EQ(this=given.copy(), expression=value.copy())))
-        return exp.And(this=one, expression=none)
-    if function is not None and kind is exp.NEQ:
-        return None
-    of_all = everything or (function == "max" and kind in (exp.GT, exp.GTE))
-    of_all = of_all or (function == "min" and kind in (exp.LT, exp.LTE))
-    compared = _OPPOSITE[kind] if of_all else kind
-    found = exp.Exists(this=asked.where(compared(this=value.copy(), expression=given.copy())))
-    return exp.Not(this=found) if of_all else found
+
+    def some(compared: type[exp.Expr]) -> exp.Expr:
+        return exp.Exists(this=asked.where(compared(this=value.copy(), expression=given.copy())))
+
+    if everything:
+        return _of_all(asked, _OPPOSITE[kind](this=value.copy(), expression=given.copy()), value, given)
+    if function is None:
+        return some(kind)
+    towards, away = (exp.LT, exp.GT) if function == "max" else (exp.GT, exp.LT)
+    if kind in (towards, exp.LTE if function == "max" else exp.GTE):
+        return some(kind)
+    if kind is exp.EQ:
+        return exp.and_(some(exp.EQ), exp.not_(some(towards)))
+    if kind is exp.NEQ:
+        return exp.or_(some(towards), exp.and_(some(away), exp.not_(some(_OPPOSITE[away]))))
+    return exp.and_(some(kind), exp.not_(some(_OPPOSITE[kind])))
 
 
-def _counted(asked: exp.Select, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
+def _of_all(asked: exp.Select, against: exp.Expr, value: exp.Expr, given: exp.Expr) -> exp.Expr:
+    """No row for which the comparison with ALL is false or, because of a NULL, unknown."""
+    unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, given)]
+    return exp.not_(exp.Exists(this=asked.where(exp.or_(against, *unknown))))
+
+
+def _counted(asked: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
     """A number of rows beside 0 or 1: whether there is one."""
+    counted = item.expressions[0] if item.expressions else exp.Star()
+    while isinstance(counted, exp.Distinct):
+        counted = counted.expressions[0]
+    if not isinstance(counted, (exp.Star, exp.Literal)):
+        asked = asked.where(exp.not_(exp.Is(this=counted.copy(), expression=exp.Null())))
     number = int(value.name) if isinstance(value, exp.Literal) and value.name in ("0", "1") else None
     flipped = (kind, number)
     if flipped in ((exp.LT, 0), (exp.LTE, 1), (exp.NEQ, 0)):  # 0 < count, 1 <= count
@@ -260,11 +213,11 @@ def _counted(asked: exp.Select, value: exp.Expr, kind: type[exp.Expr]) -> exp.Ex
     return None
 
 
-def _whole(part: exp.Expr, replacement: exp.Expr) -> str:
+def whole(part: exp.Expr, replacement: exp.Expr) -> str:
     """The command that installs the whole query with a part replaced."""
     part.meta["weft_replaced"] = True
     root = part.root().copy()
     del part.meta["weft_replaced"]
     there = next(each for each in root.walk() if each.meta.get("weft_replaced"))
-    there.replace(exp.paren(replacement) if isinstance(replacement, exp.And) else replacement)
+    there.replace(exp.paren(replacement) if isinstance(replacement, exp.Connector) else replacement)
     return installed(root.sql("spark"))

@@ -204,7 +204,7 @@ def test_a_moving_window_over_rows_that_stay_is_warned_of(events: Callable[..., 
     assert events("source", "poll", "--now", "1997-01-02").code == 0
     added = events("view", "add", "moving", f"SELECT n FROM ({moving}) AS m").out
     assert "MOVING_WINDOW(INTERVAL '7' DAY) is a running total while no row of events ends" in added
-    assert "WHERE at > NOW() - INTERVAL '7' DAY" in added
+    assert "WHERE `at` > NOW() - INTERVAL '7' DAY" in added
     (warning,) = events("view", "add", "part", f"{moving} HAVING COUNT(*) > 1", "--json").json["warnings"]
     assert warning in " ".join(added.split())
     for name in ("before", "part"):
@@ -212,6 +212,15 @@ def test_a_moving_window_over_rows_that_stay_is_warned_of(events: Callable[..., 
     instead = COUNTED.replace(" GROUP", " WHERE at > NOW() - INTERVAL '7' DAY GROUP")
     assert "WARNING" not in events("view", "add", "recent", instead).out
     assert "running total" not in events("view", "explain", "recent").out
+
+
+def test_the_warning_of_a_table_without_an_instant_says_what_it_needs(events: Callable[..., Told]) -> None:
+    Path("kinds.csv").write_text("id,kind\n1,a\n")
+    assert events("source", "add", "kinds", "--kind", "csv", "--at", "kinds.csv", "--key", "id").code == 0
+    assert events("source", "poll", "kinds", "--now", "1997-01-02").code == 0
+    text = "SELECT COUNT(*) AS n FROM kinds GROUP BY MOVING_WINDOW(INTERVAL 7 DAYS)"
+    told = " ".join(events("view", "add", "moving", text).out.split())
+    assert "write WHERE `at` > NOW() - INTERVAL '7' DAY (kinds needs a TIMESTAMP column `at`" in told
 
 
 def test_a_moving_window_over_rows_that_end_is_not_warned_of(events: Callable[..., Told]) -> None:

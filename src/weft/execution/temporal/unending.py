@@ -51,10 +51,12 @@ def _unending(catalog: CatalogParts, table: TableRecord) -> bool:
 def _warning(window: int, table: TableSchema) -> str:
     bounds = (table.start, table.end)
     at = next((c.name for c in table.columns if c.type == TIMESTAMP and c.name not in bounds), None)
-    what = "" if at is not None else ", at being a column with the event's instant"
     span = interval(window)
+    recent = f"WHERE {quoted(at or 'at')} > NOW() - {span}"
+    if at is None:
+        recent += f" ({table.name} needs a TIMESTAMP column `at` with the instant of the event)"
     return (
         f"MOVING_WINDOW({span}) is a running total while no row of {table.name} ends, and none has ended yet: a row "
         f"counts from its beginning on. For events of the last {length(window, weeks=False)}, leave MOVING_WINDOW "
-        f"out and write WHERE {quoted(at or 'at')} > NOW() - {span}{what}: the view then has those that are recent when it is read"
+        f"out and write {recent}: the view then has those that are recent when it is read"
     )

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from weft.access import follow_folder, make_folder
 from weft.errors import Refused, StorageError
+from weft.failpoint import failpoint
 from weft.printable import require_text
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
@@ -34,6 +35,8 @@ _POLL_SECONDS: Final = 0.1
 _FILES_AT_ONCE: Final = 1_000
 """So many files, at most, a writer leaves half done where it dies."""
 _FORCED_AT_ONCE: Final = 16
+_DRAFT: Final = re.compile(r"\..+\.\d+\.\d+")
+"""A file that has no name yet: the name, the process and the thread that write it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -158,9 +161,15 @@ class Location:
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Writes files of a folder by name, as ``put`` writes one.
 
-        Files are forced together, after all of them are written: the file system then forces many at once.
+        Files are forced together, after all of them are written: the file system then forces many at once.  Drafts of
+        writers that died are removed first.
         """
         self.make_and_force()
+        self.remove_drafts()
+        with self.shared():
+            self._put_all(files)
+
+    def _put_all(self, files: Mapping[str, bytes]) -> None:
         wanted = [name for name in files if not (self / name).exists()]
         for at in range(0, len(wanted), _FILES_AT_ONCE):
             own = f"{os.getpid()}.{threading.get_ident()}"
@@ -171,8 +180,20 @@ class Location:
                 draft.follow()
             with ThreadPoolExecutor(_FORCED_AT_ONCE) as threads:
                 list(threads.map(Location.force, partial.values()))
+            failpoint("location.drafted")
             for name, draft in partial.items():
                 os.replace(draft.path, (self / name).path)
+
+    def remove_drafts(self) -> None:
+        """Removes the drafts of ``put_all`` that died, unless somebody holds the folder (``shared``)."""
+        drafts = [name for name in self.names() if _DRAFT.fullmatch(name)]
+        if not drafts:
+            return
+        with self.alone(0) as alone:
+            if alone:
+                for name in drafts:
+                    with suppress(FileNotFoundError):
+                        (self / name).remove()
 
     def make(self) -> None:
         """Makes a folder, and those above it, where there is none."""

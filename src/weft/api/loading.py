@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.catalog.load_history import ToldLoad
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Progress
-    from weft.extraction.files.paths import Given
+    from weft.extraction.files.given_files import Given
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
     from weft.extraction.timing import Late, TsOrder

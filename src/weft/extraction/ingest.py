@@ -22,9 +22,9 @@ from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
+from weft.extraction.files.given_files import Given, found_files
 from weft.extraction.files.looking import GivenFile
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
-from weft.extraction.files.paths import Given, found_files
 from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.extraction.mail.reading import read_mail

@@ -48,6 +48,7 @@ def quarantine(
         for record, sha256 in zip(rejected, digests, strict=True)
     )
     folder.make_and_force()
+    folder.remove_drafts()  # put_all cannot: the folder is held around it
     with folder.shared():  # nobody deletes the bytes before the index names them
         folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
         folder.force()

@@ -16,7 +16,7 @@ from weft.api import Weft
 from weft.errors import NotFound, Refused
 from weft.execution.tables import OWN_TIME, SEQ
 from weft.extraction.batches import Batch, Rejected
-from weft.extraction.files.paths import found_files
+from weft.extraction.files.given_files import found_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import delta_snapshot

@@ -7,7 +7,8 @@ that a dictionary has once may occur in millions of rows: texts stay in dictiona
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -33,7 +34,7 @@ def parquet_file(path: Path) -> pq.ParquetFile:
         for group in range(metadata.num_row_groups):
             for number in range(metadata.num_columns):
                 _check_pages(file, metadata.row_group(group).column(number), path)
-    texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.path == each.name]
+    texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
     return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", read_dictionary=texts, metadata=metadata)
 
 
@@ -54,25 +55,69 @@ def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with texts that are not in dictionaries."""
-    return pa.schema([each.with_type(_plain(each.type)) for each in schema])
+    return pa.schema([_decoded_field(each) for each in schema])
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _decoded_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_decoded_type(field.type))
+
+
+def _decoded_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_map(kind):
+        return pa.map_(_decoded_field(kind.key_field), _decoded_field(kind.item_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_decoded_field(kind.value_field), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_decoded_field(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_decoded_field(kind.value_field))
+    return pa.struct([_decoded_field(each) for each in kind]) if pa.types.is_struct(kind) else kind
 
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [each.cast(_plain(each.type)) if pa.types.is_dictionary(each.type) else each for each in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=decoded_schema(batch.schema))
+    schema = decoded_schema(batch.schema)
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if field.type != column.type:
+            if pa.types.is_nested(field.type):  # a cast of a list casts what lies beyond a slice, too
+                column = column.take(pa.array(range(len(column)), pa.int64()))
+            column = column.cast(field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _sizes(values: pa.Array) -> pa.Array | None:
+    """The bytes of texts of each value, None for a type without texts."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return pc.fill_null(pc.binary_length(values.dictionary).cast(pa.int64()).take(values.indices), 0)
+    if pa.types.is_struct(kind):
+        return _sum(map(_sizes, values.flatten()))
+    if not pa.types.is_nested(kind):
+        return None
+    below = _sizes(values.values)
+    if below is None:
+        return None
+    if pa.types.is_fixed_size_list(kind):
+        first = values.offset * kind.list_size
+        offsets = pa.array(range(first, first + len(values) * kind.list_size + 1, kind.list_size), pa.int64())
+    else:
+        offsets = values.offsets
+    before = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(below)]).take(offsets)
+    return pc.subtract(before.slice(1), before.slice(0, len(values)))
+
+
+def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
+    """Per row the sum of sizes, None where there are none."""
+    found = [each for each in sizes if each is not None]
+    return reduce(pc.add, found) if found else None
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
     """Where the pieces of a batch end, each of at most MAX_BYTES of texts."""
-    texts = [each for each in batch.columns if pa.types.is_dictionary(each.type)]
-    sizes = None
-    for each in texts:
-        own = pc.fill_null(pc.binary_length(each.dictionary).cast(pa.int64()).take(each.indices), 0)
-        sizes = own if sizes is None else pc.add(sizes, own)
+    sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
     largest = pc.max(sizes).as_py()

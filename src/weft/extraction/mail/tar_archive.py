@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from errno import EFBIG
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from weft.errors import ExtractionError
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord, printable
 from weft.extraction.byte_streams import DAMAGE, damage, is_compressed, plain
 from weft.extraction.mail.entries import Entry, Records
@@ -92,6 +93,9 @@ _LONG_NAMES = (
 )
 _MOST_MEMBERS = 500_000
 """Members of one archive that are read: each takes about a kilobyte of memory."""
+_LEAST_ROOM = 1 << 30
+_MOST_TIMES = 100
+"""A compressed archive may unpack to a gibibyte, or to so many times its own size.  Mail shrinks to a fourth or so."""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
@@ -100,12 +104,30 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
         if not is_compressed(stream):
             return io.BufferedReader(opened(path))
         file = tempfile.TemporaryFile(prefix="weft-tar-")  # noqa: SIM115 - lives as long as the entries
-        shutil.copyfileobj(stream, file, 1 << 20)
+        try:
+            _copy(stream, file, max(_LEAST_ROOM, _MOST_TIMES * os.fstat(raw.fileno()).st_size))
+        except OSError as error:
+            file.close()
+            raise ExtractionError(
+                f"cannot be read: {printable(str(path))} ({error.strerror})",
+                hint="Unpack the archive and name the folder.",
+            ) from None
         broken = damage(stream)
     if broken is not None:
         damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {broken}"))
     file.seek(0)
     return file
+
+
+def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
+    """Copies the stream; raises OSError where it has more than ``most`` bytes, or where the disk is full."""
+    copied = 0
+    while chunk := stream.read(1 << 20):
+        copied += len(chunk)
+        if copied > most:
+            raise OSError(EFBIG, f"it unpacks to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
+        file.write(chunk)
+    file.flush()
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:

@@ -1,4 +1,4 @@
-"""From what a person names to files: paths, patterns such as ``*.csv``, folders, and streams.
+"""The files of what a user names: paths, patterns such as ``*.csv``, folders and streams.
 
 :mod:`weft.extraction.paths` has the rule for what is read.
 """

@@ -92,8 +92,8 @@ def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, 
     command = installed(formula, language="monpoly")
     return (
         f"{prefix}As a formula it stands: {command}. It is asked at each instant at which rows arrive, and an answer "
-        "that holds at several is delivered at each. Rows that are equal in all columns but ts count once, and rows with a "
-        "NULL in any column do not count."
+        "that holds at several is delivered at each. Rows that are equal in all columns but ts count once, and rows "
+        "with a NULL in any column do not count."
     )
 
 

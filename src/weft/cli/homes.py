@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -53,15 +54,24 @@ def init(
     from weft.api.home import Weft
 
     made = home_folder(_named(folder, home))
+    before = _mode(made)
     with Weft.open(made, clock=None if clock is None else clock.value, create=True) as weft:
         record = weft.catalog.home()
         if json:
             say_json({"home": str(made), "clock": record.clock, "id": record.home_id})
             return
         say(f"{made} is a home with the {record.clock} clock.")
+        after = _mode(made)
+        if before is not None and after != before:
+            say(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
         others = os.environ.get(HOME_VARIABLE)
         if others and os.path.realpath(others) != os.path.realpath(made):
             say(f"{HOME_VARIABLE} is {others}: other commands use that home unless they have --home {made}.")
+
+
+def _mode(folder: Path) -> int | None:
+    """The permissions of a folder; None: it does not exist."""
+    return stat.S_IMODE(folder.stat().st_mode) if folder.exists() else None
 
 
 def _named(folder: str | None, home: Path | None) -> Path | None:

@@ -146,6 +146,14 @@ def test_init_takes_the_folder(weft: Weft, home: Path, monkeypatch: pytest.Monke
     assert sorted(each.name for each in home.parent.iterdir()) == ["elsewhere", "mine", "three"]
 
 
+def test_init_says_that_it_closes_an_existing_folder_to_others(weft: Weft, home: Path) -> None:
+    folder = home.parent / "shared"
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert "The permissions of the folder were 755 and are now 700 (setting home.access)." in weft("init", "shared").out
+    assert "permissions" not in weft("init", "shared").out
+
+
 @pytest.mark.parametrize("columns", [None, "60"])
 def test_a_table_in_a_pipe_has_a_row_on_a_line(
     columns: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

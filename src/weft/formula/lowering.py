@@ -13,7 +13,7 @@ from typing import Final
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Interval, Term, Variable, free_variables
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
-from weft.errors import FormulaError, of_each
+from weft.errors import FormulaError, Reasons, of_each
 from weft.formula import syntax
 from weft.formula.arithmetic import beyond_64_bits, worked_out
 from weft.formula.patterns import groups_in, translated
@@ -236,14 +236,17 @@ class Lowering:
         """The terms of a predicate; raises FormulaError where another one than ``_`` stands in an unnamed column."""
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax.Name) else "" for term in written.terms]
+            reasons = Reasons()
             for place, type_ in predicate.unnamed.items():
                 if not names[place].startswith("_") or names.count(names[place]) > 1:
                     column = predicate.columns[place]
-                    raise self.refused(
+                    refused = self.refused(
                         written.terms[place].at,
                         f"a formula cannot use the column {column} of {predicate.name}: it is {type_}",
                         _unnamed_hint(column, type_),
                     )
+                    reasons.add(refused)
+            reasons.check()
         return self.arguments(written, types, scope)
 
     def _of_rule(self, written: syntax.Applied, scope: Scope) -> Formula:

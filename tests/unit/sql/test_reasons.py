@@ -135,7 +135,7 @@ def test_formulas_list_the_reasons_of_both_sides() -> None:
     with pytest.raises(FormulaError) as caught:
         formula_synopsis("nosuch(x) AND (p(x, y) OR other(x))", "monpoly", tables)
     assert [each.where for each in caught.value.reasons] == [f"line 1, column {n}" for n in (1, 16, 27)]
-    with pytest.raises(SynopsisError) as of_types:
+    with pytest.raises(FormulaError) as of_types:
         formula_synopsis("q(x, y) AND r(x)", "monpoly", tables)
     assert len(of_types.value.reasons) == 3
 

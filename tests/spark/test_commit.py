@@ -165,7 +165,7 @@ def test_a_tick_s_output_is_fenced_whoever_wrote_before(
     assert commit(6, second(answers(3))) == 2
     assert commit(7, first(answers(4))) == 3
     left = writer.data / layout.WRITING
-    (left / "part-of-a-dead-writer.parquet").put(b"PAR1")
+    (left / "0" / "part-of-a-dead-writer.parquet").put(b"PAR1")
     for stale in (6, 7):
         for way in ways:
             with pytest.raises(LeaseLost):

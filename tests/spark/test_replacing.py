@@ -165,6 +165,7 @@ def test_what_reads_its_results_gets_what_begins_before_its_window(weft: Weft, s
     weft.resume("skipping", skip=True)
     load(weft, spark, "msgs", [message("d", 4, "rec.x")])
     weft.tick(now=START + 5 * DAY)
+    assert not [query.reason for query in weft.queries() if query.state == "failed"]
     assert [names(weft, name) for name in ("all", "top", "later", "skipping")] == [
         ["a", "c"],
         ["a", "c"],

@@ -55,16 +55,17 @@ def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Synops
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
     """The same of any query."""
-    # Of the results only those that the plan reads are there, and these never change.
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
-    if key not in _compiled:
-        restore = restored_synopsis if is_synopsis(record.body) else restored_plan
-        found = restore(record.body, record.signature, tables.values())
-        periods = [table.name for table in found.tables if needs_definition(table)]
-        if periods:
-            raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
-        _compiled[key] = found
-    return _compiled[key]
+    known = _compiled.get(key)
+    if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
+        return known  # results are no part of the key, since many come and go; another home has other ones
+    restore = restored_synopsis if is_synopsis(record.body) else restored_plan
+    found = restore(record.body, record.signature, tables.values())
+    periods = [table.name for table in found.tables if needs_definition(table)]
+    if periods:
+        raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
+    _compiled[key] = found
+    return found
 
 
 def tau_of(query: QueryRecord, tau: int | None) -> int | None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from netnews import TABLES
 from weft.algebra.relation import Plain, condition, conjuncts
+from weft.algebra.schema import BIGINT
 from weft.algebra.traverse import mentioned
-from weft.catalog.records import QueryRecord
-from weft.execution.groups import Group, Member, instant
+from weft.catalog.records import PlanRecord, QueryRecord, results_schema
+from weft.execution.groups import Group, Member, instant, shape_of
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import BEGINNING, for_one, plan
 from weft.sql.render import scalar
@@ -35,6 +36,15 @@ def test_a_first_delivery_begins_where_time_does() -> None:
     shape = restored_plan(form.body, form.signature, TABLES.values())
     group = Group(1, shape, (Member(record, None, T0 + 5),), T0 + 5, T0)
     assert driven(group) == ["beginning", "departure"]
+
+
+def test_a_plan_over_results_is_that_of_its_home() -> None:
+    """A process may have several homes, whose queries have the same ids and other names."""
+    for name in ("low", "high", "low"):
+        results = results_schema(1, name, [("a", BIGINT)])
+        form = stored_form(plan(f"SELECT a FROM results.{name}", {results.name: results}))
+        shape = shape_of(PlanRecord(1, form.signature, form.body), {results.name: results})
+        assert [table.name for table in shape.tables] == [f"results.{name}"]
 
 
 def group_of(text: str, *windows: tuple[int | None, int], t: int, t0: int | None = None) -> Group:

@@ -152,8 +152,9 @@ def test_whatever_a_step_raises_sets_one_query_aside(
         assert home.answers("bad") == sound.answers("bad"), step
         assert home.delivered("bad") == len(home.answers("bad"))
     assert len(home.answers("bad")) and len(home.answers("good"))
-    log = (tmp_path / "home" / "home" / "logs" / "weft.log").read_text()
-    assert "query bad" in log and "injected" in log
+    if steps is STEPS:  # the others may have met no defect
+        log = (tmp_path / "home" / "home" / "logs" / "weft.log").read_text()
+        assert "query bad" in log and "injected" in log
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def views(tmp_path: Path) -> Iterator[Weft]:
         yield weft
 
 
-@pytest.mark.parametrize("error", [RuntimeError("injected"), KeyError("injected"), ExecutionError("injected")])
+@pytest.mark.parametrize("error", [RuntimeError("injected"), ExecutionError("injected"), StorageError("injected")])
 def test_a_view_that_fails_leaves_the_others(
     error: Exception, views: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +213,7 @@ def test_a_view_that_fails_leaves_the_others(
     assert [each.trouble for each in views.refresh_views(now=300)] == [None, None, None]
 
 
-@pytest.mark.parametrize("error", [StorageError("injected"), OSError(errno.ENOSPC, "full")])
+@pytest.mark.parametrize("error", [LeaseLost("injected"), OSError(errno.ENOSPC, "full")])
 def test_what_belongs_to_the_home_is_no_views_trouble(
     error: Exception, views: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from weft.catalog import Writer, layout
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.errors import ClockError, Refused, WeftError
+from weft.errors import ClockError, Refused, StorageError, WeftError
 from weft.execution.home import Home
 from weft.execution.look_ups import LookUps
 from weft.execution.present import open_if_kept
@@ -165,7 +165,8 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
                 raise _because_of(*below)
             done = maintain(writer, view, t, home.clock())
         except Exception as raised:
-            if is_of_the_home(raised):
+            # A damaged file is of a table that this view reads or has: the others go on.
+            if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
             error = isolated_error(raised, logs, home.clock(), f"maintaining the view {view.name}")

@@ -72,7 +72,7 @@ def query_faults() -> Iterator[None]:
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """``plain_error``, for what is told of one view or one channel; a defect goes to the log (``log_defect``)."""
+    """``plain_error`` for one view or one channel; a defect goes to the log (``log_defect``)."""
     found = plain_error(error)
     if found is not error:
         log_defect(logs, at, doing, error)

@@ -108,7 +108,7 @@ def _begin_anew(variables: Mapping[str, str]) -> NoReturn:
 def _open(
     home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool
 ) -> Mapping[str, str] | None:
-    """Serves the home until a signal or `--reload` asks to stop; the variables with which to begin anew, if any."""
+    """Serves the home until a signal or `--reload` asks to stop; return the variables for a restart, if any."""
     from weft.cli.door.opening import listening
     from weft.cli.door.server import Door, answering
     from weft.demo import rehearsal

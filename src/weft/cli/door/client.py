@@ -117,9 +117,9 @@ def _differing(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[
 
 
 def reloaded(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
-    """Has the home's server begin anew with these variables, once what is under way has ended; its process.
+    """Restart the home's server with these variables once the work under way has ended; return its process.
 
-    Raises NotFound where the home has no server, ExecutionError where it does not begin anew in time or cannot.
+    Raises NotFound where the home has no server, ExecutionError where it cannot restart or takes too long.
     """
     from weft.errors import ExecutionError, NotFound
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.api import Weft
 from weft.catalog import layout
-from weft.execution.tables import append
+from weft.execution.append_rows import append
 from weft.location import Location
 from weft.storage.columns import arrow_type
 from weft.storage.delta_log import has_commits

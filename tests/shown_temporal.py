@@ -6,7 +6,7 @@ from weft.algebra.relation import Output
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, call
 from weft.algebra.schema import INT, INTERVAL, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import Base, Projection
-from weft.planning.maintenance_words import words
+from weft.planning.temporal_words import words
 
 __all__ = ["ENDED", "PAIRED", "PI", "WEEK", "R", "S", "tracked", "words"]
 

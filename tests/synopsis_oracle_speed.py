@@ -17,7 +17,7 @@ from weft.bench import synopses
 from weft.derivation.synopsis.construct import synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch
 from weft.execution.synopsis.evaluating import evaluated
-from weft.formula.reading import reading
+from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 
 LENGTHS = (100, 200, 400)

@@ -12,10 +12,10 @@ import duckdb
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO, Base, Temporal
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.local import MACROS
+from weft.sql.duckdb_dialect import MACROS
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
-from weft.sql.value import Asked, Leaf, value_sql
+from weft.sql.render_temporal import Asked, Leaf, value_sql
 
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]

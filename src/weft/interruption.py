@@ -1,7 +1,7 @@
-"""How a command that runs in another process than the one it was typed in is stopped (``weft serve``).
+"""Cooperative cancellation of a command that runs in another process than the one it was typed in (``weft serve``).
 
-Ctrl-C raises in the main thread only, wherever that is.  A command in a thread of a server is asked instead, and looks
-at the wish where stopping leaves nothing half done: while it waits for a lease or for its turn, between two batches.
+Ctrl-C raises in the main thread only.  A command that runs in a server's thread checks its ``CancelToken`` at the
+points where stopping leaves nothing half done: while it waits for a lease or for its turn, and between batches.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from contextvars import ContextVar
 
 
 class Stopped(BaseException):
-    """The command was asked to stop; as SystemExit it passes by whatever handles errors."""
+    """Raised in a command that was asked to stop.  As with SystemExit, handlers of Exception do not catch it."""
 
 
-class Wish:
-    """The wish that one command stops; it may be uttered from any thread, and again."""
+class CancelToken:
+    """A request to stop one command.  Any thread may cancel it, more than once."""
 
     def __init__(self) -> None:
-        self.uttered = False
+        self.cancelled = False
         self._ends: list[Callable[[], None]] = []
 
     @property
     def ends_something(self) -> bool:
-        """Whether it was uttered, and ended what the command was waiting for."""
-        return self.uttered and bool(self._ends)
+        """Whether it was cancelled, and ended what the command was waiting for."""
+        return self.cancelled and bool(self._ends)
 
-    def utter(self) -> None:
+    def cancel(self) -> None:
         """Asks the command to stop, and ends what it waits for, where that can be ended."""
-        self.uttered = True
+        self.cancelled = True
         for end in tuple(self._ends):
             end()
 
     @contextmanager
-    def ended_by(self, end: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, the wish calls ``end``, in the thread of who utters it."""
+    def on_cancel(self, end: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, the cancel_token calls ``end``, in the thread of who cancels it it."""
         self._ends.append(end)
         try:
             yield
@@ -43,18 +43,18 @@ class Wish:
             self._ends.remove(end)
 
 
-_current: ContextVar[Wish | None] = ContextVar("wish", default=None)
+_current: ContextVar[CancelToken | None] = ContextVar("cancel_token", default=None)
 
 
-def current_wish() -> Wish | None:
-    """The wish under which this command runs; None where nobody can utter one."""
+def current_cancel_token() -> CancelToken | None:
+    """The cancel_token under which this command runs; None where nobody can cancel one."""
     return _current.get()
 
 
 @contextmanager
-def stopped_by(wish: Wish) -> Iterator[None]:
-    """Lets the block, in this thread, be stopped by the wish."""
-    token = _current.set(wish)
+def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
+    """Lets the block, in this thread, be stopped by the cancel_token."""
+    token = _current.set(cancel_token)
     try:
         yield
     finally:
@@ -63,6 +63,6 @@ def stopped_by(wish: Wish) -> Iterator[None]:
 
 def stop_here() -> None:
     """A place where nothing is half done: raises Stopped where the command was asked to stop."""
-    wish = _current.get()
-    if wish is not None and wish.uttered:
+    cancel_token = _current.get()
+    if cancel_token is not None and cancel_token.cancelled:
         raise Stopped

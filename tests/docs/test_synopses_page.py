@@ -10,7 +10,7 @@ from docs.pages import ROOT, blocks
 from oracle.past_logic import Log, evaluated
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.verdict import verdict
-from weft.formula.reading import Reading, counted_reading, reading
+from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import signature
 
 PAGE = (ROOT / "docs" / "synopses.md").read_text()

@@ -11,7 +11,7 @@ from temporal_values import Histories, tracked
 from weft.algebra.temporal import attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
-from weft.sql import local
+from weft.sql import duckdb_dialect
 from weft.sql.aggregates import MEASURES
 from weft.sql.functions import FUNCTIONS
 from weft.sql.lower import bind, bind_view
@@ -63,8 +63,8 @@ def test_what_a_view_may_call_is_listed() -> None:
     listed = {
         name.lower() for row in re.findall(r"^\|.+", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
     }
-    assert listed & FUNCTIONS.keys() == (local.ALIKE | local.IN_PART) & FUNCTIONS.keys()
-    assert FUNCTIONS.keys() >= local.IN_PART
+    assert listed & FUNCTIONS.keys() == (duckdb_dialect.ALIKE | duckdb_dialect.IN_PART) & FUNCTIONS.keys()
+    assert FUNCTIONS.keys() >= duckdb_dialect.IN_PART
 
 
 def test_every_function_is_there() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src" / "weft").rglob("*.py"))
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 40
 BANNED = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "base", "misc"}
 

@@ -23,8 +23,8 @@ from weft.derivation.synopsis.sizes import Log as Prefix
 from weft.derivation.synopsis.sizes import announced
 from weft.derivation.synopsis.verdict import verdict
 from weft.execution.synopsis.batch import State
+from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.local import local_engine
 
 TRIES = 6
 STATES = 9

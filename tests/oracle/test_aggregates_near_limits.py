@@ -20,7 +20,7 @@ import pytest
 
 from oracle.view_courses import KEPT, Course, Held, Keeping, record, records
 from weft.algebra.schema import DataType
-from weft.planning.upkeep import bound_view
+from weft.planning.view_plan import bound_view
 
 LAST = 9
 CASES = 3
@@ -120,8 +120,8 @@ class Maintained(Keeping):
     def __post_init__(self) -> None:
         self.several = False
         self.tables = records({"t": {"k": "INT", "g": "INT", "x": self.view.type}})
-        self.upkeep = bound_view(self.view.text(), {name: each.schema for name, each in self.tables.items()})
-        self.own = record(KEPT, "kept", self.upkeep.columns)
+        self.view_plan = bound_view(self.view.text(), {name: each.schema for name, each in self.tables.items()})
+        self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def found(self, t: int) -> dict[tuple[str, ...], set[int]]:
         """By row, as ``told``, the instants up to t at which it holds."""
@@ -198,5 +198,5 @@ def test_a_sum_that_did_not_fit_fits_again(type: str, window: int | None, having
 
 def test_the_columns_are_typed_as_documented() -> None:
     tables = records({"t": {"k": "INT", "g": "INT", "x": "DECIMAL(30,2)"}})
-    upkeep = bound_view("SELECT SUM(x) AS s FROM t", {name: each.schema for name, each in tables.items()})
-    assert upkeep.columns == (("s", DataType("DECIMAL", 38, 2)),)
+    view_plan = bound_view("SELECT SUM(x) AS s FROM t", {name: each.schema for name, each in tables.items()})
+    assert view_plan.columns == (("s", DataType("DECIMAL", 38, 2)),)

@@ -40,10 +40,10 @@ from temporal_values import Value, moment
 from weft.algebra.schema import DataType
 from weft.api import Weft
 from weft.errors import SqlError
-from weft.execution import driver_reader, present
+from weft.execution import current_rows_cache, driver_reader
 from weft.execution.driver_reader import Bounds
+from weft.execution.history_log import log_of
 from weft.execution.temporal import logs
-from weft.execution.tracking import log_of
 from weft.storage.periods import periods as told
 
 HOMES = 3
@@ -257,7 +257,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(driver_reader, "BOUNDS", Bounds())
     monkeypatch.setattr(logs, "MOST_SINCE", logs.MOST_SINCE)
     monkeypatch.setattr(logs, "GRAIN", 1)
-    monkeypatch.setattr(present, "FEWEST", 0)
+    monkeypatch.setattr(current_rows_cache, "FEWEST", 0)
     return Counter()
 
 

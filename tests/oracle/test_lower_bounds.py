@@ -18,7 +18,7 @@ from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.evaluating import evaluated
-from weft.formula.reading import counted_reading
+from weft.formula.parse_formula import counted_reading
 from weft.formula.signature import signature
 
 KNOWN = signature("q() s(x:string)")

@@ -18,8 +18,8 @@ import pytest
 from oracle.past_logic import Log, Row, Value, evaluated
 from weft.algebra.formula import free_variables
 from weft.algebra.schema import DataType
-from weft.formula.dejavu.reading import properties
-from weft.formula.reading import Reading, reading
+from weft.formula.dejavu.violations import properties
+from weft.formula.parse_formula import Reading, reading
 from weft.formula.signature import Signature, signature
 
 TOKEN = re.compile(r'@\d+|[\w?]+(?=\s*[(@\s]|$)|\((?:"[^"]*"|[^)"])*\)')

@@ -21,10 +21,10 @@ from weft.algebra.formula import Formula, Variable
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.verdict import verdict
 from weft.errors import FormulaError
-from weft.execution.synopsis.local import local_engine
+from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.formula.signature import Predicate
 from weft.formula.twofol.kept import over_history
-from weft.formula.twofol.reading import TwoSorted, two_sorted
+from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.planning.two_sorted_plan import planned
 

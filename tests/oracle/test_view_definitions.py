@@ -35,7 +35,7 @@ from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import bind_standing, standing_plan
-from weft.planning.upkeep import bound_view, stored_view
+from weft.planning.view_plan import bound_view, stored_view
 
 TEXTS = 120
 SHARDS = 2

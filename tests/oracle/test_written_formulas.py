@@ -22,7 +22,7 @@ from weft.algebra.formula import free_variables
 from weft.derivation.synopsis.construct import synopsis
 from weft.errors import FormulaError
 from weft.formula.monpoly import parsed
-from weft.formula.reading import Reading, counted_reading, reading
+from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import signature
 
 KNOWN = signature(SIGNATURE)

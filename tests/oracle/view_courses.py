@@ -43,11 +43,11 @@ from temporal_values import Value
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord, table_schema
-from weft.derivation.temporal.propagation import Kind
+from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.computing import Reading, gained
 from weft.location import Location
-from weft.planning.upkeep import Upkeep, bound_view
+from weft.planning.view_plan import ViewPlan, bound_view
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
@@ -249,8 +249,10 @@ class Keeping:
         self.several = len(self.courses) > 1
         self.asked = apart(self.query, len(self.courses)) if self.several else self.query
         self.tables = SEVERAL if self.several else ALONE
-        self.upkeep: Upkeep = bound_view(self.asked.text(), {name: each.schema for name, each in self.tables.items()})
-        self.own = record(KEPT, "kept", self.upkeep.columns)
+        self.view_plan: ViewPlan = bound_view(
+            self.asked.text(), {name: each.schema for name, each in self.tables.items()}
+        )
+        self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def expected(self, number: int, t: int) -> Value:
         """By the definitions, what the view is at t in one course."""
@@ -278,7 +280,7 @@ class Keeping:
         tables = {each.table_id: replace(each, last_ts=self.last.get(each.table_id)) for each in records}
         files = {key: tuple(self.files.get(key, ())) for key in tables}
         reading = Reading(tables, files, 0, self.tau, t)
-        rows = gained(self.upkeep, tables[KEPT], reading, LookUps(self.folder), dated=False).rows
+        rows = gained(self.view_plan, tables[KEPT], reading, LookUps(self.folder), dated=False).rows
         told = [tuple(row.values()) for row in _whole(rows).to_pylist()]
         self._add(self.own, told)
         for *key, end, _ in told:
@@ -312,8 +314,8 @@ class Keeping:
 
     def ran(self, after: int, t: int) -> set[str]:
         """The equations that a maintenance goes by, and the rules by which terms were dropped."""
-        plan, kinds, changed = self.upkeep.plan, set[Kind](), []
-        for table in self.upkeep.tables:
+        plan, kinds, changed = self.view_plan.plan, set[Kind](), []
+        for table in self.view_plan.tables:
             found = [each.changes(table.name, after, t) for each in self.courses]
             gone, come = any(one for one, _ in found), any(other for _, other in found)
             kinds |= {"deletions"} if gone else set()

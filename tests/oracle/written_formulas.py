@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from oracle.past_logic import Log
-from weft.formula import syntax
+from weft.formula import syntax_tree
 from weft.formula.scoping import free_names
-from weft.formula.syntax import Written, WrittenTerm
+from weft.formula.syntax_tree import Written, WrittenTerm
 
 NAMES = ("X", "X_2", "X_3", "Y")
 """Of definitions; ``X_2`` is also what a second X could be called."""
@@ -169,32 +169,32 @@ class Literally:
 
     def _holds(self, formula: Written, tp: int, given: Environment, around: Around) -> bool:
         match formula:
-            case syntax.Applied():
+            case syntax_tree.Applied():
                 return self._applied(formula, tp, given, around)
-            case syntax.Compared(operator=operator, left=left, right=right):
+            case syntax_tree.Compared(operator=operator, left=left, right=right):
                 one, other = _value(left, given), _value(right, given)
                 return {"=": one == other, "<": one < other, "<=": one <= other}[operator]
-            case syntax.Negated(formula=inner):
+            case syntax_tree.Negated(formula=inner):
                 return not self.holds(inner, tp, given, around)
-            case syntax.Joined(connective=connective, left=left, right=right):
+            case syntax_tree.Joined(connective=connective, left=left, right=right):
                 both = self.holds(left, tp, given, around), self.holds(right, tp, given, around)
                 return all(both) if connective == "AND" else any(both)
-            case syntax.Quantified(names=names, formula=inner):
+            case syntax_tree.Quantified(names=names, formula=inner):
                 tried = (dict(zip(names, values, strict=True)) for values in product(DOMAIN, repeat=len(names)))
                 return any(self.holds(inner, tp, {**given, **each}, around) for each in tried)
-            case syntax.Once(operator="PREVIOUS", bounds=bounds, formula=inner):
+            case syntax_tree.Once(operator="PREVIOUS", bounds=bounds, formula=inner):
                 return tp > 0 and self._near(bounds, tp - 1, tp) and self.holds(inner, tp - 1, given, around)
-            case syntax.Once(bounds=bounds, formula=inner):
+            case syntax_tree.Once(bounds=bounds, formula=inner):
                 return any(self.holds(inner, then, given, around) for then in self._seen(bounds, tp))
-            case syntax.Since(bounds=bounds, left=left, right=right):
+            case syntax_tree.Since(bounds=bounds, left=left, right=right):
                 return any(
                     self.holds(right, then, given, around)
                     and all(self.holds(left, each, given, around) for each in range(then + 1, tp + 1))
                     for then in self._seen(bounds, tp)
                 )
-            case syntax.Let(name=name, parameters=parameters, body=body, within=within):
+            case syntax_tree.Let(name=name, parameters=parameters, body=body, within=within):
                 return self.holds(within, tp, given, self._with(formula, around, {name: (parameters, body)}, own=False))
-            case syntax.Least(rules=rules, within=within):
+            case syntax_tree.Least(rules=rules, within=within):
                 defined = {rule.name: (rule.parameters, rule.body) for rule in rules}
                 return self.holds(within, tp, given, self._with(formula, around, defined, own=True))
             case _:
@@ -221,17 +221,17 @@ class Literally:
     def __post_init__(self) -> None:
         self._scopes: dict[tuple[int, int], Around] = {}
 
-    def _applied(self, formula: syntax.Applied, tp: int, given: Environment, around: Around) -> bool:
+    def _applied(self, formula: syntax_tree.Applied, tp: int, given: Environment, around: Around) -> bool:
         values = tuple(_value(term, given) for term in formula.terms)
         relation = around.get((formula.name, len(values)))
         if relation is None:
             return values in self.log.states[tp].get(formula.name, ())
         return self.holds(relation.body, tp, dict(zip(relation.parameters, values, strict=True)), relation.around)
 
-    def _seen(self, bounds: syntax.Bounds, tp: int) -> Iterator[int]:
+    def _seen(self, bounds: syntax_tree.Bounds, tp: int) -> Iterator[int]:
         return (then for then in range(tp + 1) if self._near(bounds, then, tp))
 
-    def _near(self, bounds: syntax.Bounds, then: int, tp: int) -> bool:
+    def _near(self, bounds: syntax_tree.Bounds, then: int, tp: int) -> bool:
         length = self.log.at[tp] - self.log.at[then]
         low = length > bounds.low if bounds.low_open else length >= bounds.low
         if bounds.high is None:
@@ -240,7 +240,7 @@ class Literally:
 
 
 def _value(term: WrittenTerm, given: Environment) -> int:
-    if isinstance(term, syntax.Name):
+    if isinstance(term, syntax_tree.Name):
         return given[term.name]
-    assert isinstance(term, syntax.Value) and isinstance(term.value, int)
+    assert isinstance(term, syntax_tree.Value) and isinstance(term.value, int)
     return term.value

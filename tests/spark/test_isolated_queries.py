@@ -14,10 +14,10 @@ import pytest
 from replayed import DAY, START, answers, load, replay_home
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost
-from weft.execution import arrow_answers, counting, due, new_answers, stratum, tick
+from weft.execution import arrow_answers, due, new_answers, stratum, tick, tick_report
 from weft.execution.driver_reader import BOUNDS, Bounds
 from weft.execution.groups import Group, Member
-from weft.execution.temporal import maintaining
+from weft.execution.temporal import refresh_views
 from weft.runtime.session import spark_errors
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def inject(step: str, weft: Weft, error: BaseException, patch: pytest.MonkeyPatc
         case "numbered":
             failing(patch, arrow_answers, "numbered", lambda rows, before, *_: query.query_id in before, error)
         case "counted":
-            failing(patch, counting, "_outcome", lambda run, member, _: member.query.name == name, error)
+            failing(patch, tick_report, "_outcome", lambda run, member, _: member.query.name == name, error)
 
 
 def message(number: int) -> tuple[Any, ...]:
@@ -217,7 +217,7 @@ def test_queries_over_a_view_that_fails_are_set_aside_and_miss_nothing(tmp_path:
         weft.tick(now=200)
     poll(["1,Ann,Dev", "2,Ben,Dev", "3,Cy,Ops"], 300)
     with pytest.MonkeyPatch.context() as patch:
-        failing(patch, maintaining, "gained", lambda _, view, *__: view.name == "devs", RuntimeError("injected"))
+        failing(patch, refresh_views, "gained", lambda _, view, *__: view.name == "devs", RuntimeError("injected"))
         reasons = {each.query.name: each.reason or "" for each in homes[0].tick(now=400).reports[-1].outcomes}
     homes[1].tick(now=400)
     assert "the view devs, which it reads, could not be maintained" in reasons["over_devs"]

@@ -62,7 +62,7 @@ def server(home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def _under_way(home: Path) -> Any:
-    from weft.cli.door.client import greeting
+    from weft.cli.server.client import greeting
 
     return greeting(str(home / "serve" / "door.json"))[1]["commands"]
 

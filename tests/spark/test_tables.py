@@ -17,8 +17,8 @@ from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, Writer, open_catalog
 from weft.catalog.records import Choice, TableRecord
 from weft.errors import ClockError, LeaseLost
-from weft.execution import tables
-from weft.execution.tables import Appended, append, settle
+from weft.execution import append_rows
+from weft.execution.append_rows import Appended, append, settle
 from weft.storage.delta_log import delta_snapshot
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             if point == name:
                 raise Died
 
-        monkeypatch.setattr(tables, "failpoint", die)
+        monkeypatch.setattr(append_rows, "failpoint", die)
 
     return arrange
 
@@ -202,9 +202,9 @@ def test_dead_after_reserving_nothing_is_there_and_the_late_writer_is_fenced(
     assert replay.catalog.reservations.still_open() == ()
     # The dead writer wakes up and, having looked at its lease a moment too early, goes on to write.
     monkeypatch.setattr(old, "check", lambda: None)
-    stamped = tables._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
+    stamped = append_rows._stamp(replay.batch(("b", "g", 1, 2)), replay.table, left.floor, NOW)
     with pytest.raises(LeaseLost, match="another writer"):
-        tables.commit_rows(old, replay.writer.data / replay.table.path, stamped, left)
+        append_rows.commit_rows(old, replay.writer.data / replay.table.path, stamped, left)
     assert [row[0] for row in replay.rows()] == ["a"]
 
 

@@ -21,7 +21,7 @@ from weft.algebra.temporal import Temporal, attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
-from weft.sql.value import Asked, value_sql, value_steps
+from weft.sql.render_temporal import Asked, value_sql, value_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

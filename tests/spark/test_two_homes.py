@@ -9,7 +9,7 @@ import pytest
 
 from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.api import Weft
-from weft.execution.views import Views
+from weft.execution.temp_views import Views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,10 +16,10 @@ import pytest
 from temporal_values import leaf_name, tracked
 from weft.derivation.temporal.sequenced import sequenced
 from weft.execution.temporal.adding import refusal
-from weft.sql.local import local_text, not_local
+from weft.sql.duckdb_dialect import local_text, not_local
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
-from weft.sql.value import Asked, value_sql
+from weft.sql.render_temporal import Asked, value_sql
 from weft.storage.temporal_sql import temporal_sql
 
 if TYPE_CHECKING:

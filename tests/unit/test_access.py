@@ -15,8 +15,8 @@ from weft.access import follow_folder, make_file, make_folder
 from weft.api import Weft
 from weft.cli import troubles
 from weft.cli.app import run
-from weft.cli.door.opening import listening
-from weft.cli.door.server import _log_to
+from weft.cli.server.listen import listening
+from weft.cli.server.server import _log_to
 from weft.location import Location
 from weft.runtime.doctor import Check, examine
 from weft.schedule.presence import ticking_alone
@@ -50,7 +50,7 @@ def wrong(folder: Path, expected: tuple[int, int], *left: Path) -> dict[str, str
 
 
 def session(folder: Path, rows: int = 100) -> None:
-    """Loads with a quarantined record and a look-up by keys, a tracked table, a view, upkeep, logs and locks."""
+    """Loads with a quarantined record and a look-up by keys, a tracked table, a view, view_plan, logs and locks."""
     source = folder.parent / f"{folder.name}.csv"
     with Weft.open(folder, create=True) as weft:
         weft.make_table("t", {"id": "BIGINT", "at": "TIMESTAMP"}, keys=["id"])

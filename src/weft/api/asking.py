@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
     from weft.execution.forecast import Forecast
     from weft.execution.relations import Relation
-    from weft.planning.upkeep_words import Explained
+    from weft.planning.view_plan_words import Explained
 
 
 class Asking(Viewing):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from weft.api.arguments import digest_times, texts
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.catalog import Writer
 from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
@@ -45,7 +45,7 @@ class Deliveries(Brief):
         return f"{self.query.name} to {self.subscription._brief()}, {self.waiting:,} waiting"
 
 
-class Delivering(OfHome):
+class Delivering(WeftMethods):
     """The part of an open home that is about who gets answers."""
 
     @overload

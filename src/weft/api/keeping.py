@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import length
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.configuration import Setting, settings_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 
-class Keeping(OfHome):
+class Keeping(WeftMethods):
     """The methods of a home that keep it well; it has what is ``opened``."""
 
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:

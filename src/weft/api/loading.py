@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.api.arguments import file_options, length, own_user, timing, typed_columns
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import QuarantineRecord, TableRecord
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Tabular(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
-class Loading(OfHome):
+class Loading(WeftMethods):
     """The methods of a home that load into it; it has what is ``opened``."""
 
     def ingest_mail(

@@ -17,7 +17,7 @@ from weft.api.monitoring import Options, lines, violations
 from weft.errors import Refused, WeftError
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.extraction.log_files import text_of
-from weft.formula.reading import reading
+from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 from weft.formula.verdicts import verdict
 

@@ -15,12 +15,12 @@ from weft.errors import Refused
 from weft.execution.monitoring import monitored
 from weft.extraction.log_files import in_file, lines_of, opened_text, text_of
 from weft.formula.dejavu.log import events
-from weft.formula.dejavu.reading import properties
+from weft.formula.dejavu.violations import properties
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
-from weft.formula.reading import Reading, counted_reading, reading
+from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import Signature, signature
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.resolve import two_sorted
 from weft.formula.verdicts import answers, verdict
 from weft.planning.two_sorted_plan import planned, verdict_on_history
 

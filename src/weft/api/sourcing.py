@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.api.arguments import AnyInstant, length, micros, renaming
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from weft.extraction.batches import Progress
     from weft.extraction.sources.correcting import Corrected
     from weft.extraction.sources.history import PastLoaded
-    from weft.extraction.sources.tracked import Polled
+    from weft.extraction.sources.source_lease import Polled
 
 
-class Sourcing(OfHome):
+class Sourcing(WeftMethods):
     """The part of an open home that is about sources."""
 
     def add_source(
@@ -94,7 +94,7 @@ class Sourcing(OfHome):
     ) -> list[Polled]:
         """As ``poll_source``; after it what became of the other sources that follow the same feed of changes."""
         from weft.extraction.sources.polling import poll_feed
-        from weft.extraction.sources.tracked import Accepting
+        from weft.extraction.sources.source_lease import Accepting
 
         at = None if now is None else micros(now)
         return poll_feed(self.opened, name, Accepting(evolve, allow_empty, bad_lines), now=at, progress=progress)
@@ -141,7 +141,7 @@ class Sourcing(OfHome):
         A view is maintained first.  ``known`` has them as they were known at an instant.  See ``execution.histories``.
         """
         from weft.execution.histories import history
-        from weft.execution.temporal.maintaining import bring_up
+        from weft.execution.temporal.refresh_views import bring_up
 
         if known is None:
             bring_up(self.opened, name)

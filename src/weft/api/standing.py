@@ -12,7 +12,7 @@ from weft.algebra.schema import TableSchema
 from weft.api.arguments import digest_times, own_user, texts
 from weft.api.explaining import synopsis_plan
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
-from weft.catalog.replacing import ReplacedText
+from weft.catalog.replaced_texts import ReplacedText
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
 from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import RESULTS, QueryRecord, TableRecord
 from weft.printable import Brief
 
@@ -39,7 +39,7 @@ class ResultsDescription(Brief):
         return f"results of {self.query._brief()}"
 
 
-class Tabling(OfHome):
+class Tabling(WeftMethods):
     """The methods of a home about its tables; it has what is ``opened``."""
 
     def tables(self) -> tuple[TableRecord, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros, texts
-from weft.api.opened import OfHome
+from weft.api.weft_methods import WeftMethods
 from weft.catalog.naming import folded, words
 from weft.catalog.views import ViewRecord, readers
 from weft.errors import ClockError
@@ -16,9 +16,9 @@ from weft.printable import Brief, counted
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
-    from weft.execution.temporal.maintaining import Maintained
+    from weft.execution.temporal.refresh_views import Maintained
     from weft.execution.temporal.showing import ShownAuxiliary
-    from weft.planning.upkeep_words import Explained
+    from weft.planning.view_plan_words import Explained
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,7 @@ class ShownView(Brief):
         return f"{self.view._brief()}; {counted(self.periods, 'period')}"
 
 
-class Viewing(OfHome):
+class Viewing(WeftMethods):
     """The part of an open home that is about temporal views."""
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
@@ -92,15 +92,15 @@ class Viewing(OfHome):
 
     def explain_view(self, name: str) -> Explained:
         """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch, StorageError."""
-        from weft.execution.temporal.maintaining import upkeep_of
-        from weft.planning.upkeep_words import explained_view
+        from weft.execution.temporal.refresh_views import view_plan_of
+        from weft.planning.view_plan_words import explained_view
 
         catalog = self.opened.catalog
         view, tables = catalog.views.named(name), catalog.tables.all()
         auxiliaries = [each for each in catalog.views.all() if each.auxiliary]
         names = {table.table_id: table.name for table in tables}
         called = {each.name: names[next(iter(each.reads))] for each in auxiliaries}
-        found = explained_view(upkeep_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
+        found = explained_view(view_plan_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
         return replace(found, name=view.name, kept=self._kept(view))
 
     def _kept(self, view: ViewRecord) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Viewing(OfHome):
         What failed is told in each outcome; a view that was maintained at ``now`` is left as it is.  Raises NotFound,
         ClockError for a ``now`` that is past or on a home with the wall's clock, LeaseBusy.
         """
-        from weft.execution.temporal.maintaining import maintain_views
+        from weft.execution.temporal.refresh_views import maintain_views
 
         named = texts(names)
         known = self.opened.catalog.views
@@ -151,7 +151,7 @@ class Viewing(OfHome):
 
         ``now`` is the instant of the polls, where they were told one.
         """
-        from weft.execution.temporal.following import maintain_eager
+        from weft.execution.temporal.eager_views import maintain_eager
 
         return maintain_eager(self.opened, now=None if now is None else micros(now))
 
@@ -160,7 +160,7 @@ class Viewing(OfHome):
 
         The instant at which it is to be asked.  Raises what a view's maintenance failed with, LeaseBusy.
         """
-        from weft.execution.temporal.maintaining import bring_up_to
+        from weft.execution.temporal.refresh_views import bring_up_to
 
         named = words(sql)
         views = [view for view in self.opened.catalog.views.known() if folded(view.name) in named]

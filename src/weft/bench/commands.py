@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.bench.served import Cost, cost, serving
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, WEEKS, weeks, write_week

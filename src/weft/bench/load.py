@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import ExecutionError, Refused
 from weft.runtime.session import spark_session, stop_session
 from weft.storage.local_sql import connect

@@ -20,9 +20,9 @@ from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Any, Final
 
-from weft.api.home import Weft
 from weft.api.standing import NewQuery
-from weft.bench.home import NEW, BenchHome, Ticks
+from weft.api.weft import Weft
+from weft.bench.bench_home import NEW, BenchHome, Ticks
 from weft.bench.netnews import GROUPS
 from weft.execution.phases import measured
 from weft.runtime.session import stop_session

@@ -26,7 +26,7 @@ from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import EMPTY, Batch
 from weft.execution.synopsis.evaluating import evaluated
-from weft.formula.reading import reading
+from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 
 SIGNATURE: Final = (

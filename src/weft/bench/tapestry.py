@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from weft.bench.home import NEW, BenchHome, Ticks
+from weft.bench.bench_home import NEW, BenchHome, Ticks
 from weft.bench.netnews import COLUMNS, QUERIES, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant

@@ -48,7 +48,7 @@ class Definitions:
 
     def _definition(self, view: ViewRecord) -> Query:
         """The view as it was bound, over its tables in the place of auxiliary views: it has their conditions, too."""
-        from weft.planning.upkeep import restored_view
+        from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query
         read = {key: self.schema(self._source(key)) for key in view.reads}

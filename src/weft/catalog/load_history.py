@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
-from weft.catalog.home import read_home, set_home
+from weft.catalog.home_record import read_home, set_home
 from weft.catalog.loads import KEPT
 from weft.catalog.records import LoadRecord
 from weft.catalog.tables import read_table, record_version

@@ -12,7 +12,7 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.dialects import upserted
-from weft.catalog.home import forward_of
+from weft.catalog.home_record import forward_of
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.errors import CatalogError, NotFound

@@ -20,7 +20,7 @@ from weft.catalog.database import inserted_id
 from weft.catalog.records import table_schema
 from weft.errors import PlanMismatch, SqlError
 from weft.planning.form import form_of_text
-from weft.planning.upkeep import restored_view
+from weft.planning.view_plan import restored_view
 from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
 
 FIRST_FORMAT: Final = 1

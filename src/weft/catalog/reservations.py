@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, insert, select, union_all, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home import forward_of, read_home, set_home
+from weft.catalog.home_record import forward_of, read_home, set_home
 from weft.catalog.records import Reservation
 from weft.catalog.tables import read_table, record_version
 from weft.errors import CatalogError, ClockError

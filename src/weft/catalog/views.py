@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, text, update
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home import forward_of, read_home, set_home
+from weft.catalog.home_record import forward_of, read_home, set_home
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
 from weft.catalog.reservations import go_forward

@@ -15,7 +15,7 @@ def main() -> NoReturn:
 
     Exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
     """
-    from weft.cli.door.place import command_first
+    from weft.cli.server.address import command_first
     from weft.cli.terminal import escape_what_cannot_be_shown
 
     escape_what_cannot_be_shown()
@@ -40,12 +40,12 @@ def _here(arguments: list[str]) -> int:
 
 
 def _through_door(arguments: list[str]) -> int | None:
-    from weft.cli.door.place import door_of
+    from weft.cli.server.address import door_of
 
     pointer = door_of(arguments, os.environ)
     if pointer is None:
         return None
-    from weft.cli.door.client import INTERRUPTED, answered
+    from weft.cli.server.client import INTERRUPTED, answered
 
     try:
         return answered(arguments, pointer)

@@ -26,10 +26,10 @@ from weft.cli import (
     shell,
     sources,
     status,
-    tables,
+    table_commands,
     ticks,
     troubles,
-    views,
+    view_commands,
 )
 from weft.cli.argument_texts import require_texts
 from weft.cli.frame import example
@@ -68,8 +68,8 @@ for part in (
     load_list,
     appending,
     sources,
-    views,
-    tables,
+    view_commands,
+    table_commands,
     histories,
     asking,
     explaining,

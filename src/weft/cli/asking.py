@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
 

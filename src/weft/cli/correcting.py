@@ -9,7 +9,7 @@ import typer
 
 from weft.cli.frame import HomeOption, JsonOption, opened
 from weft.cli.printing import instant, iso, say, say_json
-from weft.cli.views import tell_maintained
+from weft.cli.view_commands import tell_maintained
 from weft.errors import Refused
 from weft.printable import counted
 

@@ -162,7 +162,7 @@ def views(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
     """Measure the maintenance of temporal views after a batch of changes beside Spark's full recomputation."""
-    from weft.bench.views import compare
+    from weft.bench.view_refreshes import compare
 
     compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.say)
 

@@ -16,7 +16,7 @@ from weft.cli.printing import instant, iso, say, say_json, table
 from weft.cli.printing import lines as safe_lines
 from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
 from weft.cli.synopses import tell_synopsis
-from weft.cli.views import tell_view
+from weft.cli.view_commands import tell_view
 from weft.errors import Refused
 
 if TYPE_CHECKING:

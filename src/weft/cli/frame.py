@@ -17,7 +17,7 @@ from weft.errors import Refused
 from weft.location import Location
 
 if TYPE_CHECKING:
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
 
 HOME_VARIABLE = "WEFT_HOME"
 
@@ -62,7 +62,7 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
 
     One that was made for a command which is refused is taken away again.
     """
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
 
     remote = terminal.remote()
     if remote is not None:
@@ -76,7 +76,7 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
             yield weft
     except Refused:
         if create and not existed:
-            from weft.catalog.home import unmake
+            from weft.catalog.home_record import unmake
 
             unmake(folder)
         raise

@@ -19,7 +19,7 @@ from weft.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.configuration.reading import Setting
+    from weft.configuration.merge_settings import Setting
 
 
 class ClockName(str, Enum):
@@ -51,7 +51,7 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Make a home: the folder with tables, queries and answers."""
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
 
     made = home_folder(_named(folder, home))
     before = _mode(made)
@@ -172,7 +172,7 @@ def prepare(json: JsonOption = False) -> None:
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
     """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
-    from weft.cli.door.client import state
+    from weft.cli.server.client import state
     from weft.delivery.registry import default_channels
     from weft.runtime.doctor import Check, examine
     from weft.schedule.clock import now_us

@@ -12,7 +12,7 @@ from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, table, working
 
 if TYPE_CHECKING:
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.extraction.storing import Summary
 
 

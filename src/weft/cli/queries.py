@@ -9,16 +9,16 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
+from weft.cli.install_replace import DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table, typed
-from weft.cli.replacing import DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
 from weft.configuration import configuration
 from weft.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.api.home import Weft
     from weft.api.standing import Shown
+    from weft.api.weft import Weft
     from weft.catalog.records import QueryRecord
     from weft.catalog.subscriptions import Subscription
 

@@ -17,7 +17,7 @@ from weft.printable import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.storage.ledger import ResultRow
     from weft.storage.typed_answers import Columns
 

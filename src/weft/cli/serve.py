@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.schedule.runner import Stop
 
 ColdOption = Annotated[
@@ -76,12 +76,12 @@ def add_to(app: typer.Typer) -> None:
 
 def _reload(home: Path | None, json: bool) -> None:
     """Has the server of the home take over the settings of this process."""
-    from weft.cli.door import place
-    from weft.cli.door.client import reloaded
+    from weft.cli.server import address
+    from weft.cli.server.client import reloaded
     from weft.configuration import configuration
 
     folder = home_folder(home)
-    variables = place.settings(os.environ)
+    variables = address.settings(os.environ)
     named = configuration(folder).smtp_password_env
     if named and os.environ.get(named):
         variables[named] = os.environ[named]
@@ -95,11 +95,11 @@ def _reload(home: Path | None, json: bool) -> None:
 
 def _begin_anew(variables: Mapping[str, str]) -> NoReturn:
     """Runs this very command again in this process, with other settings."""
-    from weft.cli.door import place
+    from weft.cli.server import address
     from weft.runtime.session import stop_session
 
     stop_session()  # the JVM is this process's child, and would stay one
-    others = {name: value for name, value in os.environ.items() if name not in place.settings(os.environ)}
+    others = {name: value for name, value in os.environ.items() if name not in address.settings(os.environ)}
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**others, **variables})
@@ -109,8 +109,8 @@ def _open(
     home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool
 ) -> Mapping[str, str] | None:
     """Serves the home until a signal or `--reload` asks to stop; return the variables for a restart, if any."""
-    from weft.cli.door.opening import listening
-    from weft.cli.door.server import Door, answering
+    from weft.cli.server.listen import listening
+    from weft.cli.server.server import Door, answering
     from weft.demo import rehearsal
     from weft.schedule.runner import stopped_by_signals
 
@@ -135,5 +135,5 @@ def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
         say("Its clock is replay: it ticks by `weft tick --now T` only.")
     idle = Idle(weft.opened, partial(tell_maintained, weft, json), partial(tell_trouble, weft, json))
     while not stop.wished:
-        if not idle.step(stop.wish):
+        if not idle.step(stop.cancel_token):
             stop.wait(pace_us)

@@ -12,14 +12,14 @@ from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import RenameOption
 from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, typed
-from weft.cli.views import maintained_json, tell_maintained
+from weft.cli.view_commands import maintained_json, tell_maintained
 from weft.printable import counted
 
 if TYPE_CHECKING:
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.catalog.sources import SourceRecord
     from weft.errors import WeftError
-    from weft.extraction.sources.tracked import Polled
+    from weft.extraction.sources.source_lease import Polled
 
 # The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
 KindOption = Annotated[

@@ -26,7 +26,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Tell how the home does: queries, ticks, deliveries, server, disk; exit code 0: all is well, 1: it is not."""
-    from weft.cli.door.client import state
+    from weft.cli.server.client import state
     from weft.instants import parse_interval
 
     with opened(home) as weft:

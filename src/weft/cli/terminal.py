@@ -23,7 +23,7 @@ from weft.printable import require_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
 
 
 class Elsewhere(BaseException):

@@ -19,11 +19,11 @@ from weft.cli.sources import tell_polled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from weft.api.home import Weft
+    from weft.api.weft import Weft
     from weft.delivery.outbox import Delivered
     from weft.errors import WeftError
-    from weft.execution.counting import QueryOutcome, TickReport
     from weft.execution.maintenance import Step
+    from weft.execution.tick_report import QueryOutcome, TickReport
     from weft.schedule.runner import Stop
     from weft.schedule.ticking import Ticked
 

@@ -7,7 +7,7 @@ is empty is one that is not set.
 from __future__ import annotations
 
 from weft.configuration.fields import FILE, PLACES, Configuration, User, require_zone
-from weft.configuration.reading import Setting, configuration, settings_of
+from weft.configuration.merge_settings import Setting, configuration, settings_of
 from weft.configuration.spilling import spill_folder
 
 __all__ = [

@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.demo.netnews import BEGIN, Article, articles, write_spool
 from weft.errors import Conflict
-from weft.execution.counting import QueryOutcome
 from weft.execution.due import NEVER
+from weft.execution.tick_report import QueryOutcome
 from weft.instants import format_instant
 
 WEEKS: Final = 6

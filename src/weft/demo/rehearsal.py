@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, weeks, write_week
 

@@ -11,12 +11,12 @@ from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory
-from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
+from weft.execution.spark_runner import one_question, too_many
 from weft.execution.tabular import Columns, Tabular, told_columns
-from weft.execution.views import Views
+from weft.execution.temp_views import Views
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded

@@ -16,7 +16,7 @@ from weft.execution.groups import Group
 from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
-from weft.execution.views import Views
+from weft.execution.temp_views import Views
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
 from weft.runtime.session import spark_errors, told_by

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog.records import FIRST_AT, QueryRecord
-from weft.execution.attempts import one_question, too_many
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
+from weft.execution.spark_runner import one_question, too_many
 from weft.execution.tabular import Columns, Tabular, told_columns
 from weft.instants import format_instant
 from weft.location import Location

@@ -10,7 +10,7 @@ from weft.catalog.records import DuePlan
 from weft.execution.groups import Group, Member, Shape
 from weft.execution.new_answers import new_answers
 from weft.execution.relations import Relation
-from weft.execution.views import NotSmall
+from weft.execution.temp_views import NotSmall
 from weft.planning.plan import Plan
 
 if TYPE_CHECKING:

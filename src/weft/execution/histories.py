@@ -13,9 +13,9 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.ad_hoc import ask
+from weft.execution.history_log import log_of
 from weft.execution.home import Home
 from weft.execution.tabular import Columns, Tabular, told_columns
-from weft.execution.tracking import log_of
 from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
 from weft.printable import Brief, counted

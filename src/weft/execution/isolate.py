@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault, WeftError
-from weft.execution.attempts import Attempts
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
+from weft.execution.spark_runner import Attempts
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]

@@ -21,7 +21,7 @@ from weft.execution.look_ups import ANSWER
 from weft.execution.ordering import Columns, kinds_of, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
-from weft.execution.views import NotSmall
+from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
 from weft.storage.delta_log import check_data_file
 from weft.storage.ledger import Added, ledger_schema

@@ -16,13 +16,13 @@ from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import due
 from weft.execution.answers import union
-from weft.execution.attempts import Attempts, spark_faults, too_many
-from weft.execution.counting import Run
 from weft.execution.groups import Member, grouped
 from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output
 from weft.execution.reader import Reader
+from weft.execution.spark_runner import Attempts, spark_faults, too_many
+from weft.execution.tick_report import Run
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added

@@ -16,9 +16,8 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution import due
-from weft.execution.attempts import Attempts, limits
+from weft.execution.append_rows import settle
 from weft.execution.collector import collecting_seldom
-from weft.execution.counting import Run, TickReport, committed
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
@@ -26,11 +25,12 @@ from weft.execution.looking_back import LookingBack
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
+from weft.execution.spark_runner import Attempts, limits
 from weft.execution.strata import member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
-from weft.execution.tables import settle
+from weft.execution.tick_report import Run, TickReport, committed
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis

@@ -11,7 +11,7 @@ from weft.catalog.load_history import ToldLoad
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import Home
-from weft.execution.taking_back import finish_undoing, remove_quarantined
+from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog.records import BY, TableRecord
 from weft.errors import Refused
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.execution.home import Home
-from weft.execution.tables import OWN_TIME, SEQ
 from weft.extraction.batches import Batch, Rejected, arrow_schema
 from weft.extraction.files.columns import TS
 from weft.extraction.files.rows import rows_as_json

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from weft.algebra.schema import DataType
-from weft.execution.tables import OWN_TIME, SEQ
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.storage.columns import arrow_type
 
 MAX_LINE: Final = 1 << 20

@@ -23,11 +23,11 @@ from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
 from weft.extraction.files.given_files import Given, found_files
-from weft.extraction.files.looking import GivenFile
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
+from weft.extraction.files.probe import GivenFile
 from weft.extraction.files.source import FileSource, digest, open_files
+from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
-from weft.extraction.mail.reading import read_mail
 from weft.extraction.mail.sources import mail_paths
 from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
 from weft.extraction.storing import (
@@ -55,7 +55,7 @@ def ingest_mail(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.reading.read_mail`.
+    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.arrival_order.read_mail`.
 
     Raises ExtractionError for a path that cannot be read, Refused where nothing in the paths is a message, for a table
     that is not one of mail and as ``timing`` says, LeaseBusy, StorageError.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
-from weft.execution.tables import OWN_TIME, SEQ
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, arrow_schema
 
 

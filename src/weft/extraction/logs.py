@@ -21,7 +21,7 @@ from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Progress, printable
-from weft.extraction.files.looking import GivenFile, unreadable
+from weft.extraction.files.probe import GivenFile, unreadable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
 from weft.extraction.log_files import in_file, opened_text, text_of

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.execution.tables import OWN_TIME, SEQ
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.extraction.batches import Batch, Rejected
 
 BEFORE_ALL: Final = -(2**62)

@@ -11,8 +11,7 @@ from weft.catalog import Writer
 from weft.catalog.naming import folded
 from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, Refused
-from weft.execution.home import Home, kept
-from weft.execution.tables import (
+from weft.execution.append_rows import (
     OWN_TIME,
     SEQ,
     Appended,
@@ -22,6 +21,7 @@ from weft.execution.tables import (
     replay_without_clock,
     settle,
 )
+from weft.execution.home import Home, kept
 from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing

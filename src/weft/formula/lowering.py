@@ -14,13 +14,13 @@ from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Interval, Term, Variable, free_variables
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
 from weft.errors import FormulaError, Reasons, of_each
-from weft.formula import syntax
+from weft.formula import syntax_tree
 from weft.formula.arithmetic import beyond_64_bits, worked_out
 from weft.formula.patterns import groups_in, translated
 from weft.formula.scoping import free_names
 from weft.formula.settling import settled
 from weft.formula.signature import Predicate, Signature
-from weft.formula.syntax import Bounds, Written, WrittenTerm
+from weft.formula.syntax_tree import Bounds, Written, WrittenTerm
 from weft.formula.tokens import refused_at
 from weft.formula.types import Clash, Unknowns
 
@@ -53,28 +53,28 @@ class Lowering:
     def formula(self, written: Written, scope: Scope) -> Formula:
         """A formula within the variables that are bound around it."""
         match written:
-            case syntax.Holds(value=value):
+            case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
-            case syntax.Negated(formula=inner):
+            case syntax_tree.Negated(formula=inner):
                 return algebra.Not(self.formula(inner, scope))
-            case syntax.Joined():
+            case syntax_tree.Joined():
                 return self._joined(written, scope)
-            case syntax.Quantified():
+            case syntax_tree.Quantified():
                 return self.quantified(written, scope)
-            case syntax.Single(formula=inner):
+            case syntax_tree.Single(formula=inner):
                 return algebra.Distinct(self.formula(inner, scope))
-            case syntax.Once() | syntax.Since():
+            case syntax_tree.Once() | syntax_tree.Since():
                 return self._temporal(written, scope)
-            case syntax.Aggregated():
+            case syntax_tree.Aggregated():
                 return self._aggregated(written, scope)
-            case syntax.Least():
+            case syntax_tree.Least():
                 return self._least(written, scope)
-            case syntax.Let():
+            case syntax_tree.Let():
                 raise self.refused(written.at, "LET is taken away before")
             case _:
                 return self._atom(written, scope)
 
-    def _joined(self, written: syntax.Joined, scope: Scope) -> Formula:
+    def _joined(self, written: syntax_tree.Joined, scope: Scope) -> Formula:
         left, right = of_each(lambda part: self.formula(part, scope), (written.left, written.right))
         match written.connective:
             case "AND":
@@ -87,7 +87,7 @@ class Lowering:
                 onward = algebra.Or(algebra.Not(left), right)
                 return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
 
-    def quantified(self, written: syntax.Quantified, scope: Scope) -> Formula:
+    def quantified(self, written: syntax_tree.Quantified, scope: Scope) -> Formula:
         """A quantifier; FORALL is NOT EXISTS NOT."""
         bound = {name: self.bound_type(written) for name in written.names}
         inner = self.formula(written.formula, {**scope, **bound})
@@ -95,7 +95,7 @@ class Lowering:
             return algebra.Not(self.exists(bound, algebra.Not(inner)))
         return self.exists(bound, inner)
 
-    def bound_type(self, written: syntax.Quantified) -> DataType:
+    def bound_type(self, written: syntax_tree.Quantified) -> DataType:
         """What is known of the type of a variable that is bound by a quantifier."""
         return self.types.new()
 
@@ -105,11 +105,11 @@ class Lowering:
         used = tuple(variable for name, found in bound.items() if (variable := Variable(name, found)) in free)
         return algebra.Exists(used, inner) if used else inner
 
-    def _temporal(self, written: syntax.Once | syntax.Since, scope: Scope) -> Formula:
+    def _temporal(self, written: syntax_tree.Once | syntax_tree.Since, scope: Scope) -> Formula:
         interval = self._interval(written.bounds)
         if written.counting == "second" and not interval.everything:
             raise self.refused(written.bounds.at, "SINCE2 and ONCE2 count time points, and take no interval")
-        if isinstance(written, syntax.Since):
+        if isinstance(written, syntax_tree.Since):
             left, right = of_each(lambda part: self.formula(part, scope), (written.left, written.right))
             return algebra.Since(interval, left, right, written.counting)
         inner = self.formula(written.formula, scope)
@@ -135,7 +135,7 @@ class Lowering:
             raise self.refused(bounds.at, "the interval is longer than Weft's time")
         return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
 
-    def _aggregated(self, written: syntax.Aggregated, scope: Scope) -> Formula:
+    def _aggregated(self, written: syntax_tree.Aggregated, scope: Scope) -> Formula:
         """An aggregation: what it does not group by is bound below it."""
         groups = {name: self.type_of(name, scope) for name in written.groups}
         own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
@@ -157,7 +157,7 @@ class Lowering:
         by = tuple(Variable(name, found) for name, found in groups.items())
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
-    def _least(self, written: syntax.Least, scope: Scope) -> Formula:
+    def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
         """Relations defined together; each gets a name of its own in the whole formula."""
         outside = dict(self.rules)
         known = {}
@@ -188,7 +188,7 @@ class Lowering:
         self.taken.add(unique)
         return unique
 
-    def _check_rule(self, rule: syntax.Rule, body: Formula, parameters: Scope) -> None:
+    def _check_rule(self, rule: syntax_tree.Rule, body: Formula, parameters: Scope) -> None:
         expected = {Variable(name, found) for name, found in parameters.items()}
         free = set(free_variables(body))
         if free != expected:
@@ -207,22 +207,22 @@ class Lowering:
 
     def _atom(self, written: Written, scope: Scope) -> Formula:
         match written:
-            case syntax.Applied(name=name) if name in self.rules:
+            case syntax_tree.Applied(name=name) if name in self.rules:
                 return self._of_rule(written, scope)
-            case syntax.Applied():
+            case syntax_tree.Applied():
                 return self.of_signature(written, scope)
-            case syntax.Compared(operator=operator, left=one, right=other, at=at):
+            case syntax_tree.Compared(operator=operator, left=one, right=other, at=at):
                 left, right = self.term(one, scope), self.term(other, scope)
                 self.join(_type(left), _type(right), at, "the left side of the comparison")
                 if operator == "substring":
                     self.join(_type(left), STRING, at, "what SUBSTRING takes")
                 return algebra.Comparison(operator, left, right)
-            case syntax.Matched():
+            case syntax_tree.Matched():
                 return self._matched(written, scope)
             case _:
                 raise self.refused(written.at, "this is no formula")
 
-    def of_signature(self, written: syntax.Applied, scope: Scope) -> Formula:
+    def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
         """A predicate of the signature over terms."""
         predicate = self.signature.get(written.name)
         if predicate is None:
@@ -231,11 +231,11 @@ class Lowering:
         return algebra.Atom(written.name, self.of_predicate(written, predicate, predicate.types, scope))
 
     def of_predicate(
-        self, written: syntax.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
+        self, written: syntax_tree.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
     ) -> tuple[Term, ...]:
         """The terms of a predicate; raises FormulaError where another one than ``_`` stands in an unnamed column."""
         if len(types) == len(written.terms):
-            names = [term.name if isinstance(term, syntax.Name) else "" for term in written.terms]
+            names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
             reasons = Reasons()
             for place, type_ in predicate.unnamed.items():
                 if not names[place].startswith("_") or names.count(names[place]) > 1:
@@ -249,14 +249,14 @@ class Lowering:
             reasons.check()
         return self.arguments(written, types, scope)
 
-    def _of_rule(self, written: syntax.Applied, scope: Scope) -> Formula:
+    def _of_rule(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
         unique, types, fixpoint = self.rules[written.name]
         terms = self.arguments(written, types, scope)
         if fixpoint is None:
             return algebra.Defined(unique, terms)
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
-    def arguments(self, written: syntax.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
+    def arguments(self, written: syntax_tree.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
         """The terms of a predicate whose columns have these types."""
         if len(types) != len(written.terms):
             raise self.refused(
@@ -269,8 +269,8 @@ class Lowering:
             terms.append(found)
         return tuple(terms)
 
-    def _matched(self, written: syntax.Matched, scope: Scope) -> Formula:
-        if not (isinstance(written.pattern, syntax.Value) and written.pattern.regular):
+    def _matched(self, written: syntax_tree.Matched, scope: Scope) -> Formula:
+        if not (isinstance(written.pattern, syntax_tree.Value) and written.pattern.regular):
             raise self.refused(
                 written.pattern.at, 'a regular expression is written out, as r"…"; it cannot come from a variable'
             )
@@ -294,18 +294,18 @@ class Lowering:
     def term(self, written: WrittenTerm, scope: Scope) -> Term:
         """A term; one without variables is worked out."""
         match written:
-            case syntax.Name(name=name):
+            case syntax_tree.Name(name=name):
                 return Variable(name, self.type_of(name, scope))
-            case syntax.Value(value=value, regular=regular):
+            case syntax_tree.Value(value=value, regular=regular):
                 if regular:
                     raise self.refused(written.at, "a regular expression stands behind MATCHES only")
                 if beyond_64_bits(value):
                     raise self.refused(written.at, f"{value} is beyond 64 bits", "Write a double, with a point.")
                 return algebra.Constant(value, _type_of_value(value))
-            case syntax.Call():
+            case syntax_tree.Call():
                 return self.call(written, scope)
 
-    def call(self, written: syntax.Call, scope: Scope) -> Term:
+    def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
         """An operation over terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)

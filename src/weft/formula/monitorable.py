@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from weft.algebra import formula as algebra
 from weft.algebra.formula import And, Formula, Variable, free_variables, variables_of
 from weft.errors import FormulaError
+from weft.formula.bound_propagation import carried
 from weft.formula.normal import negations_inwards
-from weft.formula.propagation import carried
 from weft.formula.written import written
 
 _PREDICATE = "the terms of a predicate are variables or constants here; bring a computed one in with x = …"

@@ -15,9 +15,9 @@ from typing import Final, cast
 
 from weft.algebra.formula import AggregateFunction, Counting
 from weft.errors import FormulaError
-from weft.formula import syntax
+from weft.formula import syntax_tree
 from weft.formula.scoping import with_its_parameters
-from weft.formula.syntax import UNITS, Bounds, Connective, Written
+from weft.formula.syntax_tree import UNITS, Bounds, Connective, Written
 from weft.formula.terms import EXTENDED_TERM_WORDS, TERM_WORDS, TermParser
 from weft.formula.tokens import END, Symbols, Token, refused_at, tokens
 
@@ -162,22 +162,22 @@ class FormulaParser(TermParser):
         strength = _STRENGTH[word] - (word in _RIGHT_TO_LEFT)
         if word in _SINCE:
             bounds = self._bounds()
-            return syntax.Since(bounds, left, self.formula(strength), _SINCE[word], at)
+            return syntax_tree.Since(bounds, left, self.formula(strength), _SINCE[word], at)
         connective = cast("Connective", word)
-        return syntax.Joined(connective, left, self.formula(strength), at)
+        return syntax_tree.Joined(connective, left, self.formula(strength), at)
 
     def first(self) -> Written:
         """What begins a formula: an operator with the formula after it, an atom, or brackets."""
         token = self.ahead()
         match token.kind:
             case "TRUE" | "FALSE":
-                return syntax.Holds(self.take().kind == "TRUE", token.at)
+                return syntax_tree.Holds(self.take().kind == "TRUE", token.at)
             case "NOT":
                 self.take()
-                return syntax.Negated(self.formula(80), token.at)
+                return syntax_tree.Negated(self.formula(80), token.at)
             case "DISTINCT":
                 self.take()
-                return syntax.Single(self.formula(80), token.at)
+                return syntax_tree.Single(self.formula(80), token.at)
             case "EXISTS" | "FORALL":
                 return self.quantified()
             case "PREV" | "PREVIOUS" | "ONCE" | "ONCE1" | "ONCE2" | "PAST_ALWAYS" | "HISTORICALLY":
@@ -194,16 +194,18 @@ class FormulaParser(TermParser):
         token = self.take()
         names = self.names("a variable")
         self.expect(".", "'.' after the variables")
-        return syntax.Quantified("EXISTS" if token.kind == "EXISTS" else "FORALL", names, self.formula(30), token.at)
+        return syntax_tree.Quantified(
+            "EXISTS" if token.kind == "EXISTS" else "FORALL", names, self.formula(30), token.at
+        )
 
     def _once(self) -> Written:
         token = self.take()
         bounds = self._bounds()
         inner = self.formula(20)
         if token.kind in _ONCE:
-            return syntax.Once("ONCE", bounds, inner, _ONCE[token.kind], token.at)
+            return syntax_tree.Once("ONCE", bounds, inner, _ONCE[token.kind], token.at)
         always = token.kind in ("PAST_ALWAYS", "HISTORICALLY")
-        return syntax.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
+        return syntax_tree.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
         """A name for a formula; of LETPAST, which speaks of itself at time points before, it is a relation of MU."""
@@ -214,14 +216,14 @@ class FormulaParser(TermParser):
         self.expect("IN", "IN and the formula that speaks of the definition")
         within = self.formula(0)
         if token.kind == "LETPAST":
-            return syntax.Least((syntax.Rule(name, parameters, body, token.at),), within, token.at)
-        return syntax.Let(name, parameters, body, within, token.at)
+            return syntax_tree.Least((syntax_tree.Rule(name, parameters, body, token.at),), within, token.at)
+        return syntax_tree.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
         """``MU X. Q``, whose parameters are the free variables of Q, with parameters, or rules defined together."""
         at = self.take().at
         defined = len(self.defined)
-        rules: list[syntax.Rule] = []
+        rules: list[syntax_tree.Rule] = []
         while True:
             name = self.expect("name", "a name for the fixpoint").text
             self.defined.append(name)
@@ -231,20 +233,22 @@ class FormulaParser(TermParser):
                 within = self._of_itself(name, parameters, at)
                 break
             self.take()
-            rules.append(syntax.Rule(name, parameters, self.formula(0), at))
+            rules.append(syntax_tree.Rule(name, parameters, self.formula(0), at))
             if not self.taken(","):
                 self.expect("IN", "',' and another relation, or IN and the formula that speaks of them,")
-                within = syntax.Least(tuple(rules), self.formula(0), at)
+                within = syntax_tree.Least(tuple(rules), self.formula(0), at)
                 break
         del self.defined[defined:]
         return within
 
-    def _of_itself(self, name: str, parameters: tuple[str, ...] | None, at: int) -> syntax.Least:
+    def _of_itself(self, name: str, parameters: tuple[str, ...] | None, at: int) -> syntax_tree.Least:
         body = self.formula(0)
         if parameters is None:
             body, parameters = with_its_parameters(name, body)
-        terms = tuple(syntax.Name(parameter, at) for parameter in parameters)
-        return syntax.Least((syntax.Rule(name, parameters, body, at),), syntax.Applied(name, terms, at), at)
+        terms = tuple(syntax_tree.Name(parameter, at) for parameter in parameters)
+        return syntax_tree.Least(
+            (syntax_tree.Rule(name, parameters, body, at),), syntax_tree.Applied(name, terms, at), at
+        )
 
     def _parameters(self) -> tuple[str, ...]:
         self.expect("(", "'(' and the parameters, which are variables,")
@@ -270,7 +274,7 @@ class FormulaParser(TermParser):
         if token.kind in ("name", "_", "?") and self._aggregates():
             return self._aggregated()
         if token.kind == "name" and token.text in self.defined and not self._comparison_follows():
-            return syntax.Applied(self.take().text, (), token.at)
+            return syntax_tree.Applied(self.take().text, (), token.at)
         if token.kind == "name" and token.text in EXTENSION and not self._comparison_follows():
             raise refused_at(
                 self.text, token.at, f"{token.text} is a word of µTL, not of MonPoly's language", "Add --language mutl."
@@ -298,15 +302,15 @@ class FormulaParser(TermParser):
         """A predicate over terms; ``_`` among them is a variable that is bound at once."""
         token = self.take()
         self.take()
-        terms: list[syntax.WrittenTerm] = []
+        terms: list[syntax_tree.WrittenTerm] = []
         while not self.at(")"):
             terms.append(self.term())
             if not self.taken(","):
                 break
         self.expect(")", "',' or ')' after a term")
-        unnamed = tuple(term.name for term in terms if isinstance(term, syntax.Name) and term.name.startswith("_"))
-        atom = syntax.Applied(token.text, tuple(terms), token.at)
-        return syntax.Quantified("EXISTS", tuple(dict.fromkeys(unnamed)), atom, token.at) if unnamed else atom
+        unnamed = tuple(term.name for term in terms if isinstance(term, syntax_tree.Name) and term.name.startswith("_"))
+        atom = syntax_tree.Applied(token.text, tuple(terms), token.at)
+        return syntax_tree.Quantified("EXISTS", tuple(dict.fromkeys(unnamed)), atom, token.at) if unnamed else atom
 
     def _aggregates(self) -> bool:
         return self.ahead(1 + (self.ahead().kind == "?")).kind == "<-"
@@ -321,7 +325,7 @@ class FormulaParser(TermParser):
         item = self.variable("a variable to aggregate")
         grouped = self.taken(";") and self.at("name", "_", "?")
         groups = self.names("a variable to group by") if grouped else ()
-        return syntax.Aggregated(output, function, item, groups, self.formula(0), at)
+        return syntax_tree.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
         """An interval where one is written, else all time."""

@@ -32,9 +32,9 @@ from weft.algebra.formula import (
     Variable,
 )
 from weft.algebra.formula import free_variables as free
-from weft.formula.fresh import Occurrences, split
 from weft.formula.monitorable import compares, conjuncts
 from weft.formula.renaming import substituted
+from weft.formula.unseen_values import Occurrences, split
 
 FALSE = Truth(False)
 TRUE = Truth(True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from weft.formula import syntax
-from weft.formula.syntax import Written, WrittenTerm
+from weft.formula import syntax_tree
+from weft.formula.syntax_tree import Written, WrittenTerm
 
 Renaming: TypeAlias = Mapping[str, str]
 
@@ -15,30 +15,42 @@ Renaming: TypeAlias = Mapping[str, str]
 def below(formula: Written) -> tuple[Written, ...]:
     """The formulas directly below."""
     match formula:
-        case syntax.Holds() | syntax.Applied() | syntax.Compared() | syntax.Matched():
+        case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return ()
-        case syntax.Joined(left=left, right=right) | syntax.Since(left=left, right=right):
+        case syntax_tree.Joined(left=left, right=right) | syntax_tree.Since(left=left, right=right):
             return (left, right)
-        case syntax.Negated() | syntax.Quantified() | syntax.Once() | syntax.Aggregated() | syntax.Single():
+        case (
+            syntax_tree.Negated()
+            | syntax_tree.Quantified()
+            | syntax_tree.Once()
+            | syntax_tree.Aggregated()
+            | syntax_tree.Single()
+        ):
             return (formula.formula,)
-        case syntax.Let(body=body, within=within):
+        case syntax_tree.Let(body=body, within=within):
             return (body, within)
-        case syntax.Least(rules=rules, within=within):
+        case syntax_tree.Least(rules=rules, within=within):
             return (*(rule.body for rule in rules), within)
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
     """The same formula over others, as many as ``below`` gives."""
     match formula:
-        case syntax.Holds() | syntax.Applied() | syntax.Compared() | syntax.Matched():
+        case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
-        case syntax.Joined() | syntax.Since():
+        case syntax_tree.Joined() | syntax_tree.Since():
             return replace(formula, left=parts[0], right=parts[1])
-        case syntax.Negated() | syntax.Quantified() | syntax.Once() | syntax.Aggregated() | syntax.Single():
+        case (
+            syntax_tree.Negated()
+            | syntax_tree.Quantified()
+            | syntax_tree.Once()
+            | syntax_tree.Aggregated()
+            | syntax_tree.Single()
+        ):
             return replace(formula, formula=parts[0])
-        case syntax.Let():
+        case syntax_tree.Let():
             return replace(formula, body=parts[0], within=parts[1])
-        case syntax.Least(rules=rules):
+        case syntax_tree.Least(rules=rules):
             renewed = tuple(replace(rule, body=body) for rule, body in zip(rules, parts[:-1], strict=True))
             return replace(formula, rules=renewed, within=parts[-1])
 
@@ -46,22 +58,22 @@ def over(formula: Written, parts: tuple[Written, ...]) -> Written:
 def term_names(term: WrittenTerm) -> tuple[str, ...]:
     """The variables of a term in the order in which they are met, each once."""
     match term:
-        case syntax.Name(name=name):
+        case syntax_tree.Name(name=name):
             return (name,)
-        case syntax.Value():
+        case syntax_tree.Value():
             return ()
-        case syntax.Call(arguments=arguments):
+        case syntax_tree.Call(arguments=arguments):
             return tuple(dict.fromkeys(name for argument in arguments for name in term_names(argument)))
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
     """The terms that stand in the formula itself, not below it."""
     match formula:
-        case syntax.Applied(terms=terms):
+        case syntax_tree.Applied(terms=terms):
             return terms
-        case syntax.Compared(left=left, right=right):
+        case syntax_tree.Compared(left=left, right=right):
             return (left, right)
-        case syntax.Matched(text=text, pattern=pattern, groups=groups):
+        case syntax_tree.Matched(text=text, pattern=pattern, groups=groups):
             return (text, pattern, *(group for group in groups if group is not None))
         case _:
             return ()
@@ -70,13 +82,13 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 def free_names(formula: Written) -> tuple[str, ...]:
     """The free variables in MonPoly's order: as they are met, of a SINCE those of its right side first."""
     match formula:
-        case syntax.Quantified(names=bound, formula=inner):
+        case syntax_tree.Quantified(names=bound, formula=inner):
             return tuple(name for name in free_names(inner) if name not in bound)
-        case syntax.Aggregated(output=output, groups=groups):
+        case syntax_tree.Aggregated(output=output, groups=groups):
             return tuple(dict.fromkeys((output, *groups)))
-        case syntax.Let(within=within) | syntax.Least(within=within):
+        case syntax_tree.Let(within=within) | syntax_tree.Least(within=within):
             return free_names(within)
-        case syntax.Since(left=left, right=right):
+        case syntax_tree.Since(left=left, right=right):
             return tuple(dict.fromkeys((*free_names(right), *free_names(left))))
         case _:
             return _met(formula)
@@ -91,10 +103,10 @@ def _met(formula: Written) -> tuple[str, ...]:
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
     """A fixpoint's body written without parameters: they are its free variables, and are written where it is used."""
     parameters = free_names(body)
-    terms = tuple(syntax.Name(parameter) for parameter in parameters)
+    terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 
     def told(formula: Written) -> Written:
-        if isinstance(formula, syntax.Applied) and formula.name == name and not formula.terms:
+        if isinstance(formula, syntax_tree.Applied) and formula.name == name and not formula.terms:
             return replace(formula, terms=terms)
         return over(formula, tuple(told(part) for part in below(formula)))
 
@@ -107,10 +119,10 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
     if not names:
         return formula
     match formula:
-        case syntax.Quantified(names=bound, formula=inner):
+        case syntax_tree.Quantified(names=bound, formula=inner):
             kept, others = _apart(bound, names, fresh)
             return replace(formula, names=kept, formula=renamed(inner, others, fresh))
-        case syntax.Aggregated(output=output, groups=groups, formula=inner):
+        case syntax_tree.Aggregated(output=output, groups=groups, formula=inner):
             hidden = tuple(name for name in free_names(inner) if name not in groups)
             kept, others = _apart(hidden, names, fresh)
             others = {name: others.get(name, name) for name in free_names(inner)}
@@ -118,9 +130,9 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
             item = others.get(formula.item, formula.item)
             renewed = renamed(inner, others, fresh)
             return replace(formula, output=names.get(output, output), item=item, groups=grouped, formula=renewed)
-        case syntax.Let(within=within) | syntax.Least(within=within):
+        case syntax_tree.Let(within=within) | syntax_tree.Least(within=within):
             return replace(formula, within=renamed(within, names, fresh))
-        case syntax.Applied() | syntax.Compared() | syntax.Matched():
+        case syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return _with_terms(formula, names)
         case _:
             return over(formula, tuple(renamed(part, names, fresh) for part in below(formula)))
@@ -135,21 +147,21 @@ def _apart(bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str])
 
 def _renamed_term(term: WrittenTerm, names: Renaming) -> WrittenTerm:
     match term:
-        case syntax.Name(name=name):
+        case syntax_tree.Name(name=name):
             return replace(term, name=names.get(name, name))
-        case syntax.Call(arguments=arguments):
+        case syntax_tree.Call(arguments=arguments):
             return replace(term, arguments=tuple(_renamed_term(argument, names) for argument in arguments))
         case _:
             return term
 
 
-def _with_terms(formula: syntax.Applied | syntax.Compared | syntax.Matched, names: Renaming) -> Written:
+def _with_terms(formula: syntax_tree.Applied | syntax_tree.Compared | syntax_tree.Matched, names: Renaming) -> Written:
     match formula:
-        case syntax.Applied(terms=terms):
+        case syntax_tree.Applied(terms=terms):
             return replace(formula, terms=tuple(_renamed_term(term, names) for term in terms))
-        case syntax.Compared(left=left, right=right):
+        case syntax_tree.Compared(left=left, right=right):
             return replace(formula, left=_renamed_term(left, names), right=_renamed_term(right, names))
-        case syntax.Matched(text=text, pattern=pattern, groups=groups):
+        case syntax_tree.Matched(text=text, pattern=pattern, groups=groups):
             found = tuple(None if group is None else _renamed_term(group, names) for group in groups)
             return replace(
                 formula, text=_renamed_term(text, names), pattern=_renamed_term(pattern, names), groups=found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal
 
-from weft.formula import syntax
-from weft.formula.syntax import Written, WrittenTerm
+from weft.formula import syntax_tree
+from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import Cursor, Token
 
 _FUNCTIONS: Final = ("f2i", "i2f")
@@ -68,18 +68,18 @@ class TermParser(Cursor):
         token = self.ahead()
         if token.kind == "SUBSTRING":
             self.take()
-            return syntax.Compared("substring", left, self.term(), token.at)
+            return syntax_tree.Compared("substring", left, self.term(), token.at)
         if token.kind == "MATCHES":
             self.take()
             pattern = self.term()
-            return syntax.Matched(left, pattern, self._groups() if self.at("(") else (), token.at)
+            return syntax_tree.Matched(left, pattern, self._groups() if self.at("(") else (), token.at)
         if token.kind not in _ORDERS:
             raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is wanted after a term")
         self.take()
         operator, turned = _ORDERS[token.kind]
         right = self.term()
         sides = (right, left) if turned else (left, right)
-        return syntax.Compared(operator, *sides, token.at)
+        return syntax_tree.Compared(operator, *sides, token.at)
 
     def _groups(self) -> tuple[WrittenTerm | None, ...]:
         self.take()
@@ -107,7 +107,7 @@ class TermParser(Cursor):
             if links > _LONGEST:
                 raise self.refused(f"a chain of more than {_LONGEST} terms", hint="Put parts of it in brackets.")
             token = self.take()
-            left = syntax.Call(token.kind, (left, part()), token.at)
+            left = syntax_tree.Call(token.kind, (left, part()), token.at)
         return left
 
     def single(self) -> WrittenTerm:
@@ -115,20 +115,20 @@ class TermParser(Cursor):
         token = self.ahead()
         match token.kind:
             case "int":
-                return syntax.Value(int(self.take().text), at=token.at)
+                return syntax_tree.Value(int(self.take().text), at=token.at)
             case "float":
-                return syntax.Value(float(self.take().text), at=token.at)
+                return syntax_tree.Value(float(self.take().text), at=token.at)
             case "text":
-                return syntax.Value(self.take().text[1:-1], at=token.at)
+                return syntax_tree.Value(self.take().text[1:-1], at=token.at)
             case "regex":
-                return syntax.Value(self.take().text[2:-1], regular=True, at=token.at)
+                return syntax_tree.Value(self.take().text[2:-1], regular=True, at=token.at)
             case "quoted":
-                return syntax.Value(self.take().text[1:-1].replace("''", "'"), at=token.at)
+                return syntax_tree.Value(self.take().text[1:-1].replace("''", "'"), at=token.at)
             case "re2":
                 expression = self.take().text[3:-1].replace("''", "'")
-                return syntax.Value(expression, regular=True, translated=True, at=token.at)
+                return syntax_tree.Value(expression, regular=True, translated=True, at=token.at)
             case "name" | "_" | "?":
-                return syntax.Name(self.variable("a variable"), token.at)
+                return syntax_tree.Name(self.variable("a variable"), token.at)
             case "-":
                 self.take()
                 self._deeper()
@@ -138,7 +138,7 @@ class TermParser(Cursor):
             case "f2i" | "i2f":
                 self.take()
                 self.expect("(", f"'(' after {token.text}")
-                return syntax.Call(token.kind, (self._bracketed(),), token.at)
+                return syntax_tree.Call(token.kind, (self._bracketed(),), token.at)
             case "(":
                 self.take()
                 return self._bracketed()
@@ -161,6 +161,6 @@ class TermParser(Cursor):
 
 
 def _negative(term: WrittenTerm, at: int) -> WrittenTerm:
-    if isinstance(term, syntax.Value) and isinstance(term.value, (int, float)):
-        return syntax.Value(-term.value, at=at)
-    return syntax.Call("negate", (term,), at)
+    if isinstance(term, syntax_tree.Value) and isinstance(term.value, (int, float)):
+        return syntax_tree.Value(-term.value, at=at)
+    return syntax_tree.Call("negate", (term,), at)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from weft.formula import syntax
+from weft.formula import syntax_tree
 from weft.formula.scoping import below, free_names, over, renamed
-from weft.formula.syntax import Written
+from weft.formula.syntax_tree import Written
 from weft.formula.tokens import refused_at
 
 Key: TypeAlias = "tuple[str, int]"
@@ -47,19 +47,21 @@ def unfolded(formula: Written, text: str) -> Written:
 
 def _unfolded(formula: Written, known: Known, fresh: Callable[[str], str], text: str) -> Written:
     match formula:
-        case syntax.Let(name=name, parameters=parameters, body=body, within=within):
+        case syntax_tree.Let(name=name, parameters=parameters, body=body, within=within):
             _check_parameters(formula, text)
             defined = _Defined(parameters, _unfolded(body, known, fresh, text))
             return _unfolded(within, {**known, (name, len(parameters)): defined}, fresh, text)
-        case syntax.Least():
+        case syntax_tree.Least():
             formula, known = _without_capture(formula, known, fresh)
-        case syntax.Applied(name=name, terms=terms) if (name, len(terms)) in known:
+        case syntax_tree.Applied(name=name, terms=terms) if (name, len(terms)) in known:
             meant = known[name, len(terms)]
             return _applied(formula, meant, fresh) if isinstance(meant, _Defined) else replace(formula, name=meant)
     return over(formula, tuple(_unfolded(part, known, fresh, text) for part in below(formula)))
 
 
-def _without_capture(formula: syntax.Least, known: Known, fresh: Callable[[str], str]) -> tuple[syntax.Least, Known]:
+def _without_capture(
+    formula: syntax_tree.Least, known: Known, fresh: Callable[[str], str]
+) -> tuple[syntax_tree.Least, Known]:
     """The fixpoint with other names for relations that the bodies of LET around it speak of, and what is known in it.
 
     Within LET A(v) = X(v) IN …, the body of A put into a fixpoint named X must still speak of the X outside.
@@ -80,13 +82,13 @@ def _without_capture(formula: syntax.Least, known: Known, fresh: Callable[[str],
 
 
 def _applied_names(formula: Written) -> Iterator[str]:
-    if isinstance(formula, syntax.Applied):
+    if isinstance(formula, syntax_tree.Applied):
         yield formula.name
     for part in below(formula):
         yield from _applied_names(part)
 
 
-def _check_parameters(formula: syntax.Let, text: str) -> None:
+def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
     free = free_names(formula.body)
     if len(set(formula.parameters)) != len(formula.parameters):
         raise refused_at(text, formula.at, f"LET {formula.name}: a parameter is named twice")
@@ -100,18 +102,20 @@ def _check_parameters(formula: syntax.Let, text: str) -> None:
         )
 
 
-def _applied(use: syntax.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
+def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
     """A definition over the terms of a use: variables take the parameters' places, other terms are equal to one."""
     names: dict[str, str] = {}
-    equal: list[tuple[str, syntax.WrittenTerm]] = []
-    used = [term.name for term in use.terms if isinstance(term, syntax.Name)]
+    equal: list[tuple[str, syntax_tree.WrittenTerm]] = []
+    used = [term.name for term in use.terms if isinstance(term, syntax_tree.Name)]
     for parameter, term in zip(defined.parameters, use.terms, strict=True):
-        if isinstance(term, syntax.Name) and term.name not in names.values():
+        if isinstance(term, syntax_tree.Name) and term.name not in names.values():
             names[parameter] = term.name
         else:
             names[parameter] = fresh(parameter if parameter not in used else f"{parameter}_")
             equal.append((names[parameter], term))
     formula = renamed(defined.body, names, fresh)
     for name, term in equal:
-        formula = syntax.Joined("AND", formula, syntax.Compared("=", syntax.Name(name, use.at), term, use.at), use.at)
-    return syntax.Quantified("EXISTS", tuple(name for name, _ in equal), formula, use.at) if equal else formula
+        formula = syntax_tree.Joined(
+            "AND", formula, syntax_tree.Compared("=", syntax_tree.Name(name, use.at), term, use.at), use.at
+        )
+    return syntax_tree.Quantified("EXISTS", tuple(name for name, _ in equal), formula, use.at) if equal else formula

@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Interval, Term
-from weft.formula.syntax import UNITS
+from weft.formula.syntax_tree import UNITS
 
 _COUNTING: Final = {"any": "", "first": "1", "second": "2"}
 

@@ -12,9 +12,9 @@ from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import Reasons, SynopsisError
-from weft.formula.reading import counted_reading, reading
+from weft.formula.parse_formula import counted_reading, reading
 from weft.formula.signature import Predicate
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.resolve import two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import bare_text
 from weft.planning.synopsis_events import terms_of

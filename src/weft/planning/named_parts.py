@@ -25,7 +25,7 @@ from weft.algebra.temporal import (
     inputs,
     mentions_time,
 )
-from weft.planning.maintenance_words import Words
+from weft.planning.temporal_words import Words
 
 _WIDE: Final = 64
 _SHORT: Final = 16

@@ -35,8 +35,8 @@ from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError, of_each
 from weft.planning.carried import Carried
 from weft.sql import render
-from weft.sql.local import unlike
-from weft.sql.range import all_within_range
+from weft.sql.duckdb_dialect import unlike
+from weft.sql.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
 """The range variable of a table's rows in the SQL of events."""

@@ -12,11 +12,11 @@ from typing import Final
 from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.two_sorted import nest
 from weft.errors import FormulaError, SynopsisError
-from weft.formula.answerable import answerable
+from weft.formula.evaluation_form import answerable
 from weft.formula.monitorable import monitorable
-from weft.formula.reading import Reading
+from weft.formula.parse_formula import Reading
 from weft.formula.twofol.kept import over_history
-from weft.formula.twofol.reading import TwoSorted
+from weft.formula.twofol.resolve import TwoSorted
 
 NOT_CONSTRUCTED: Final = "bounded by Proposition 2.4, not constructed here"
 NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"

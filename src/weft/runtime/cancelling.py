@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import ExecutionError
-from weft.interruption import Stopped, current_wish
+from weft.interruption import Stopped, current_cancel_token
 from weft.runtime.session import Jvm, spark_errors
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
     What a cancelled job makes of the block must be a failure of this command alone: a tick would take it for a query's.
     """
-    wish = current_wish()
-    if wish is None:
+    cancel_token = current_cancel_token()
+    if cancel_token is None:
         yield
         return
     context, tag = session().sparkContext, f"weft-{next(_numbers)}"
@@ -45,10 +45,10 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
     context.addJobTag(tag)
     try:
-        with wish.ended_by(cancel):
+        with cancel_token.on_cancel(cancel):
             yield
     except ExecutionError:
-        if wish.uttered:
+        if cancel_token.cancelled:
             raise Stopped from None
         raise
     finally:
@@ -58,8 +58,8 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
 def was_cancelled() -> bool:
     """Whether what this thread computes was cancelled, so that its failure says nothing about the query."""
-    wish = current_wish()
-    return wish is not None and wish.ends_something
+    cancel_token = current_cancel_token()
+    return cancel_token is not None and cancel_token.ends_something
 
 
 def end_what_goes_on(jvm: Jvm) -> None:

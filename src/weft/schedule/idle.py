@@ -10,7 +10,7 @@ from typing import Final
 from weft.errors import LeaseBusy, WeftError
 from weft.execution.home import Home
 from weft.execution.maintenance import Step, maintain
-from weft.interruption import Stopped, Wish, stopped_by
+from weft.interruption import CancelToken, Stopped, cancellable_by
 
 EVERY_US: Final = 10 * 60 * 1_000_000
 """From the end of one round of maintenance to the beginning of the next, and before the first, in microseconds."""
@@ -33,8 +33,8 @@ class Idle:
     def __post_init__(self) -> None:
         self._next = self.home.clock() + self.every_us
 
-    def step(self, wish: Wish) -> bool:
-        """Does one step, where it is time; whether there may be another.  ``wish`` stops it where nothing is half done.
+    def step(self, cancel_token: CancelToken) -> bool:
+        """Take one step if it is time; return whether another may follow.  ``cancel_token`` can stop it between steps.
 
         What takes longest is to write one file, or to build one arrangement.
         """
@@ -44,7 +44,7 @@ class Idle:
             self._round = maintain(self.home)
         done = None
         try:
-            with stopped_by(wish), suppress(Stopped):
+            with cancellable_by(cancel_token), suppress(Stopped):
                 done = next(self._round, None)
         except LeaseBusy:
             pass  # somebody else is at work: this home is not idle

@@ -17,13 +17,13 @@ from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import Home
 from weft.execution.maintenance import Step
-from weft.execution.temporal.following import maintain_eager, maintain_queried
-from weft.execution.temporal.maintaining import Maintained
+from weft.execution.temporal.eager_views import maintain_eager, maintain_queried
+from weft.execution.temporal.refresh_views import Maintained
 from weft.extraction.sources.polling import poll_feed
-from weft.extraction.sources.tracked import Accepting, Polled
+from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
 from weft.instants import LAST_INSTANT
-from weft.interruption import Wish
+from weft.interruption import CancelToken
 from weft.schedule.idle import Idle
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
@@ -44,21 +44,21 @@ _GIVE_UP: Final = 3
 
 @dataclass
 class Stop:
-    """The wish to stop, raised from a signal's handler."""
+    """The cancel_token to stop, raised from a signal's handler."""
 
-    wish: Wish = field(default_factory=Wish)
+    cancel_token: CancelToken = field(default_factory=CancelToken)
 
     @property
     def wished(self) -> bool:
         """Whether it is there."""
-        return self.wish.uttered
+        return self.cancel_token.cancelled
 
     def ask(self) -> None:
         """Utters it; the tick that is under way comes to its end first."""
-        self.wish.utter()
+        self.cancel_token.cancel()
 
     def wait(self, length_us: int) -> None:
-        """Sleeps, but not much longer than until the wish is there."""
+        """Sleeps, but not much longer than until the cancel_token is there."""
         until = time.monotonic() + length_us / 1_000_000
         while not self.wished and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _SLICE_SECONDS))
@@ -120,7 +120,7 @@ class Runner:
         try:
             while not stop.wished:
                 length = self._step()
-                if length > _REST_US and idle.step(stop.wish):
+                if length > _REST_US and idle.step(stop.cancel_token):
                     length = _REST_US
                 stop.wait(length)
         finally:

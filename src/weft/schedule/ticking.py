@@ -8,13 +8,13 @@ from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
 from weft.errors import QueryFault
-from weft.execution.counting import TickReport
 from weft.execution.due import are_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, tau_of
 from weft.execution.home import Home, kept
 from weft.execution.relations import relations
-from weft.execution.temporal.following import maintain_queried
+from weft.execution.temporal.eager_views import maintain_queried
 from weft.execution.tick import run_tick
+from weft.execution.tick_report import TickReport
 from weft.faults import query_faults
 from weft.printable import Brief, counted
 from weft.runtime.session import plain_errors

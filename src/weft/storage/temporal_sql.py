@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
-from weft.sql.local import MACROS, local_text
+from weft.sql.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_data_file
 from weft.storage.local_sql import connect, quoted

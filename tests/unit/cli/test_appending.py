@@ -8,7 +8,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 
 Command = Callable[..., Any]
 

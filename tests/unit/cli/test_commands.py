@@ -20,7 +20,7 @@ from delta_tables import write_ledger
 from letters import letter, spool
 from weft.api import Weft as Home
 from weft.catalog.records import Choice, Count
-from weft.cli import tables as tables_commands
+from weft.cli import table_commands as tables_commands
 from weft.runtime.session import session_started
 
 Weft = Callable[..., Any]
@@ -34,7 +34,7 @@ UNANSWERED = (
 @pytest.fixture
 def made(weft: Weft, home: Path) -> Path:
     """A replay home with the table of mail, empty."""
-    from weft.api.home import Weft as Home
+    from weft.api.weft import Weft as Home
     from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 
     assert weft("init", "--clock", "replay").code == 0
@@ -259,10 +259,10 @@ def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_ins
 
 
 def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from weft.api.home import Weft as Home
     from weft.api.standing import NewQuery
+    from weft.api.weft import Weft as Home
     from weft.cli.ticks import tell_tick
-    from weft.execution.counting import QueryOutcome, TickReport
+    from weft.execution.tick_report import QueryOutcome, TickReport
 
     with Home.open(made) as opened:
         queries = opened.install_all(
@@ -287,8 +287,8 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
 
 
 def test_one_of_many_queries_that_cannot_stand_is_named(made: Path) -> None:
-    from weft.api.home import Weft as Home
     from weft.api.standing import NewQuery
+    from weft.api.weft import Weft as Home
     from weft.errors import WeftError
 
     with Home.open(made) as opened:
@@ -349,7 +349,7 @@ def test_run_is_for_wall_homes(weft: Weft, made: Path) -> None:
 
 
 def test_run_with_json_prints_nothing_else(weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.api.home import Weft as Home
+    from weft.api.weft import Weft as Home
     from weft.delivery.outbox import Delivered
     from weft.errors import LeaseBusy
 
@@ -414,7 +414,7 @@ def test_explain_takes_no_damaged_home_for_an_empty_one(weft: Weft, made: Path) 
 
 
 def test_a_channel_that_failed_is_resumed_before_it_is_parked(weft: Weft, made: Path) -> None:
-    from weft.api.home import Weft as Home
+    from weft.api.weft import Weft as Home
 
     assert weft("install", "q", "SELECT msgid FROM msgs", "--to", "file:q.jsonl").code == 0
     assert weft("resume", "q").code == 2

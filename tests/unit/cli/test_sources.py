@@ -12,7 +12,7 @@ from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.catalog.sources import SourceKind, Stamps
 from weft.cli.sources import KindOption, StampsOption, tell_polled
-from weft.extraction.sources.tracked import Polled
+from weft.extraction.sources.source_lease import Polled
 
 
 def write(*lines: str) -> None:

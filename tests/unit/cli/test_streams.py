@@ -40,7 +40,7 @@ def test_errors_are_json_where_json_was_asked_for(weft: Weft, arguments: tuple[s
 
 def test_a_defect_is_json_too(weft: Weft, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weft("init")
-    monkeypatch.setattr("weft.api.home.Weft.open", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("weft.api.weft.Weft.open", lambda *_, **__: 1 / 0)
     found = weft("queries", "--json")
     error = json.loads(found.err)["error"]
     assert found.code == 1 and error["outcome"] == "failed"
@@ -73,7 +73,7 @@ def test_what_libraries_and_files_say_does_nothing_to_a_terminal(
         def fail(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("weft.api.home.Weft.open", fail)
+        monkeypatch.setattr("weft.api.weft.Weft.open", fail)
         for more in ((), ("--json",)):
             found = weft("queries", *more)
             assert found.code == 1 and "[2J" in found.err

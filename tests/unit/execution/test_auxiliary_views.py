@@ -12,7 +12,7 @@ from weft.api import Weft
 from weft.catalog.glance import table_schemas
 from weft.catalog.views import ViewRecord
 from weft.errors import Conflict, NotFound, SqlError
-from weft.execution.tracking import log_of
+from weft.execution.history_log import log_of
 from weft.storage.periods import periods
 from weft.storage.verify import verify
 

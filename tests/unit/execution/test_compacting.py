@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.catalog.records import Choice, Count
 from weft.cli.app import run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
 from weft.errors import NotFound

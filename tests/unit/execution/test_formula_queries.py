@@ -17,7 +17,7 @@ from weft.algebra.formula import free_variables
 from weft.algebra.schema import BIGINT, STRING
 from weft.api import Weft
 from weft.errors import Refused, SynopsisError
-from weft.formula.reading import reading
+from weft.formula.parse_formula import reading
 from weft.formula.signature import Predicate
 from weft.instants import to_datetime
 

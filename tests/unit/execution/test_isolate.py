@@ -8,9 +8,9 @@ from typing import Any
 from netnews import TABLES
 from weft.catalog.records import QueryRecord
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded
-from weft.execution.attempts import Attempts, Limits, too_many
 from weft.execution.groups import Group, Member
 from weft.execution.isolate import failing_queries, reason
+from weft.execution.spark_runner import Attempts, Limits, too_many
 from weft.planning.plan import plan
 
 LATE = LimitExceeded("the query took longer than 9 s", hint="Narrow it.")

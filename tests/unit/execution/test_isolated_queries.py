@@ -16,10 +16,10 @@ import pytest
 from unit.execution.test_formula_queries import _text, drawn, load
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost, StorageError
-from weft.execution import arrow_answers, counting, tick
+from weft.execution import arrow_answers, tick, tick_report
 from weft.execution.groups import synopsis_of
 from weft.execution.synopsis import standing
-from weft.execution.temporal import maintaining
+from weft.execution.temporal import refresh_views
 from weft.faults import is_of_the_home
 
 QUERIES: dict[str, dict[str, Any]] = {
@@ -108,7 +108,7 @@ def inject(step: str, home: Home, error: Exception, patch: pytest.MonkeyPatch) -
         case "numbered":
             failing(arrow_answers, "numbered", lambda rows, before, *_: bad.query_id in before)
         case "counted":
-            failing(counting, "_outcome", lambda run, member, _: member.query.name == "bad")
+            failing(tick_report, "_outcome", lambda run, member, _: member.query.name == "bad")
 
 
 def stored_by_bad(home: Home) -> set[str]:
@@ -199,7 +199,7 @@ def views(tmp_path: Path) -> Iterator[Weft]:
 def test_a_view_that_fails_leaves_the_others(
     error: Exception, views: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = maintaining.upkeep_of
+    usual = refresh_views.view_plan_of
 
     def failing(view: Any, tables: Any) -> Any:
         if view.name == "devs":
@@ -207,7 +207,7 @@ def test_a_view_that_fails_leaves_the_others(
         return usual(view, tables)
 
     with monkeypatch.context() as patch:
-        patch.setattr(maintaining, "upkeep_of", failing)
+        patch.setattr(refresh_views, "view_plan_of", failing)
         done = {each.name: each.trouble for each in views.refresh_views(now=200)}
     assert done["ops"] is None and "injected" in str(done["devs"]) and "devs" in str(done["names"])
     assert [each.trouble for each in views.refresh_views(now=300)] == [None, None, None]
@@ -221,6 +221,6 @@ def test_what_belongs_to_the_home_is_no_views_trouble(
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(maintaining, "gained", failing)
+        patch.setattr(refresh_views, "gained", failing)
         views.refresh_views(now=200)
     assert {view.trouble for view in views.catalog.views.all()} == {None}

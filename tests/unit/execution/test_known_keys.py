@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.execution import driver_reader
 from weft.execution.driver_reader import Bounds

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
 from weft.execution import driver_reader, maintenance

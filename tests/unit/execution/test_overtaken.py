@@ -88,7 +88,7 @@ def load_more(weft: Weft) -> None:
 IN_THE_MIDDLE = {
     LOAD: ("weft.storage.verify", "_verify_one"),
     "weft.tick()": ("weft.storage.verify", "_verify_one"),
-    "weft.undo_load(1)": ("weft.execution.taking_back", "take_back"),
+    "weft.undo_load(1)": ("weft.execution.rollback", "take_back"),
 }
 
 
@@ -101,7 +101,7 @@ def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: s
 
 
 def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> None:
-    place = ("weft.execution.tables", "without_known")
+    place = ("weft.execution.append_rows", "without_known")
     told = overtaken(weft, *place, LOAD, lambda: weft.drop_table("t"))
     assert told.startswith("LeaseLost another writer took this home over"), told
     assert verify(weft.catalog) == []

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.api.home import Weft
-from weft.execution import tables
-from weft.execution.tables import application, settle
+from weft.api.weft import Weft
+from weft.execution import append_rows as append_rows_module
+from weft.execution.append_rows import application, settle
 from weft.storage.commit import append_rows
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import delta_snapshot
@@ -25,14 +25,14 @@ def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
         table = weft.catalog.tables.named("t")
         place = weft.catalog.data / table.path
         files = delta_snapshot(place).files
-        rows = read_data_files(files, tables.stored_schema(table.schema))
-        spend = tables.spend
+        rows = read_data_files(files, append_rows_module.stored_schema(table.schema))
+        spend = append_rows_module.spend
 
         def late(*given: Any) -> None:
             append_rows(place, rows, application(table.table_id), reservation.reservation_id)
             spend(*given)
 
-        monkeypatch.setattr(tables, "spend", late)
+        monkeypatch.setattr(append_rows_module, "spend", late)
         with weft.opened.writing("ingest") as writer:
             load_id = writer.loads.begin(table.table_id, "again", "file", None, 1)
             reservation = writer.reservations.reserve(table.table_id, load_id, 1)

@@ -20,8 +20,8 @@ from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Conflict, Refused
 from weft.execution import driver_reader
 from weft.execution.driver_reader import Bounds
-from weft.execution.temporal.following import maintain_queried
-from weft.execution.tracking import log_of
+from weft.execution.history_log import log_of
+from weft.execution.temporal.eager_views import maintain_queried
 from weft.storage.periods import periods
 from weft.storage.verify import verify
 

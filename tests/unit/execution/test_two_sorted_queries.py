@@ -16,7 +16,7 @@ from oracle.two_sorted_logic import by_figure_1
 from unit.execution.test_formula_queries import KNOWN, SECOND, _text, load
 from weft.api import Weft
 from weft.errors import Conflict, Refused, SynopsisError
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.resolve import two_sorted
 
 FIRST = "EXISTS TIME t. p(x, y) AT NOW AND q(x) AT t AND t < NOW AND NOW - t <= 5s"
 """A conjunctive query."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.cli.app import run
 from weft.errors import ClockError, Refused
 from weft.instants import DAY_US, from_datetime

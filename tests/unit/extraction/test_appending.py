@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from weft.algebra.schema import DataType
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import ClockError, Conflict, NotFound, Refused
 from weft.extraction.typed_rows import from_json, from_texts
 

@@ -44,7 +44,7 @@ scale = int(sys.argv[1])
 import weft.extraction.batches
 lowered(weft.extraction.batches, "MAX_LINE", "MAX_RECORD", "MAX_BYTES")
 weft.extraction.batches.batches_of.__kwdefaults__["max_bytes"] //= scale
-import weft.api.home, weft.extraction
+import weft.api.weft, weft.extraction
 for each in pkgutil.walk_packages(weft.extraction.__path__, "weft.extraction."):
     importlib.import_module(each.name)
 from weft.extraction import byte_streams, log_files
@@ -58,7 +58,7 @@ lowered(parquet_pieces, "MAX_PAGE")
 lowered(text_records, "_MOST_LINES")
 lowered(message, "MAX_HEADER", "MAX_LINES", "MAX_PARTS")
 lowered(tar_archive, "_LEAST_ROOM")
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import WeftError
 
 def loaded(home, how, path):

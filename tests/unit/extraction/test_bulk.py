@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from letters import AT
 from weft.algebra.schema import Column, DataType, TableSchema
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog import open_catalog
 from weft.errors import WeftError
 from weft.execution.home import Home
@@ -357,7 +357,7 @@ def test_a_load_stores_the_same_either_way(
 ROWS = 40
 SCRIPT = """
 import sys
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.extraction.files import bulk, csv_pieces
 bulk.LARGE, bulk.ROWS, csv_pieces.CHUNK, csv_pieces.SMALLEST = 0, 9, 150, 40
 with Weft.open(sys.argv[1], clock="replay", create=True) as weft:

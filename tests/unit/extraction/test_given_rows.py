@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra.schema import DataType
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import Refused, WeftError
 from weft.extraction import spooling
 from weft.extraction.given_rows import reader_of

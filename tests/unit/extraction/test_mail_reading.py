@@ -17,7 +17,7 @@ import pytest
 from letters import AT, letter, spool
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import MAX_LINE, Rejected, Row
-from weft.extraction.mail.reading import read_mail
+from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.timing import Timing, TsOrder
 from weft.instants import DAY_US
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.location import Location
 
 LOAD = """
 import sys
-from weft.api.home import Weft
+from weft.api.weft import Weft
 with Weft.open(sys.argv[1], create=True) as weft:
     weft.ingest_file(sys.argv[2], "t", types="v BIGINT")
 """

@@ -14,7 +14,7 @@ import pytest
 
 from weft.api import Weft
 from weft.errors import NotFound, Refused
-from weft.execution.tables import OWN_TIME, SEQ
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.extraction.batches import Batch, Rejected
 from weft.extraction.files.given_files import found_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.algebra.schema import DataType
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import Conflict, ExtractionError, Refused
 from weft.extraction.nested_values import holds, is_of, json_of
 from weft.extraction.typed_rows import from_json

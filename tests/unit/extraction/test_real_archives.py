@@ -11,7 +11,7 @@ import pytest
 
 from letters import AT
 from weft.extraction.batches import Rejected, Row
-from weft.extraction.mail.reading import read_mail
+from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.timing import Timing
 
 pytestmark = pytest.mark.data

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from weft.api import Weft
-from weft.execution.tracking import log_of
+from weft.execution.history_log import log_of
 from weft.instants import parse_instant
 from weft.storage.columns import INSTANT
 from weft.storage.periods import open_periods, periods

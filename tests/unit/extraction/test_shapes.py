@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from weft.algebra.schema import NULL, DataType
-from weft.extraction.files.inspection import json_evidence
+from weft.extraction.files.csv_sniff import json_evidence
 from weft.extraction.files.shapes import known, of_arrow, with_text
 from weft.extraction.files.text_records import TextRecord
 from weft.storage.local_sql import connect

@@ -20,7 +20,7 @@ import pytest
 from coalesced import Period, coalesced
 from weft.api import Weft
 from weft.errors import ClockError, Conflict, ExtractionError, Refused, WeftError
-from weft.execution.tracking import log_of
+from weft.execution.history_log import log_of
 from weft.storage.delta_log import delta_snapshot
 from weft.storage.periods import periods
 from weft.storage.verify import verify

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from weft.algebra.schema import BIGINT, STRING
 from weft.errors import FormulaError
 from weft.execution.monitoring import monitored
-from weft.formula.dejavu.reading import properties
-from weft.formula.dejavu.syntax import specification
+from weft.formula.dejavu.dejavu_parser import specification
+from weft.formula.dejavu.violations import properties
 from weft.formula.states import TimePoint
-from weft.formula.syntax import Joined, Quantified, Since
+from weft.formula.syntax_tree import Joined, Quantified, Since
 from weft.formula.written import written
 
 

@@ -11,7 +11,7 @@ from weft.formula import monpoly_log
 from weft.formula.dejavu.log import events
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
-from weft.formula.reading import reading
+from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 from weft.formula.states import TimePoint, batches
 from weft.formula.verdicts import answers, verdict

@@ -8,9 +8,9 @@ import pytest
 from weft.execution.monitoring import monitored
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.formula.dejavu.log import events
-from weft.formula.dejavu.reading import properties
+from weft.formula.dejavu.violations import properties
 from weft.formula.monpoly_log import time_points
-from weft.formula.reading import counted_reading, reading
+from weft.formula.parse_formula import counted_reading, reading
 from weft.formula.signature import signature
 from weft.formula.states import Row
 

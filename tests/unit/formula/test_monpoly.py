@@ -13,7 +13,7 @@ from weft.algebra.schema import BIGINT, DOUBLE, STRING
 from weft.errors import FormulaError
 from weft.formula.lowering import lowered
 from weft.formula.monpoly import parsed
-from weft.formula.reading import counted_reading, reading
+from weft.formula.parse_formula import counted_reading, reading
 from weft.formula.signature import signature
 from weft.formula.unfolding import unfolded
 from weft.formula.written import written

@@ -10,7 +10,7 @@ from weft.execution.monitoring import monitored
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import signature
 from weft.formula.twofol.kept import over_history
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.resolve import two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.planning.two_sorted_plan import planned
 

@@ -12,7 +12,7 @@ from weft.errors import SqlError
 from weft.planning.explain import explain
 from weft.planning.form import signature
 from weft.planning.plan import plan, standing_plan
-from weft.planning.upkeep import bound_view
+from weft.planning.view_plan import bound_view
 
 TABLES: dict[str, TableSchema] = {
     "s": tracked(1, "s", id="INT", dept="STRING", at="TIMESTAMP", due="TIMESTAMP", day="DATE", x="INT"),

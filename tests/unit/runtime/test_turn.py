@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from weft.execution.attempts import Attempts, Limits
 from weft.execution.collector import collecting_seldom
+from weft.execution.spark_runner import Attempts, Limits
 from weft.runtime import launch, settings
 from weft.runtime.settings import rows_only, scanning, small
 

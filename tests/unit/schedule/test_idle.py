@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.errors import LeaseLost, StorageError, WeftError
 from weft.execution import home as home_module
 from weft.execution import maintenance
 from weft.execution.maintenance import Step
-from weft.interruption import Wish
+from weft.interruption import CancelToken
 from weft.schedule.clock import now_us
 from weft.schedule.idle import EVERY_US, Idle
 from weft.schedule.runner import PACE_US, Runner, Stop
@@ -64,22 +64,22 @@ class Heard:
 def test_it_is_done_in_steps_and_every_ten_minutes(weft: Weft, clock: Clock) -> None:
     heard = Heard()
     resting = heard.of(weft)
-    assert not resting.step(Wish())
+    assert not resting.step(CancelToken())
     clock.now += EVERY_US
-    assert [resting.step(Wish()) for _ in range(4)] == [True, True, False, False]
+    assert [resting.step(CancelToken()) for _ in range(4)] == [True, True, False, False]
     assert [(each.name, each.action) for each in heard.steps] == [("a", "compact"), ("b", "compact")]
     clock.now += EVERY_US
-    assert not resting.step(Wish())
+    assert not resting.step(CancelToken())
     assert heard.troubles == []
 
 
 def test_a_wish_to_stop_ends_the_round_where_nothing_is_half_done(weft: Weft, clock: Clock) -> None:
-    heard, wish = Heard(), Wish()
+    heard, cancel_token = Heard(), CancelToken()
     resting = heard.of(weft)
     clock.now += EVERY_US
-    assert resting.step(wish)
-    wish.utter()
-    assert not resting.step(wish)
+    assert resting.step(cancel_token)
+    cancel_token.cancel()
+    assert not resting.step(cancel_token)
     assert [each.name for each in heard.steps] == ["a"]
 
 
@@ -95,12 +95,12 @@ def test_what_goes_wrong_is_told_and_tried_again_later(
 
     monkeypatch.setattr(maintenance, "compact", fails)
     clock.now += EVERY_US
-    assert not resting.step(Wish())
+    assert not resting.step(CancelToken())
     assert [each.message for each in heard.troubles] == ["no space left"]
     monkeypatch.setattr(maintenance, "compact", real)
-    assert not resting.step(Wish())
+    assert not resting.step(CancelToken())
     clock.now += EVERY_US
-    assert resting.step(Wish())
+    assert resting.step(CancelToken())
 
 
 def test_a_home_that_somebody_writes_to_is_not_idle(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +109,12 @@ def test_a_home_that_somebody_writes_to_is_not_idle(weft: Weft, clock: Clock, mo
     clock.now += EVERY_US
     weft.catalog.writer("load", "elsewhere:1:1", clock())
     clock.passing = 30 * SECOND
-    assert not resting.step(Wish())
+    assert not resting.step(CancelToken())
     assert (heard.steps, heard.troubles) == ([], [])
 
 
 class Waiting(Stop):
-    """Time goes by at once; the wish to stop comes after some of it."""
+    """Time goes by at once; the cancel_token to stop comes after some of it."""
 
     def __init__(self, clock: Clock, length_us: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Waiting(Stop):
     def wait(self, length_us: int) -> None:
         self.clock.now += length_us
         if self.clock.now >= self.until:
-            self.wish.utter()
+            self.cancel_token.cancel()
 
 
 def test_the_runner_maintains_when_nothing_is_due(weft: Weft, clock: Clock) -> None:

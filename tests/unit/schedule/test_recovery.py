@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from delta_tables import write_ledger
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog.records import Choice
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
 from weft.storage.verify import verify

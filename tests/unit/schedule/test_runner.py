@@ -17,13 +17,13 @@ import pytest
 from answered import answered
 from delta_tables import write_ledger
 from weft.algebra.schema import BIGINT, STRING
-from weft.api.home import Weft
+from weft.api.weft import Weft
 from weft.catalog.records import Choice, Count
 from weft.delivery.file import FileChannel
 from weft.delivery.outbox import Delivered
 from weft.errors import ExecutionError, Refused, WeftError
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
-from weft.extraction.sources.tracked import Polled
+from weft.extraction.sources.source_lease import Polled
 from weft.instants import parse_instant
 from weft.schedule import runner
 from weft.schedule.runner import Runner, Stop
@@ -56,7 +56,7 @@ def weft(tmp_path: Path, clock: Clock) -> Iterator[Weft]:
 
 
 class Waiting(Stop):
-    """Time goes by at once; the wish to stop comes after some waits."""
+    """Time goes by at once; the cancel_token to stop comes after some waits."""
 
     def __init__(self, clock: Clock, waits: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Waiting(Stop):
         self.waited.append(length_us)
         self.clock.now += length_us
         if len(self.waited) >= self.waits:
-            self.wish.utter()
+            self.cancel_token.cancel()
 
 
 def _run(weft: Weft, stop: Stop) -> tuple[list[Ticked], list[WeftError]]:
@@ -201,10 +201,10 @@ def test_it_wakes_for_a_digest(tmp_path: Path) -> None:
 
         def delivered(done: list[Delivered]) -> None:
             found.extend((each.rows, wall()) for each in done)
-            stop.wish.utter()
+            stop.cancel_token.cancel()
 
         begun.append(time.monotonic())
-        giving_up = threading.Timer(30, stop.wish.utter)
+        giving_up = threading.Timer(30, stop.cancel_token.cancel)
         giving_up.start()
         Runner(weft.opened, lambda _: None, delivered, raising, lambda _: None, pace_us=3_600 * SECOND).run(stop)
         giving_up.cancel()

@@ -19,7 +19,7 @@ from weft.errors import Refused, SqlError, WeftError
 from weft.planning.formula_plan import formula_synopsis
 from weft.planning.plan import standing_plan
 from weft.planning.synopsis_words import require_bounded
-from weft.planning.upkeep import bound_view
+from weft.planning.view_plan import bound_view
 
 MONEY: Final = DataType("DECIMAL", 12, 2)
 

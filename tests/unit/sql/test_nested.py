@@ -10,7 +10,7 @@ from weft.errors import SqlError
 from weft.planning.form import restored_plan, signature, stored_form
 from weft.planning.plan import Plan, plan
 from weft.sql import render
-from weft.sql.local import unlike
+from weft.sql.duckdb_dialect import unlike
 
 TABLES = {
     "docs": table(1, "docs", {"id": INT, "doc": STRING, "at": TIMESTAMP}),

@@ -11,7 +11,7 @@ from weft.errors import FormulaError, SqlError, SynopsisError, WeftError
 from weft.planning.formula_plan import formula_synopsis
 from weft.planning.plan import plan
 from weft.planning.synopsis_plan import sql_synopsis
-from weft.planning.upkeep import bound_view
+from weft.planning.view_plan import bound_view
 
 # A text, and of each of its reasons a part of the message and the place, in the order of the text.
 LISTED = {

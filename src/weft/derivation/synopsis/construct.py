@@ -23,10 +23,10 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, hashed_once
-from weft.derivation.synopsis.answerable import check
-from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.alpha_equivalence import canonical
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
+from weft.derivation.synopsis.range_restriction import check
 from weft.errors import Refused
 
 Temporal: TypeAlias = "Previous | Once | Since"

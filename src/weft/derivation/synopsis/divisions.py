@@ -20,8 +20,8 @@ from weft.algebra.formula import (
     parts,
 )
 from weft.algebra.schema import DOUBLE
-from weft.derivation.synopsis.answerable import conjuncts, is_test
 from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.range_restriction import conjuncts, is_test
 
 _DIVIDES: Final = ("/", "MOD")
 

@@ -31,8 +31,8 @@ from weft.algebra.formula import (
     subformulas,
     with_parts,
 )
-from weft.derivation.synopsis.answerable import check
-from weft.derivation.synopsis.canonical import substituted
+from weft.derivation.synopsis.alpha_equivalence import substituted
+from weft.derivation.synopsis.range_restriction import check
 from weft.errors import Refused
 
 

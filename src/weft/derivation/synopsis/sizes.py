@@ -34,9 +34,9 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.derivation.synopsis.construct import Stored
-from weft.derivation.synopsis.invented import origins
 from weft.derivation.synopsis.multiplicity import accumulates
 from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.value_invention import origins
 
 
 @dataclass(frozen=True)

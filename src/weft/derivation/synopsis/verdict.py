@@ -22,9 +22,9 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.derivation.synopsis.construct import Stored, Synopsis
-from weft.derivation.synopsis.invented import endless, origins
 from weft.derivation.synopsis.multiplicity import accumulates, multiplied
 from weft.derivation.synopsis.sizes import most_runs
+from weft.derivation.synopsis.value_invention import endless, origins
 
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from weft.derivation.temporal import aggregation, difference, extension, join, projection, selection, union
-from weft.derivation.temporal.propagation import propagated, refreshed
+from weft.derivation.temporal.delta_propagation import propagated, refreshed
 
 __all__ = ["propagated", "refreshed"]
 

@@ -44,9 +44,9 @@ from weft.algebra.temporal import (
 )
 from weft.algebra.traverse import rename, substitute
 from weft.derivation.temporal.delta import Delta
+from weft.derivation.temporal.delta_propagation import BOTH, Kind
 from weft.derivation.temporal.judging import conjunction, conjuncts
-from weft.derivation.temporal.plan import Derived, Maintenance, maintenance
-from weft.derivation.temporal.propagation import BOTH, Kind
+from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
 """The key columns of tracked tables, by the tables' ids; of one that is not there, the whole row is the key."""

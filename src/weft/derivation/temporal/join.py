@@ -23,8 +23,8 @@ from dataclasses import replace
 from weft.algebra.temporal import Temporal, TemporalJoin, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
 from weft.derivation.temporal.purity import purified
+from weft.derivation.temporal.refresh_terms import turned
 from weft.derivation.temporal.rules import Log, changed, passed, stepwise, with_operand
-from weft.derivation.temporal.turning import turned
 
 
 def c11(node: TemporalJoin, position: int, deleted: Temporal) -> Delta:

@@ -25,8 +25,8 @@ from dataclasses import replace
 from weft.algebra.temporal import Selection, Temporal, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
 from weft.derivation.temporal.purity import purified
+from weft.derivation.temporal.refresh_terms import turned
 from weft.derivation.temporal.rules import Log, changed, passed, stepwise
-from weft.derivation.temporal.turning import turned
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:

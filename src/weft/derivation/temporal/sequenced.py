@@ -70,7 +70,7 @@ from weft.algebra.temporal import (
     periods_asked,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
-from weft.derivation.temporal.narrow import narrowed
+from weft.derivation.temporal.column_pruning import narrowed
 from weft.errors import SqlError
 
 

@@ -18,8 +18,8 @@ from weft.algebra.formula import (
     Variable,
     free_variables,
 )
-from weft.derivation.synopsis.answerable import binding, group_variables, is_test
 from weft.derivation.synopsis.divisions import dividing
+from weft.derivation.synopsis.range_restriction import binding, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.relating import Relating, Value

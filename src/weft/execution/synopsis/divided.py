@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.algebra.formula import Comparison, Computed, Formula, Not, subformulas
-from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.alpha_equivalence import canonical
 from weft.derivation.synopsis.divisions import dividing
 from weft.errors import ExecutionError
 from weft.formula.written import bare_text, term_text

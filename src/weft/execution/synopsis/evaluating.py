@@ -11,8 +11,8 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
 from weft.execution.synopsis.dating import with_dates
 from weft.execution.synopsis.divided import DivisionByZero
+from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.local import local_engine
 from weft.execution.synopsis.past import Past
 from weft.execution.synopsis.relating import Relating
 from weft.execution.synopsis.valuing import Values

@@ -22,7 +22,6 @@ from weft.catalog.records import TableRecord, TickRecord
 from weft.derivation.synopsis.construct import Synopsis, shared
 from weft.errors import WeftError
 from weft.execution import arrow_answers
-from weft.execution.attempts import limits, too_many
 from weft.execution.driver_reader import BOUNDS
 from weft.execution.groups import Member
 from weft.execution.isolate import isolated
@@ -30,6 +29,7 @@ from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.outputs import Output, Outputs
 from weft.execution.phases import TAKING_IN, phase
+from weft.execution.spark_runner import limits, too_many
 from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
 from weft.execution.synopsis.evaluating import evaluated_together

@@ -35,11 +35,11 @@ from weft.algebra.formula import (
     rewritten,
     subformulas,
 )
-from weft.derivation.synopsis.answerable import binding, conjuncts, group_variables, is_test
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
 from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
+from weft.derivation.synopsis.range_restriction import binding, conjuncts, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back

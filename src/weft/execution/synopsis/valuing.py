@@ -27,7 +27,7 @@ from weft.algebra.formula import (
     Truth,
     free_variables,
 )
-from weft.derivation.synopsis.canonical import canonical
+from weft.derivation.synopsis.alpha_equivalence import canonical
 from weft.derivation.synopsis.construct import Stored
 from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined

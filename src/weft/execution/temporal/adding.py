@@ -11,8 +11,8 @@ from weft.catalog.views import Mode, ViewRecord
 from weft.errors import Refused
 from weft.execution.home import Home
 from weft.execution.temporal.auxiliaries import over_parts, reads_of
-from weft.planning.upkeep import bound_view, stored_view
-from weft.sql.local import not_local
+from weft.planning.view_plan import bound_view, stored_view
+from weft.sql.duckdb_dialect import not_local
 from weft.sql.render import scalar
 
 

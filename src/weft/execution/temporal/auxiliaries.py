@@ -11,12 +11,12 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.auxiliary import Auxiliary, auxiliary_views
-from weft.execution.temporal.maintaining import upkeep_of
+from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.auxiliaries import auxiliary_of, over_tables, query_of, text_of
-from weft.planning.upkeep import Upkeep, stored_view
+from weft.planning.view_plan import ViewPlan, stored_view
 
 
-def over_parts(writer: Writer, bound: Upkeep, at: int) -> Upkeep:
+def over_parts(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
     """The view over auxiliary views of the tables of which it needs a part alone: ones that are there, else new ones.
 
     ``at`` is the wall's instant, µs UTC.
@@ -28,7 +28,7 @@ def over_parts(writer: Writer, bound: Upkeep, at: int) -> Upkeep:
         if is_worth_storing(wanted):
             found = _stored(writer, tables, wanted) or _made(writer, wanted, at)
             parts[wanted.table.id] = wanted.part_of(found.schema)
-    return Upkeep(over_tables(bound.query, parts)) if parts else bound
+    return ViewPlan(over_tables(bound.query, parts)) if parts else bound
 
 
 def is_worth_storing(wanted: Auxiliary) -> bool:
@@ -44,19 +44,19 @@ def is_worth_storing(wanted: Auxiliary) -> bool:
 def _stored(writer: Writer, tables: dict[int, TableRecord], wanted: Auxiliary) -> TableRecord | None:
     """The table of an auxiliary view that is there and contains this one."""
     parts = (view for view in writer.views.all() if view.auxiliary and wanted.table.id in view.reads)
-    queries = ((view, upkeep_of(view, tables.values()).query) for view in parts)
+    queries = ((view, view_plan_of(view, tables.values()).query) for view in parts)
     return next((tables[view.table_id] for view, query in queries if auxiliary_of(query).contains(wanted)), None)
 
 
 def _made(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
-    kept = Upkeep(query_of(wanted), auxiliary=True)
+    kept = ViewPlan(query_of(wanted), auxiliary=True)
     name, text = wanted.table.name, text_of(wanted)
     form, reads, depends = stored_view(kept), reads_of(kept), kept.depends_on_now
     made = writer.views.add(name, kept.columns, text, form, reads, "auxiliary", at, depends_on_now=depends)
     return writer.tables.by_id(made.table_id)
 
 
-def reads_of(bound: Upkeep) -> dict[int, tuple[int, ...]]:
+def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
     """What a view reads: tables by id, and the ids of the columns that their rows have."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))

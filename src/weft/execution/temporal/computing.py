@@ -11,16 +11,16 @@ from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
-from weft.derivation.temporal.propagation import Kind
+from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import change_of, first_difference
 from weft.execution.temporal.valuing import Value, Values
-from weft.planning.upkeep import Upkeep
+from weft.planning.view_plan import ViewPlan
 from weft.sql import render
+from weft.sql.render_temporal import Asked
 from weft.sql.sweeping import columns_of, listed
 from weft.sql.sweeping_local import coalesced_locally, without_locally
-from weft.sql.value import Asked
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.periods import TS
@@ -58,18 +58,18 @@ class Gained:
     begins: int | None = None
 
 
-def gained(upkeep: Upkeep, view: TableRecord, reading: Reading, look_ups: LookUps, *, dated: bool) -> Gained:
+def gained(view_plan: ViewPlan, view: TableRecord, reading: Reading, look_ups: LookUps, *, dated: bool) -> Gained:
     """What the log of the view gains by a maintenance, ``dated`` with its ``begins``; by whoever holds the lease.
 
     Raises StorageError for what cannot be read, ExecutionError for what cannot be computed.
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
-        work = _Work(sql, upkeep, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
+        work = _Work(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
         found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
         if found is None:
             return Gained(stored_schema(view.stored).empty_table())
-        rows = sql.rows(change_of(*found, len(upkeep.columns)))
-        begins = sql.one(first_difference(*found, len(upkeep.columns))) if dated and rows.num_rows else None
+        rows = sql.rows(change_of(*found, len(view_plan.columns)))
+        begins = sql.one(first_difference(*found, len(view_plan.columns))) if dated and rows.num_rows else None
     return Gained(_as_log(rows, view, reading.t), begins)
 
 
@@ -87,7 +87,7 @@ class _Work:
     """One maintenance in a DuckDB."""
 
     sql: TemporalSql
-    upkeep: Upkeep
+    view_plan: ViewPlan
     reading: Reading
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
@@ -98,17 +98,17 @@ class _Work:
     def whole(self, view: TableRecord) -> tuple[str, str]:
         """The view before its first maintenance and after it."""
         values = self._values(self.reading.t, {})
-        value = self._typed(values.table_of(self.upkeep.plan.view))
-        values.drop_all_but(self.upkeep.plan.view)
+        value = self._typed(values.table_of(self.view_plan.plan.view))
+        values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def maintained(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
         """The rows of the view that its delta touches, before it and after it; None where it surely touches none."""
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
-        changed = [table for table in self.upkeep.tables if self._changed(table, tau)]
+        changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
         if changed:
             parameters[CHANGED_FROM.name] = Literal(self._begin(changed), TIMESTAMP)
-        plan = self.upkeep.plan
+        plan = self.view_plan.plan
         deltas = [plan.refresh, *([plan.change(changed, self._kinds(changed))] if changed else [])]
         values = self._values(tau, parameters)
         names = [
@@ -138,7 +138,7 @@ class _Work:
     @property
     def width(self) -> int:
         """How many columns the view has."""
-        return len(self.upkeep.columns)
+        return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
         """The view's own periods, of the rows of a query ``c1 … cn``."""
@@ -175,7 +175,7 @@ class _Work:
 
     def _typed(self, name: str) -> str:
         """A value in the types of the view's columns."""
-        types = enumerate((type for _, type in self.upkeep.columns), 1)
+        types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
         if typed not in self.there:

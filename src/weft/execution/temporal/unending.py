@@ -10,7 +10,7 @@ from weft.algebra.temporal import Aggregation, Base, Difference, Extension, Temp
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
-from weft.execution.temporal.maintaining import upkeep_of
+from weft.execution.temporal.refresh_views import view_plan_of
 from weft.execution.temporal.showing import counted
 from weft.planning.words import length
 from weft.sql.identifiers import quoted
@@ -25,7 +25,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
     found: dict[str, None] = {}
-    for window, bases in _windows(upkeep_of(view, records.values()).value):
+    for window, bases in _windows(view_plan_of(view, records.values()).value):
         tables = [records[parts.get(base.table.id, base.table.id)] for base in bases]
         if tables and all(_unending(catalog, table) for table in tables):
             found[_warning(window, tables[0].schema)] = None

@@ -30,15 +30,15 @@ from weft.algebra.temporal import (
     inputs,
 )
 from weft.catalog.records import TableRecord
-from weft.derivation.temporal.crossing import Within, windows
+from weft.derivation.temporal.refresh_terms import Within, windows
 from weft.errors import DerivationError
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice
 from weft.sql import render
+from weft.sql.render_temporal import Asked, Chain, Leaf
 from weft.sql.sweeping import listed
 from weft.sql.sweeping_local import LOCAL
-from weft.sql.value import Asked, Chain, Leaf
 from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"

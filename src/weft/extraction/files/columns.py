@@ -11,7 +11,7 @@ from typing import Final
 from weft.algebra.schema import DataType, TableSchema
 from weft.catalog.records import BY
 from weft.errors import Refused
-from weft.execution.tables import OWN_TIME, SEQ
+from weft.execution.append_rows import OWN_TIME, SEQ
 
 TS: Final = "ts"
 MAX_COLUMNS: Final = 2_000

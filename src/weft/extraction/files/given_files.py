@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from weft.errors import NotFound, Refused
 from weft.extraction.batches import printable
-from weft.extraction.files.looking import GivenFile, format_by_name, unreadable
+from weft.extraction.files.probe import GivenFile, format_by_name, unreadable
 from weft.extraction.paths import copied, descriptor, kind_of_path, matching, walked
 from weft.printable import counted
 

@@ -19,16 +19,16 @@ import pyarrow as pa
 
 from weft.algebra.schema import STRING, DataType, TableSchema
 from weft.errors import Refused
-from weft.execution.tables import OWN_TIME
+from weft.execution.append_rows import OWN_TIME
 from weft.extraction.batches import Batch
 from weft.extraction.byte_streams import DAMAGE
 from weft.extraction.files import bulk
 from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
-from weft.extraction.files.looking import GivenFile, Looked, look, unreadable
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.own_times import UNITS, recognised
+from weft.extraction.files.probe import GivenFile, Looked, look, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.files.shapes import joined, known
 from weft.extraction.nested_values import holds

@@ -11,16 +11,16 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused, WeftError
+from weft.execution.current_rows_cache import open_now
 from weft.execution.home import Home
-from weft.execution.present import open_now
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
+from weft.extraction.sources.source_lease import source_schema
 from weft.extraction.sources.sqlite import columns_of_sqlite
 from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
 from weft.extraction.sources.topic import SCHEME, columns_of_topic
-from weft.extraction.sources.tracked import source_schema
 from weft.location import Location
 from weft.storage.change_data import is_delta
 

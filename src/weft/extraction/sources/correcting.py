@@ -17,9 +17,9 @@ from weft.catalog import Writer
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
+from weft.execution.current_rows_cache import keep, open_now
+from weft.execution.history_log import log_of, record
 from weft.execution.home import Home
-from weft.execution.present import keep, open_now
-from weft.execution.tracking import log_of, record
 from weft.extraction.sources.polling import clock_of
 from weft.instants import format_instant, parse_instant
 from weft.printable import Brief, counted

@@ -28,7 +28,7 @@ from weft.errors import Refused
 from weft.extraction.batches import Batch, Progress, Rejected, printable
 from weft.extraction.byte_streams import COMPRESSED, plain
 from weft.extraction.files.columns import check_names, chosen_of
-from weft.extraction.files.inspection import infer_json
+from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, json_records
 from weft.extraction.paths import opened
@@ -40,7 +40,7 @@ from weft.extraction.sources.feed_transactions import (
     transaction_of,
 )
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
-from weft.extraction.sources.tracked import Accepting
+from weft.extraction.sources.source_lease import Accepting
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant
 from weft.storage.changes import CHANGE_COLUMNS, DELETE, OP, ORDER, OWN, change_schema
 from weft.storage.columns import arrow_type

@@ -16,16 +16,16 @@ from weft.algebra.schema import STRING, TIMESTAMP
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import renamed_columns
 from weft.errors import Refused
+from weft.execution.append_rows import OWN_TIME
+from weft.execution.current_rows_cache import open_now
 from weft.execution.home import Home
-from weft.execution.present import open_now
-from weft.execution.tables import OWN_TIME
 from weft.extraction.batches import Progress, printable
 from weft.extraction.files.columns import TS
 from weft.extraction.files.options import FileOptions
 from weft.extraction.files.source import digest, open_file
-from weft.extraction.sources.recording import record_changes
+from weft.extraction.sources.apply_changes import record_changes
 from weft.extraction.sources.snapshot import Renamed, file_path, refuse_rejected
-from weft.extraction.sources.tracked import polling, settle_polls, source_schema
+from weft.extraction.sources.source_lease import polling, settle_polls, source_schema
 from weft.printable import Brief, counted
 from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
 from weft.storage.columns import INSTANT, arrow_type

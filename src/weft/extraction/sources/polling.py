@@ -16,15 +16,14 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
+from weft.execution.current_rows_cache import keep, open_now
+from weft.execution.history_log import Recorded, record
 from weft.execution.home import Home
-from weft.execution.present import keep, open_now
-from weft.execution.tracking import Recorded, record
 from weft.extraction.batches import Progress
-from weft.extraction.sources.following import follow, same_feed
+from weft.extraction.sources.poll_feed import follow, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
-from weft.extraction.sources.sqlite import read_sqlite
-from weft.extraction.sources.tracked import (
+from weft.extraction.sources.source_lease import (
     Accepting,
     Polled,
     finished,
@@ -33,6 +32,7 @@ from weft.extraction.sources.tracked import (
     settle_polls,
     source_schema,
 )
+from weft.extraction.sources.sqlite import read_sqlite
 from weft.instants import format_instant
 from weft.storage.periods import change_at, difference, repeated_keys
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.catalog.sources import SourceRecord
 from weft.execution.home import Home
-from weft.extraction.sources.following import same_feed
+from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.subscribing import SLOT, unsubscribe
 
 

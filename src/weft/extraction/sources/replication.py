@@ -33,7 +33,7 @@ from weft.extraction.sources.slot import (
     log_place,
     peek,
 )
-from weft.extraction.sources.tracked import Accepting, refuse_emptied, source_schema
+from weft.extraction.sources.source_lease import Accepting, refuse_emptied, source_schema
 from weft.storage.changes import with_kept, without_truncations
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from weft.algebra.schema import BINARY, STRING, DataType, TableSchema
 from weft.errors import ExtractionError, Refused
 from weft.extraction.batches import Progress, printable
 from weft.extraction.files.columns import check_names, chosen_of
-from weft.extraction.files.inspection import infer_json
+from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord
 from weft.extraction.sources.databases import Columns, added_columns, rows_of
 from weft.extraction.sources.snapshot import Chosen, Mark, Snapshot

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.errors import FormulaError
-from weft.formula import syntax
-from weft.formula.dejavu.syntax import Macro, Specification, WrittenProperty
+from weft.formula import syntax_tree
+from weft.formula.dejavu.dejavu_parser import Macro, Specification, WrittenProperty
 from weft.formula.scoping import below, over
-from weft.formula.syntax import Written, WrittenTerm
+from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import refused_at
 
 
@@ -19,7 +19,7 @@ class Named:
 
     name: str
     formula: Written
-    rules: tuple[syntax.Rule, ...]
+    rules: tuple[syntax_tree.Rule, ...]
     at: int
 
 
@@ -45,9 +45,9 @@ class _Naming:
         formula = self._formula(written.formula, {})
         rules = []
         for rule in written.rules:
-            own = {name: syntax.Name(self._own(name), rule.at) for name in rule.parameters}
+            own = {name: syntax_tree.Name(self._own(name), rule.at) for name in rule.parameters}
             parameters = tuple(name.name for name in own.values())
-            rules.append(syntax.Rule(rule.name, parameters, self._formula(rule.body, own), rule.at))
+            rules.append(syntax_tree.Rule(rule.name, parameters, self._formula(rule.body, own), rule.at))
         return Named(written.name, formula, tuple(rules), written.at)
 
     def _own(self, name: str) -> str:
@@ -64,18 +64,18 @@ class _Naming:
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
         match formula:
-            case syntax.Quantified(names=names, formula=inner, at=at):
-                own = {name: syntax.Name(self._own(name), at) for name in names}
+            case syntax_tree.Quantified(names=names, formula=inner, at=at):
+                own = {name: syntax_tree.Name(self._own(name), at) for name in names}
                 renewed = self._formula(inner, {**terms, **own})
                 return replace(formula, names=tuple(name.name for name in own.values()), formula=renewed)
-            case syntax.Applied():
+            case syntax_tree.Applied():
                 return self._applied(formula, terms)
-            case syntax.Compared(left=left, right=right):
+            case syntax_tree.Compared(left=left, right=right):
                 return replace(formula, left=self._term(left, terms), right=self._term(right, terms))
             case _:
                 return over(formula, tuple(self._formula(part, terms) for part in below(formula)))
 
-    def _applied(self, formula: syntax.Applied, terms: Mapping[str, WrittenTerm]) -> Written:
+    def _applied(self, formula: syntax_tree.Applied, terms: Mapping[str, WrittenTerm]) -> Written:
         given = tuple(self._term(term, terms) for term in formula.terms)
         macro = self.macros.get(formula.name)
         expected = self._columns(formula)
@@ -90,7 +90,7 @@ class _Naming:
         self.open.pop()
         return found
 
-    def _columns(self, formula: syntax.Applied) -> int | None:
+    def _columns(self, formula: syntax_tree.Applied) -> int | None:
         """How many columns what is used has; None for an event that no definition names."""
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)
@@ -104,7 +104,7 @@ class _Naming:
         return self.events[formula.name]
 
     def _term(self, term: WrittenTerm, terms: Mapping[str, WrittenTerm]) -> WrittenTerm:
-        if not isinstance(term, syntax.Name):
+        if not isinstance(term, syntax_tree.Name):
             return term
         found = terms.get(term.name)
         if found is None:

@@ -9,15 +9,15 @@ from weft.algebra import formula as algebra
 from weft.algebra.formula import Constant, Formula, Interval, Term, Variable
 from weft.algebra.schema import DataType
 from weft.errors import FormulaError
-from weft.formula import syntax
+from weft.formula import syntax_tree
 from weft.formula.arithmetic import beyond_64_bits
 from weft.formula.dejavu.names import Named
-from weft.formula.fresh import Occurrences
 from weft.formula.scoping import below
 from weft.formula.settling import settled
-from weft.formula.syntax import Written, WrittenTerm
+from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import refused_at
 from weft.formula.types import Clash, Unknowns
+from weft.formula.unseen_values import Occurrences
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,16 @@ class _Typing:
         except ValueError as reason:
             raise refused_at(self.text, self.written.at, f"{self.written.name}: {reason}") from None
 
-    def _rule(self, rule: syntax.Rule) -> algebra.Definition:
+    def _rule(self, rule: syntax_tree.Rule) -> algebra.Definition:
         self._check_guarded(rule.body, rule)
         parameters = tuple(Variable(name, self._of(name)) for name in rule.parameters)
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
-    def _check_guarded(self, formula: Written, rule: syntax.Rule) -> None:
+    def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
         """Rules speak of rules at the time point before."""
-        if isinstance(formula, syntax.Applied) and formula.name in self.rules:
+        if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
-        if not (isinstance(formula, syntax.Once) and formula.operator == "PREVIOUS"):
+        if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):
             for part in below(formula):
                 self._check_guarded(part, rule)
 
@@ -93,31 +93,31 @@ class _Typing:
 
     def _formula(self, written: Written) -> Formula:
         match written:
-            case syntax.Holds(value=value):
+            case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
-            case syntax.Negated(formula=inner):
+            case syntax_tree.Negated(formula=inner):
                 return algebra.Not(self._formula(inner))
-            case syntax.Joined():
+            case syntax_tree.Joined():
                 return self._joined(written)
-            case syntax.Quantified():
+            case syntax_tree.Quantified():
                 return self._quantified(written)
-            case syntax.Once(operator=operator, formula=inner):
+            case syntax_tree.Once(operator=operator, formula=inner):
                 interval, found = _interval(written.bounds), self._formula(inner)
                 if operator == "PREVIOUS":
                     return algebra.Previous(interval, found)
                 if operator == "ONCE":
                     return algebra.Once(interval, found)
                 return algebra.Not(algebra.Once(interval, algebra.Not(found)))
-            case syntax.Since(left=left, right=right):
+            case syntax_tree.Since(left=left, right=right):
                 return algebra.Since(_interval(written.bounds), self._formula(left), self._formula(right))
-            case syntax.Applied():
+            case syntax_tree.Applied():
                 return self._applied(written)
-            case syntax.Compared():
+            case syntax_tree.Compared():
                 return self._compared(written)
             case _:
                 raise refused_at(self.text, written.at, "DejaVu has no such formula")
 
-    def _joined(self, written: syntax.Joined) -> Formula:
+    def _joined(self, written: syntax_tree.Joined) -> Formula:
         left, right = self._formula(written.left), self._formula(written.right)
         match written.connective:
             case "AND":
@@ -130,7 +130,7 @@ class _Typing:
                 both = algebra.And(left, right)
                 return algebra.Or(both, algebra.And(algebra.Not(left), algebra.Not(right)))
 
-    def _quantified(self, written: syntax.Quantified) -> Formula:
+    def _quantified(self, written: syntax_tree.Quantified) -> Formula:
         variable = Variable(written.names[0], self._of(written.names[0]))
         inner = self._formula(written.formula)
         if written.quantifier == "FORALL":
@@ -140,7 +140,7 @@ class _Typing:
         found = algebra.Exists((variable,), inner)
         return algebra.Not(found) if written.quantifier == "FORALL" else found
 
-    def _applied(self, written: syntax.Applied) -> Formula:
+    def _applied(self, written: syntax_tree.Applied) -> Formula:
         types = self.rules.get(written.name)
         if types is None:
             fresh = tuple(self.types.new() for _ in written.terms)
@@ -154,27 +154,27 @@ class _Typing:
             return algebra.Defined(written.name, terms)
         return algebra.Atom(written.name, terms)
 
-    def _compared(self, written: syntax.Compared) -> Formula:
+    def _compared(self, written: syntax_tree.Compared) -> Formula:
         both = self.types.new(number=written.operator != "=")
         left, right = self._term(written.left, both), self._term(written.right, both)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return algebra.Truth(self._holds(written, left, right))
         return algebra.Comparison(written.operator, left, right)
 
-    def _holds(self, written: syntax.Compared, left: Constant, right: Constant) -> bool:
+    def _holds(self, written: syntax_tree.Compared, left: Constant, right: Constant) -> bool:
         if written.operator == "=":
             return str(left.value) == str(right.value)
         return int(left.value) < int(right.value) + (written.operator == "<=")
 
     def _term(self, written: WrittenTerm, expected: DataType) -> Term:
-        if isinstance(written, syntax.Name):
+        if isinstance(written, syntax_tree.Name):
             found = self._of(written.name)
             try:
                 self.types.join(found, expected)
             except Clash:
                 raise self._clash(written.at) from None
             return Variable(written.name, found)
-        assert isinstance(written, syntax.Value)
+        assert isinstance(written, syntax_tree.Value)
         if beyond_64_bits(written.value):
             raise refused_at(self.text, written.at, f"{written.value} is beyond 64 bits")
         return Constant(written.value, expected)
@@ -198,5 +198,5 @@ def _with_seen(formula: Formula, occurrences: Occurrences) -> Formula:
     return algebra.rewritten(formula, told)
 
 
-def _interval(bounds: syntax.Bounds) -> Interval:
+def _interval(bounds: syntax_tree.Bounds) -> Interval:
     return Interval(bounds.low + bounds.low_open, bounds.high)

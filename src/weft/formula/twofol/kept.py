@@ -31,7 +31,7 @@ from weft.algebra.formula import (
 )
 from weft.algebra.schema import BIGINT
 from weft.algebra.two_sorted import NOW, POINTS, TIME, dated, distance
-from weft.formula.answerable import answerable
+from weft.formula.evaluation_form import answerable
 from weft.formula.monitorable import compares, monitorable
 from weft.formula.normal import negations_inwards
 from weft.formula.twofol.written import two_sorted_text

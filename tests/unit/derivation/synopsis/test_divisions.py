@@ -4,7 +4,7 @@ import pytest
 
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import prepared
-from weft.formula.reading import counted_reading, reading
+from weft.formula.parse_formula import counted_reading, reading
 from weft.formula.signature import signature
 from weft.formula.written import term_text
 

@@ -8,7 +8,7 @@ from weft.algebra.formula import Fixpoint, subformulas
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.multiplicity import multiplied
 from weft.derivation.synopsis.verdict import verdict
-from weft.formula.reading import counted_reading
+from weft.formula.parse_formula import counted_reading
 from weft.formula.signature import signature
 
 KNOWN = signature("p() q() r() s(x:int) t(x:int,y:int)")

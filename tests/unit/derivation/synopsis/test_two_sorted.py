@@ -5,7 +5,7 @@ import pytest
 from weft.derivation.synopsis.two_sorted import nest
 from weft.errors import SynopsisError
 from weft.formula.signature import signature
-from weft.formula.twofol.reading import two_sorted
+from weft.formula.twofol.resolve import two_sorted
 from weft.formula.written import written
 
 KNOWN = signature("P(int) Q(int) R(int, int)")

@@ -19,9 +19,9 @@ from weft.derivation.temporal import propagated, refreshed
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.judging import judged
 from weft.derivation.temporal.measures import kept_form
-from weft.derivation.temporal.recent import recent
 from weft.derivation.temporal.rules import Log, Step
-from weft.derivation.temporal.touched import touched
+from weft.derivation.temporal.semijoin_reduction import touched
+from weft.derivation.temporal.timeslice_pushdown import recent
 
 SEQUENCES, PARTS = 2_000, 4
 RULES = (*(f"c.{n}" for n in range(1, 21)), "4.3", "EX −", "EX ∪", "r.EX", "r.6", "r.7", "r.9")

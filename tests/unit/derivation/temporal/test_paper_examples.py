@@ -9,9 +9,9 @@ from weft.algebra.relation import Output
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import Base, Projection, Selection, Temporal, TemporalJoin
-from weft.derivation.temporal.plan import maintenance
-from weft.derivation.temporal.turning import COMING, LEAVING
-from weft.planning.maintenance_words import Words, told, words
+from weft.derivation.temporal.maintenance_plan import maintenance
+from weft.derivation.temporal.refresh_terms import COMING, LEAVING
+from weft.planning.temporal_words import Words, told, words
 
 _LIFE = (Column(8, "valid_from", TIMESTAMP), Column(9, "valid_to", TIMESTAMP))
 _TEXTS = tuple(Column(n + 2, name, STRING) for n, name in enumerate(("dept", "name", "office", "phone")))

@@ -30,8 +30,8 @@ from weft.algebra.temporal import (
     each,
 )
 from weft.derivation.temporal.auxiliary import auxiliary_views, over_auxiliaries, shared
-from weft.derivation.temporal.crossing import Within, windows
-from weft.derivation.temporal.plan import maintenance, states
+from weft.derivation.temporal.maintenance_plan import maintenance, states
+from weft.derivation.temporal.refresh_terms import Within, windows
 from weft.errors import DerivationError
 
 EMPLOYEES = tracked(11, "employees", "id", "dept", "office", "phone")

@@ -14,10 +14,10 @@ from temporal_values import Histories, Value, leaf_name, tracked
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
 from weft.algebra.temporal import Base, Difference, Temporal, TemporalUnion, attributes
-from weft.derivation.temporal.plan import Derived, Maintenance, maintenance
+from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower import bind_view
-from weft.sql.value import Asked, value_sql
+from weft.sql.render_temporal import Asked, value_sql
 
 DAY = 86_400_000_000
 E = tracked(1, "e", id="INT", dept="STRING", pay="INT")

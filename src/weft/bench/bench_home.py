@@ -1,0 +1,134 @@
+"""A home that is measured: the generated NetNews in it, its lease held, ticks counted in seconds and Spark jobs."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from weft.bench.netnews import COLUMNS, arrival, messages
+from weft.catalog import Catalog, Writer, open_catalog
+from weft.catalog.liveness import this_process
+from weft.catalog.records import Choice, QueryDefinition
+from weft.execution.append_rows import append
+from weft.execution.tick import run_tick
+from weft.planning.form import stored_form
+from weft.planning.plan import columns_of, plan
+from weft.runtime.session import spark_session
+from weft.schedule.clock import now_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Given = TypeVar("Given")
+
+NEW: Final = 3_800
+"""Messages that arrive between two ticks."""
+_BATCH = 200_000
+_AN_HOUR = 3_600_000_000
+
+
+@dataclass(kw_only=True)
+class Ticks:
+    """Ticks that were measured: seconds, Spark jobs, new rows; ``parts`` has the seconds of each part of a tick
+    (``execution.phases``), and of the rest of it."""
+
+    ticks: list[float] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def tick(self) -> float:
+        """The median tick."""
+        return statistics.median(self.ticks)
+
+    def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
+        """Adds a tick, as ``BenchHome.tick`` gives it, with the seconds of its phases."""
+        seconds, jobs, rows = measured
+        self.ticks.append(seconds)
+        self.jobs.append(jobs)
+        self.rows.append(rows)
+        for name, part in {**parts, "the rest": seconds - sum(parts.values())}.items():
+            self.parts.setdefault(name, []).append(part)
+
+
+class BenchHome:
+    """A home with the table of messages, in ``home``: made there, or with ``count`` messages already."""
+
+    def __init__(self, home: Path, count: int = 0) -> None:
+        if not count:
+            shutil.rmtree(home, ignore_errors=True)
+        self.folder = home.parent
+        self.catalog: Catalog = open_catalog(home, create=not count, clock="replay", at=now_us())
+        self.spark: SparkSession = spark_session(home)
+        self.writer: Writer = self.catalog.writer("bench", this_process(), now_us(), 24 * _AN_HOUR)
+        if not count:
+            self.catalog.tables.create("msgs", list(COLUMNS), None, "date")
+        self.count = count
+
+    def load(self, count: int) -> None:
+        """Appends ``count`` messages through the door that ingest uses."""
+        table = self.catalog.tables.named("msgs")
+        load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
+        end = self.count + count
+        while self.count < end:
+            size = min(_BATCH, end - self.count)
+            batch = messages(self.count, size)
+            append(self.writer, table, load, batch, now_us(), None)
+            self.count += size
+
+    def install(self, texts: Mapping[str, str]) -> None:
+        """Installs queries, by name."""
+        schemas = {table.name: table.schema for table in self.catalog.tables.all()}
+        definitions = []
+        for name, text in texts.items():
+            shape = plan(text, schemas)
+            form = stored_form(shape)
+            definitions.append(
+                QueryDefinition(
+                    name=name,
+                    user="bench",
+                    sql=text,
+                    signature=form.signature,
+                    plan_body=form.body,
+                    parameters=form.parameters,
+                    names=form.names,
+                    columns=columns_of(shape.query),
+                )
+            )
+        self.writer.queries.install_all(definitions, now_us())
+
+    def tick(self) -> tuple[float, int, int]:
+        """One tick up to the last message: (seconds, Spark jobs, new rows)."""
+
+        def run() -> int:
+            reports = run_tick(
+                self.writer,
+                lambda: self.spark,
+                choice=Choice(),
+                t=arrival(self.count),
+                at=now_us(),
+            )
+            return sum(outcome.rows for outcome in reports[-1].outcomes)
+
+        return self.timed(run)
+
+    def timed(self, work: Callable[[], Given]) -> tuple[float, int, Given]:
+        """(seconds, jobs, what ``work`` returned)."""
+        context = self.spark.sparkContext
+        group = f"bench-{time.monotonic_ns()}"
+        context.setJobGroup(group, group)
+        before = time.perf_counter()
+        result = work()
+        seconds = time.perf_counter() - before
+        return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
+
+    def close(self) -> None:
+        """Gives the lease back, and lets go of the catalog."""
+        self.writer.release()
+        self.catalog.close()

@@ -1,0 +1,162 @@
+"""A standing query's text gives way to another: the query stays, with its answers, its channels and how far these came.
+
+The new text stands as if it had stood all along.  The ledger leaves out the answers that the query has had, whichever
+text gave them.  The texts before are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, func, insert, select
+
+from weft.catalog import ddl
+from weft.catalog.database import Database
+from weft.catalog.home_record import read_home
+from weft.catalog.installing import plan_of, stratum_of
+from weft.catalog.queries import change_query, live_readers, query_named
+from weft.catalog.records import QueryDefinition, QueryRecord
+from weft.catalog.reservations import go_forward
+from weft.errors import Conflict
+
+
+@dataclass(frozen=True)
+class ReplacedText:
+    """A text that a query had from ``since`` until ``until``, when it had been ticked to ``tau`` (µs UTC; None: it had
+    yet to go through everything).
+
+    ``from_instant`` is as in QueryRecord; ``rows`` is the number of answers by then: those up to that ordinal are of
+    this text or of one before it.
+    """
+
+    sql: str
+    from_instant: int | None
+    since: int
+    until: int
+    tau: int | None
+    rows: int
+
+
+_KEPT: Final = tuple(ddl.replaced.c[name] for name in ReplacedText.__dataclass_fields__)
+
+
+class Replacements:
+    """The texts of queries that others have taken the place of."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def replace(self, query: QueryDefinition, at: int, *, past: bool) -> QueryRecord:
+        """Gives the live query of that name this definition's text, plan, owner, timeliness and beginning.
+
+        Its next tick goes through all that there is from that beginning on.  ``past`` says that it may have answers
+        whose first instants were gone through already: those that read its results, and those that read theirs, look
+        again at everything from their own beginnings on.  One that had failed is active again, one that is paused stays
+        so.  Where the text, its plan and its beginning stay as they are, only the owner and the timeliness change.
+
+        Called when no tick is planned.  Raises NotFound, Conflict where it would read its own results, ClockError
+        as ``go_forward``.
+        """
+        with self._database.changing_under_lease() as connection:
+            old = query_named(connection, query.name)
+            above = _refuse_circle(connection, query, old)
+            if _is_same_text(connection, query, old):
+                run = None if query.every_us is None or old.tau is None else old.tau + query.every_us
+                return change_query(connection, old.query_id, user=query.user, every_us=query.every_us, next_run=run)
+            if query.from_instant is not None:
+                go_forward(connection, query.from_instant)
+            stratum = stratum_of(connection, query.reads)
+            _keep(connection, old, at)
+            found = change_query(
+                connection,
+                old.query_id,
+                sql=query.sql,
+                user=query.user,
+                plan_id=plan_of(connection, query.signature, query.plan_body),
+                parameters=json.dumps([list(each) for each in query.parameters]),
+                names=json.dumps(query.names),
+                every_us=query.every_us,
+                from_mode="start" if query.from_instant is None else "now",
+                from_instant=query.from_instant,
+                tau=None,
+                state="active" if old.state == "failed" else old.state,
+                reason=None,
+                next_due=None,
+                next_run=None,
+                reads=json.dumps(sorted(set(query.reads))),
+                stratum=stratum,
+                definitions=json.dumps(query.definitions),
+                replaced_at=at,
+            )
+            _move_readers(connection, above.values(), at, past=past)
+            return found
+
+    def require_no_circle(self, query: QueryDefinition) -> None:
+        """Raises Conflict where the query of that name would read its own results, or what comes from them."""
+        with self._database.reading() as connection:
+            _refuse_circle(connection, query, query_named(connection, query.name))
+
+    def of_query(self, query_id: int) -> tuple[ReplacedText, ...]:
+        """The texts that a query had before, the first one first."""
+        kept = ddl.replaced.c
+        wanted = select(*_KEPT).where(kept.query_id == query_id).order_by(kept.number)
+        with self._database.reading() as connection:
+            return tuple(ReplacedText(*row) for row in connection.execute(wanted))
+
+
+def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryRecord) -> bool:
+    plan, kept = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
+    return plan == old.plan_id and kept == (query.sql, query.parameters, query.from_instant)
+
+
+def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
+    """Puts what reads a query above it; with ``past`` it looks again at everything."""
+    # It has waited since now, and not since it was installed; of a replay home that is another clock.
+    run = at if read_home(connection).clock == "wall" else None
+    for reader in sorted(above, key=lambda each: each.stratum):  # what is read comes first
+        change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
+        if past:
+            change_query(connection, reader.query_id, tau=None, next_due=None, next_run=run)
+
+
+def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, QueryRecord]:
+    """Of the queries that read others, those that read this one's results, or those of one that does."""
+    found: dict[int, QueryRecord] = {}
+    read = {query_id}
+    while more := {key: each for key, each in readers.items() if key not in found and not read.isdisjoint(each.reads)}:
+        found |= more
+        read |= more.keys()
+    return found
+
+
+def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
+    """What reads the query's results, and theirs; raises Conflict where it would read one of these."""
+    above = _above(live_readers(connection), old.query_id)
+    for key in query.reads:
+        if key == old.query_id or key in above:
+            told = "its own results" if key == old.query_id else f"those of {above[key].name}, which come from its own"
+            raise Conflict(
+                f"{old.name} would read {told}",
+                hint="A query reads what stands without it: install the new text under another name.",
+            )
+    return above
+
+
+def _keep(connection: Connection, old: QueryRecord, at: int) -> None:
+    kept = ddl.replaced.c
+    known = connection.execute(select(func.count()).where(kept.query_id == old.query_id)).scalar_one()
+    connection.execute(
+        insert(ddl.replaced).values(
+            query_id=old.query_id,
+            number=known + 1,
+            sql=old.sql,
+            from_instant=old.from_instant,
+            since=old.installed_at if old.replaced_at is None else old.replaced_at,
+            until=at,
+            tau=old.tau,
+            rows=old.rows,
+        )
+    )

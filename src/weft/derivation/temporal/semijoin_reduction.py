@@ -1,0 +1,353 @@
+"""Only what is touched: a maintenance expression reads of a base relation the tuples whose keys a delta names.
+
+A relation is *small* where it is made from deltas (or constants).  Beside a small one the other needs only be right
+for the rows that can meet it:
+
+    D − X = D − (X ⋉ D)                              on all columns, by position
+    ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal; then a third input by those
+    X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
+    π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
+
+What a refresh takes out or puts in is looked for among the tuples that can have turned (``crossing``).
+
+⋉ goes down through every operator to the base relations, as ``limited``:
+
+    law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
+
+Of other rows it may have anything, which is why each use above asks for agreement again.  A row's whole period set
+comes with it, so predicates over it are judged alike.  Leaves become Semijoin(Base, …), which storage answers by a
+look-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from weft.algebra.relation import Output
+from weft.algebra.scalar import REFRESHED, Call, ColumnRef, Param, Scalar, columns
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Constant,
+    Deleted,
+    Difference,
+    Extension,
+    Fragment,
+    Inserted,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+    inputs,
+    mentions_time,
+    over,
+)
+from weft.derivation.temporal.judging import conjunction, conjuncts
+from weft.derivation.temporal.refresh_terms import Bound, Crossing, candidates, crossings, expiring, single_variable
+from weft.derivation.temporal.timeslice_pushdown import Bounding
+
+On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
+
+
+def touched(relation: Temporal) -> Temporal:
+    """An equal expression that reads of each base relation only what its deltas can meet, where that can be told."""
+    return _Reduction().narrowed(relation)
+
+
+class _Reduction:
+    """One rewriting; what occurs twice is looked at once."""
+
+    def __init__(self) -> None:
+        self._narrowed: dict[Temporal, Temporal] = {}
+        self._small: dict[Temporal, bool] = {}
+        self._crossings: dict[Temporal, Temporal | None] = {}
+        self._begins = Bounding()
+
+    def small(self, relation: Temporal) -> bool:
+        """Whether it is made from deltas and constants, and what they meet by equality."""
+        known = self._small.get(relation)
+        if known is None:
+            known = self._small[relation] = self._is_small(relation)
+        return known
+
+    def _is_small(self, relation: Temporal) -> bool:
+        match relation:
+            case Deleted() | Inserted() | Constant():
+                return True
+            case Base():
+                return False
+            case Selection() | TemporalJoin() if self._crossed(relation) is not None:
+                return True
+            case TemporalJoin():
+                met = {n for n, part in enumerate(relation.inputs) if self.small(part)}
+                return len(_reached(relation, met)) == len(relation.inputs)
+            case TemporalUnion(left=left, right=right):
+                return self.small(left) and self.small(right)
+            case Difference(left=left):
+                found = (self._common(relation), self._lost(relation), self._expired(relation))
+                return self.small(left) or any(each is not None for each in found)
+            case Semijoin(left=left, right=right):
+                return self.small(left) or self.small(right)
+            case Selection() | Projection() | Extension() | Fragment() | Aggregation():
+                return self.small(relation.input)
+
+    def narrowed(self, relation: Temporal) -> Temporal:
+        """The relation, equal, with what is beside small parts limited to what they can meet."""
+        known = self._narrowed.get(relation)
+        if known is None:
+            known = self._narrowed[relation] = self._narrow(relation)
+        return known
+
+    def _narrow(self, relation: Temporal) -> Temporal:
+        match relation:
+            case Difference():
+                return self._narrow_difference(relation)
+            case Selection() | TemporalJoin() if (crossed := self._crossed(relation)) is not None:
+                return crossed
+            case TemporalJoin():
+                return self._join(relation, None, ())
+            case Selection(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
+                return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), None, ())
+            case Semijoin(left=left, right=right, on=on):
+                given = self.narrowed(right)
+                return self._exactly(left, given, on) if self.small(right) else Semijoin(self.narrowed(left), given, on)
+            case _:
+                return over(relation, tuple(map(self.narrowed, inputs(relation))))
+
+    def _narrow_difference(self, relation: Difference) -> Temporal:
+        common = self._common(relation)
+        if common is not None:
+            return self._shared(relation.left, common)
+        lost = self._lost(relation)
+        if lost is not None:
+            projection, part = lost
+            gone = replace(projection, input=self._shared(projection.input, part))
+            return Difference(gone, self.limited(relation.right, keys(gone), _all(relation.right, gone)))
+        expired = self._expired(relation)
+        if expired is not None:
+            return expired
+        left = self.narrowed(relation.left)
+        if not self.small(relation.left):
+            return Difference(left, self.narrowed(relation.right))
+        return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
+
+    def _common(self, relation: Difference) -> Temporal | None:
+        """D, of X − (X − D) with D small and named as X."""
+        match relation:
+            case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
+                return part if self._part_of(whole, part) else None
+        return None
+
+    def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
+        """π and D, of π(X) − π(X − D) with D small and named as X."""
+        match relation:
+            case Difference(
+                left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
+            ) if whole == again and replace(other, input=whole) == one:
+                return (one, part) if self._part_of(whole, part) else None
+        return None
+
+    def _expired(self, relation: Difference) -> Temporal | None:
+        """FR(ψ(EX_w(X))) − EX_w(X) of those rows of X that can have expired; None where it is no such difference."""
+        match relation:
+            case Difference(
+                left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
+            ) if replace(new, at=old.input.at) == old.input and not self.small(whole):  # type: ignore[union-attr]
+                found = self._among(whole, expiring(new))
+                if found is not None:
+                    was = replace(old, input=replace(new, input=found, at=REFRESHED))
+                    return Difference(was, replace(new, input=found))
+        return None
+
+    def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
+        """A term of a refresh, over those tuples alone that can have turned; None where it is none."""
+        if relation not in self._crossings:
+            self._crossings[relation] = None
+            self._crossings[relation] = self._cross(relation)
+        return self._crossings[relation]
+
+    def _cross(self, relation: Selection | TemporalJoin) -> Temporal | None:
+        cases = crossings(relation.predicate) if mentions_time(relation.predicate) else None
+        made: Temporal | None = None
+        for case in cases or ():
+            parts = list(inputs(relation))
+            place = _place(case, parts)
+            if place is None or self.small(parts[place]):
+                return None
+            found = self._due(parts[place], case.row) if case.row else self._among(parts[place], case.bound)
+            if found is None:
+                return None
+            parts[place] = found
+            one = over(replace(relation, predicate=case.predicate), tuple(parts))
+            one = self._join(one, None, ()) if isinstance(one, TemporalJoin) else one
+            made = one if made is None else TemporalUnion(made, one)
+        return made
+
+    def _due(self, relation: Temporal, row: Scalar) -> Temporal:
+        """The relation's tuples whose values lie between a threshold at t and at t_now: few, but all are read."""
+        due = Selection(self.narrowed(relation), row)
+        self._small[due], self._narrowed[due] = True, due
+        return due
+
+    def _among(self, relation: Temporal, bound: Bound) -> Temporal | None:
+        """The relation's tuples among which are all that satisfy a bound on their first or last instants."""
+        found = candidates(relation, bound)
+        if found is None:
+            return None
+        rows, leaves = found
+        self._small.update(dict.fromkeys(leaves, True))
+        narrowed = self._exactly(relation, rows, _all(relation, rows))
+        self._small[narrowed], self._narrowed[narrowed] = True, narrowed
+        return narrowed
+
+    def _part_of(self, whole: Temporal, part: Temporal) -> bool:
+        return self.small(part) and not self.small(whole) and attributes(whole) == attributes(part)
+
+    def _shared(self, whole: Temporal, part: Temporal) -> Temporal:
+        """X ∩ D as D − (D − (X ⋉ D))."""
+        given = self.narrowed(part)
+        return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
+
+    def _exactly(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
+        """X ⋉ D itself."""
+        some = self.limited(relation, given, on)
+        return (
+            some if isinstance(some, Semijoin) and some.right == given and some.on == on else Semijoin(some, given, on)
+        )
+
+    def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
+        """The relation, right for the rows that agree with some row of ``given`` in ``on``."""
+        if self.small(relation) or not on:
+            return self.narrowed(relation)
+        match relation:
+            case Selection(input=TemporalJoin() as join, predicate=predicate) if not mentions_time(predicate):
+                return self._join(replace(join, predicate=conjunction(join.predicate, predicate)), given, on)
+            case TemporalJoin():
+                return self._join(relation, given, on)
+            case Selection() | Extension() | Fragment():
+                return replace(relation, input=self.limited(relation.input, given, on))
+            case Projection(input=inner, alias=alias, outputs=outputs):
+                return replace(relation, input=self.limited(inner, given, _below(on, alias, outputs)))
+            case Aggregation(input=inner, alias=alias, groups=groups):
+                return replace(relation, input=self.limited(inner, given, _below(on, alias, groups)))
+            case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
+                sides = (self.limited(left, given, on), self.limited(right, given, _across(on, left, right)))
+                return replace(relation, left=sides[0], right=sides[1])
+            case Semijoin(left=left, right=right):
+                some = self.limited(left, given, on)
+                swapped = tuple((theirs, ours) for ours, theirs in relation.on)
+                return Semijoin(some, self.limited(right, keys(some), swapped), relation.on)
+            case _:
+                return Semijoin(relation, given, on)
+
+    def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
+        """The keys of an input of a join that has nothing before ``begin``: of what holds from then on.
+
+        Else a look-up by a key that many have had would find the history of all who ever did.
+        """
+        given = keys(relation)
+        if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
+            return given
+        return Fragment(given, begin)
+
+    def _join(self, join: TemporalJoin, given: Temporal | None, on: On) -> Temporal:
+        """A join, its inputs limited by what is given, by those that are small, and by one another from there."""
+        made = {n: self.narrowed(part) for n, part in enumerate(join.inputs) if self.small(part)}
+        for number, part in enumerate(join.inputs):
+            mine = tuple(pair for pair in on if pair[0] in attributes(part))
+            if given is not None and mine and number not in made:
+                made[number] = self.limited(part, given, mine)
+        begin = self._begins.begin(replace(join, inputs=tuple(made.get(n, part) for n, part in enumerate(join.inputs))))
+        for number, via in _reached(join, set(made)).items():
+            if via is not None:
+                pairs = _pairs(join, number, via)
+                made[number] = self.limited(join.inputs[number], self._keys_since(begin, made[via]), pairs)
+        parts = tuple(made[n] if n in made else self.narrowed(part) for n, part in enumerate(join.inputs))
+        return replace(join, inputs=parts)
+
+
+def keys(relation: Temporal) -> Temporal:
+    """A relation with at least the same rows that is less to compute: it only says which keys to look up."""
+    match relation:
+        case Difference(left=left) | Fragment(input=left) | Extension(input=left):
+            return keys(left)
+        case TemporalUnion(left=left, right=right):
+            return TemporalUnion(keys(left), keys(right))
+        case Projection(input=inner):
+            return replace(relation, input=keys(inner))
+        case _:
+            return relation
+
+
+def _stretched(relation: Temporal) -> bool:
+    """Whether ``keys`` leaves out an extension: what it then gives may end before the relation does."""
+    match relation:
+        case Extension():
+            return True
+        case Difference(left=inner) | Fragment(input=inner) | Projection(input=inner):
+            return _stretched(inner)
+        case TemporalUnion(left=left, right=right):
+            return _stretched(left) or _stretched(right)
+        case _:
+            return False
+
+
+def equalities(predicate: Scalar) -> On:
+    """The pairs of columns that a join's predicate makes equal."""
+    found = []
+    for part in conjuncts(predicate):
+        match part:
+            case Call(name="=" | "<=>", args=(ColumnRef() as one, ColumnRef() as other)):
+                found += [(one, other), (other, one)]
+            case _:
+                pass
+    return tuple(found)
+
+
+def _place(case: Crossing, parts: list[Temporal]) -> int | None:
+    """The input that a case of a term bounds."""
+    if case.row is None:
+        return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
+    used = columns(case.row)
+    return next((n for n, part in enumerate(parts) if used <= set(attributes(part))), None)
+
+
+def _pairs(join: TemporalJoin, number: int, via: int) -> On:
+    """What of one input equals what of another."""
+    ours, theirs = attributes(join.inputs[number]), attributes(join.inputs[via])
+    return tuple((one, other) for one, other in equalities(join.predicate) if one in ours and other in theirs)
+
+
+def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
+    """The inputs that can be looked up from those that are ``met``, each with the one that it is looked up by."""
+    found: dict[int, int | None] = dict.fromkeys(sorted(met))
+    more = True
+    while more:
+        more = False
+        for number in range(len(join.inputs)):
+            via = next((known for known in found if _pairs(join, number, known)), None)
+            if number not in found and via is not None:
+                found[number], more = via, True
+    return found
+
+
+def _all(relation: Temporal, given: Temporal) -> On:
+    """All columns, by position."""
+    return tuple(zip(attributes(relation), attributes(given), strict=True))
+
+
+def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
+    """The pairs in terms of a projection's input, where an output is a plain column of it."""
+    plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
+    values = ((plain.get(ours), theirs) for ours, theirs in on)
+    return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))
+
+
+def _across(on: On, left: Temporal, right: Temporal) -> On:
+    """The pairs in terms of the right input of a union or difference."""
+    same = dict(zip(attributes(left), attributes(right), strict=True))
+    return tuple((same[ours], theirs) for ours, theirs in on)

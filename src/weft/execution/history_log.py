@@ -1,0 +1,134 @@
+"""Changes into the logs of tracked tables: reserved in the catalog, one Delta commit a table, recorded in the catalog.
+
+As rows into any table (``execution.tables``): a writer that dies in between leaves an open reservation, which the next
+one settles; what several tables get as one is finished then.  The instants of a table's changes rise from commit to
+commit, so that what was recorded last of a period is never in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.temporal import VALID_TO
+from weft.catalog import CatalogParts, Writer
+from weft.catalog.records import Reservation, TableRecord
+from weft.execution.append_rows import commit_rows, properties
+from weft.execution.staging import stage, unstage, unstage_all
+from weft.failpoint import failpoint
+from weft.storage.columns import stored_schema
+from weft.storage.commit import require_table
+from weft.storage.delta_log import delta_snapshot, has_commits
+from weft.storage.fence import make_durable
+from weft.storage.periods import TS, read_log
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of changes: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
+
+    ``rows`` are the log rows that were stored (None: nothing was).
+    """
+
+    began: int
+    ended: int
+    first: int | None = None
+    last: int | None = None
+    rows: pa.Table | None = None
+
+
+def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
+    """All of a tracked table's log; raises StorageError where a file of it is missing or damaged."""
+    place = catalog.data / table.path
+    if not has_commits(place):
+        return stored_schema(table.stored).empty_table()
+    with place.shared():  # nobody deletes its files meanwhile
+        return read_log(delta_snapshot(place, check_files=False).files, table.stored)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one table is to get of changes that several tables get as one.
+
+    ``changes`` gives its log rows when it is told the earliest instant that is open (µs UTC); ``seen`` is what will
+    have been read of its source by then (None: no more than before).
+    """
+
+    table: TableRecord
+    load_id: int
+    changes: Callable[[int], pa.Table]
+    seen: Mapping[str, Any] | None
+
+
+def record(
+    writer: Writer,
+    table: TableRecord,
+    load_id: int,
+    at_least: int,
+    changes: Callable[[int], pa.Table],
+    seen: Mapping[str, Any] | None,
+) -> Recorded:
+    """Stores log rows of one table, all or none of them; see ``record_together``."""
+    return record_together(writer, [Part(table, load_id, changes, seen)], at_least)[0]
+
+
+def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> list[Recorded]:
+    """Stores log rows of several tables, all or none of them; no tick sees some without the others.
+
+    The earliest instant that is open is the same for all: the greatest of ``at_least``, F and the first after the last
+    change of any of the tables; no row has a lesser ``ts``.  Raises LeaseLost, StorageError, and what a part's
+    ``changes`` raises, nothing being stored.
+    """
+    writer.check()
+    for part in parts:
+        require_table(writer.data / part.table.path, stored_schema(part.table.stored), properties(part.table))
+    last = [part.table.last_ts + 1 for part in parts if part.table.last_ts is not None]
+    after = max([at_least, *last])
+    reserved = [writer.reservations.reserve(part.table.table_id, part.load_id, after) for part in parts]
+    failpoint("source.reserved")
+    try:
+        rows = [part.changes(each.floor).sort_by(TS) for part, each in zip(parts, reserved, strict=True)]
+    except BaseException:
+        for each in reserved:
+            writer.reservations.abandon(each.reservation_id)
+        raise
+    for found, each in zip(rows, reserved, strict=True):
+        if not found.num_rows:
+            writer.reservations.abandon(each.reservation_id)
+    wanted = [number for number, found in enumerate(rows) if found.num_rows]
+    stored = dict(zip(wanted, _stored(writer, [(parts[n], reserved[n], rows[n]) for n in wanted]), strict=True))
+    return [stored.get(number, Recorded(0, 0)) for number in range(len(parts))]
+
+
+def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]) -> list[Recorded]:
+    """The rows in Delta and in the catalog, a table after the other."""
+    several = len(wanted) > 1
+    if several:
+        unstage_all(writer)
+        for _, reservation, rows in wanted:
+            stage(writer.data, reservation.reservation_id, rows)
+        failpoint("source.staged")
+    writer.sources.intend(
+        [(part.table.table_id, kept.reservation_id, part.seen) for part, kept, _ in wanted if part.seen is not None]
+    )
+    done = [_commit(writer, part, reservation, rows) for part, reservation, rows in wanted]
+    if several:
+        unstage(writer.data, [reservation.reservation_id for _, reservation, _ in wanted])
+    return done
+
+
+def _commit(writer: Writer, part: Part, reservation: Reservation, rows: pa.Table) -> Recorded:
+    place = writer.data / part.table.path
+    version = commit_rows(writer, place, rows, reservation)
+    failpoint("source.written")
+    make_durable(place, version)
+    bounds = pc.min_max(rows.column(TS).cast(pa.int64())).as_py()
+    first, last = bounds["min"], bounds["max"]
+    writer.reservations.commit(reservation.reservation_id, version, rows.num_rows, first, last)
+    failpoint("source.committed")
+    began = rows.column(VALID_TO).null_count
+    return Recorded(began, rows.num_rows - began, first, last, rows)

@@ -1,0 +1,196 @@
+"""What a tick works with, and what it says and counts of each query in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from weft.catalog import Writer, layout
+from weft.catalog.records import Count, QueryRecord, TickRecord
+from weft.errors import ExecutionError, QueryFault, WeftError
+from weft.execution import due
+from weft.execution.groups import Member
+from weft.execution.isolate import isolated, reason
+from weft.execution.outputs import Outputs
+from weft.execution.phases import COUNTING, phase
+from weft.execution.relations import Relation, Results
+from weft.execution.spark_runner import Attempts
+from weft.failpoint import failpoint
+from weft.faults import log_defect
+from weft.instants import MIN_INSTANT, format_instant
+from weft.planning.plan import Plan
+from weft.planning.synopsis_plan import SynopsisPlan
+from weft.printable import Brief, counted
+from weft.storage.ledger import Added
+
+
+@dataclass(frozen=True, repr=False)
+class QueryOutcome(Brief):
+    """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
+
+    ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
+    instant at which time alone can add a row (None: none, or not looked for).
+    """
+
+    query: QueryRecord
+    tau: int | None
+    t: int
+    rows: int
+    reason: str | None
+    next_due: int | None
+
+    def _brief(self) -> str:
+        return f"{self.query.name} at {format_instant(self.t)}: {self.rows:,} new" + (
+            f", {self.reason}" if self.reason else ""
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class TickReport(Brief):
+    """A tick and its outcomes, by query in the order of their ids."""
+
+    tick_id: int
+    t: int
+    outcomes: tuple[QueryOutcome, ...]
+
+    def _brief(self) -> str:
+        new = ", ".join(f"{each.query.name} {each.rows:,} new" for each in self.outcomes if each.rows)
+        quiet = f"nothing new for {counted(len(self.outcomes), 'query', 'queries')}"
+        return f"tick {self.tick_id} at {format_instant(self.t)}: {new or quiet}"
+
+
+@dataclass
+class Run:
+    """What one tick works with, and what it has found so far, by query id.
+
+    ``attempts`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
+    ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    """
+
+    writer: Writer
+    attempts: Attempts | None
+    at: int
+    tick: TickRecord
+    outputs: Outputs
+    tables: dict[str, Relation]
+    lower: Mapping[int, QueryRecord]
+    reached: dict[int, int | None]
+    plans: dict[int, Plan] = field(default_factory=dict)
+    synopses: dict[int, SynopsisPlan] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+    done: list[Member] = field(default_factory=list)
+    added: dict[int, Added] = field(default_factory=dict)
+    nexts: dict[int, int | None] = field(default_factory=dict)
+
+    def set_aside(self, failed: Mapping[int, WeftError]) -> None:
+        """Takes queries out of the tick, failed from now on with the reason, before their answers are committed.
+
+        A tick that is recovered from its commit in the ledger must not take them for queries without an answer.
+        """
+        names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
+        reasons = {key: reason(names[key], error) for key, error in failed.items()}
+        self.writer.ticks.set_aside(self.tick.tick_id, reasons)
+        self._log_defects(names, failed)
+        self.failed.update(reasons)
+        self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
+
+    def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
+        """Has queries failed whose answers of this tick are counted: they go on from its end."""
+        if not failed:
+            return
+        names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
+        self._log_defects(names, failed)
+        for key, error in failed.items():
+            self.failed[key] = reason(names[key], error)
+            self.writer.queries.set_state(names[key], "failed", self.failed[key])
+
+    def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
+        """Writes what nobody expected, with its traceback, to the home's log."""
+        logs = layout.logs_folder(self.writer.path)
+        for key, error in failed.items():
+            if isinstance(error, QueryFault) and error.defect:
+                log_defect(logs, self.at, f"tick {self.tick.tick_id}, query {names[key]}", error.__cause__ or error)
+
+    @cached_property
+    def t0(self) -> int | None:
+        """The instant at which time begins (None: it has not)."""
+        return self.writer.home().t0
+
+    @cached_property
+    def ticked(self) -> frozenset[int]:
+        """The queries that it has gone through; asked when it has gone through all."""
+        return frozenset(each.query.query_id for each in self.done)
+
+
+def committed(run: Run) -> TickReport:
+    """Counts what was found and closes the tick."""
+    with phase(COUNTING):
+        outcomes, failed = _outcomes(run)
+        counts = {key: _count(run, each) for key, each in outcomes.items()}
+    failpoint("tick.counting")
+    with phase(COUNTING):
+        run.writer.ticks.commit(run.tick.tick_id, counts, _versions(run), run.at)
+    failpoint("tick.committed")
+    run.fail_counted(failed)
+    for query in run.writer.queries.by_ids(run.failed):
+        why = f"failed, and set aside: {run.failed[query.query_id]}"
+        rows = outcomes[query.query_id].rows if query.query_id in failed else 0
+        outcomes[query.query_id] = QueryOutcome(query, query.tau, run.tick.t, rows, why, None)
+    return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
+
+
+def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
+    """What became of each query, and the queries for which that cannot be told: their answers are counted."""
+    told: dict[tuple[int, int | None, int], str | None] = {}
+    failed: dict[int, ExecutionError] = {}
+    done = {each.query.query_id: each for each in run.done}
+    parts = isolated(done, lambda some: [_outcome(run, each, told) for each in some], failed.update)
+    found = {each.query.query_id: each for part in parts for each in part}
+    for key in failed:
+        member = done[key]
+        found[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
+    return found, failed
+
+
+def _rows(run: Run, query: QueryRecord) -> int:
+    return run.added[query.query_id].rows if query.query_id in run.added else 0
+
+
+def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
+    """Why a query got nothing; ``told`` has the reasons so far by plan and window, on which alone they depend."""
+    like = (member.query.plan_id, member.tau, member.t)
+    if like not in told:
+        shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
+        told[like] = due.reason(member, shape, run.tables)
+    return told[like]
+
+
+def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
+    query = member.query
+    rows = _rows(run, query)
+    why = member.waits or (None if rows else _reason(run, member, told))
+    next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
+    return QueryOutcome(query, member.tau, member.t, rows, why, next_due)
+
+
+def _next_due(run: Run, query: QueryRecord) -> int | None:
+    """The next instant at which time alone adds a row to the query, or to one that it reads."""
+    shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
+    own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
+    # One that is not in this tick stands still.
+    below = [run.lower[key] for key in query.reads if key in run.ticked]
+    return due.earliest([own, *(_next_due(run, each) for each in below)])
+
+
+def _count(run: Run, outcome: QueryOutcome) -> Count:
+    gained = run.added.get(outcome.query.query_id)
+    forward = outcome.t > MIN_INSTANT if outcome.tau is None else outcome.t >= outcome.tau
+    until = outcome.t if forward else None
+    return Count(outcome.rows, outcome.reason, outcome.next_due, until, gained.last_first_at if gained else None)
+
+
+def _versions(run: Run) -> list[tuple[str, int, int]]:
+    """What was read and written, for the catalog to hold against Delta at the next start."""
+    read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
+    return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

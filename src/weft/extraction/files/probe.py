@@ -1,0 +1,269 @@
+"""One file before it is loaded: its format, its encoding, its columns, and what its values say of their types."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from errno import EINVAL
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.schema import STRING, DataType
+from weft.errors import ExtractionError, NotFound, Refused, WeftError
+from weft.extraction.batches import printable
+from weft.extraction.byte_streams import plain
+from weft.extraction.files import bulk
+from weft.extraction.files.casting import weft_type
+from weft.extraction.files.columns import MAX_COLUMNS, check_names
+from weft.extraction.files.csv_sniff import csv_layout, infer_csv, json_evidence
+from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
+from weft.extraction.files.inference import Evidence, Seen
+from weft.extraction.files.options import AS_WRITTEN, FileOptions
+from weft.extraction.files.parquet_pieces import decoded_schema, parquet_file, pieces
+from weft.extraction.files.rows import Format, Layout
+from weft.extraction.files.shapes import known as without_gaps
+from weft.extraction.files.shapes import of_arrow
+from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
+from weft.extraction.paths import opened
+from weft.storage.local_sql import connect
+
+_SUFFIXES: Final[dict[str, Format]] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_SAMPLE: Final = 10_000
+
+Typed = Mapping[str, "Evidence | DataType"]
+"""Of each column its type, or what its values say of that."""
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A file, and what it is called: its absolute path, printable, unless it came by another way."""
+
+    path: Path
+    name: str
+
+    @classmethod
+    def of(cls, path: Path) -> GivenFile:
+        """A file by its path."""
+        return cls(path, printable(str(path)))
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found of a file: how it is laid out and encoded, its columns, and which of them are written otherwise
+    than they are named here."""
+
+    file: GivenFile
+    layout: Layout
+    encoding: str
+    found: Typed
+    renamed: tuple[tuple[str, str], ...] = ()
+    shapes: Mapping[str, DataType] = field(default_factory=dict)
+
+    def nested(self) -> dict[str, DataType]:
+        """The columns with values that are made of others, and the type of these (STRING: there is no one type)."""
+        found = self.found.items()
+        told = {name: without_gaps(kind.shape) for name, kind in found if isinstance(kind, Evidence) and kind.shape}
+        return {**told, **self.shapes}
+
+    @contextmanager
+    def text(self) -> Iterator[io.BufferedReader]:
+        """Its bytes, not compressed and as UTF-8."""
+        with _opened(self.file.path) as stream:
+            yield as_utf_8(stream, self.encoding)
+
+    def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
+        """The rows of a Parquet file in pieces of at most that many (None: of about MAX_BYTES).
+
+        Nanoseconds are cut to microseconds.  Raises what pyarrow raises where it is damaged.
+        """
+        with parquet_file(self.file.path) as file:
+            for piece in pieces(file, rows):
+                yield _in_microseconds(piece, self.layout.names)
+
+    def records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
+        """Its records of text, the line of names not among them."""
+        if self.layout.format == "json":
+            return json_records(stream)
+        records = CsvRecords(stream, self.layout.dialect)
+        _, unread = records.names()
+        return chain(unread, records)
+
+    def sample(self, column: str) -> list[str | None]:
+        """The first values of a column, as text."""
+        folded = [name.lower() for name in self.layout.names]
+        place = folded.index(column.lower())
+        if self.layout.format == "parquet":
+            first = next(self.parquet(_SAMPLE), None)
+            return [] if first is None else [None if v is None else str(v) for v in first.column(place).to_pylist()]
+        with self.text() as stream:
+            sampled = islice(self.records(stream), _SAMPLE)
+            written = (self.layout.written or self.layout.names)[place]
+            return [
+                each.get(written) if isinstance(each, dict) else each[place]
+                for each in (record.cells for record in sampled if record.problem is None)
+                if each is not None
+            ]
+
+
+def look(file: GivenFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN) -> Looked:
+    """Looks at the file; reads it once where types are to be inferred, or JSON's names collected.
+
+    ``written`` is its format (None: as it looks).  Raises what reading it raises, ExtractionError, Refused.
+    """
+    kind = written or _format(file.path, options)
+    if kind == "parquet":
+        with parquet_file(file.path) as parquet:
+            schema = decoded_schema(parquet.schema_arrow)
+            own = schema.names
+            names = options.names(own, file.name)
+            if names != tuple(own):
+                check_names(names, file.name)
+            layout, plain = typed_columns(_in_microseconds(schema.empty_table(), names))
+            kinds = zip(names, schema.types, strict=True)
+            shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
+            found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
+        return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
+    encoding = _encoding(file.path, options)
+    text = partial(_text, file.path, encoding)
+    with connect() as connection:
+        if kind == "json":
+            return _json(file, encoding, options, connection)
+        own, dialect = csv_layout(text, file.name, connection)
+        names = options.names(own, file.name)
+        check_names(names, file.name)
+        layout = Layout(kind, names, ("VARCHAR",) * len(names), dialect)
+        found_types: Seen | dict[str, DataType] = dict.fromkeys(names, STRING)
+        if infer:
+            with text() as stream:
+                if bulk.is_large(file.path):
+                    found_types = bulk.infer_types(stream, dialect, names)
+                else:
+                    found_types = infer_csv(CsvRecords(stream, dialect), names, connection)
+    return Looked(file, layout, encoding, dict(found_types), _renamed(own, names))
+
+
+def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection) -> Looked:
+    seen: set[str] = set()
+
+    def few(names: Sequence[str]) -> None:
+        seen.update(names)
+        if options.mends_names or options.rename:
+            if len(seen) > MAX_COLUMNS:
+                raise Refused(f"more than {MAX_COLUMNS} columns", where=file.name)
+        else:
+            check_names(names, file.name)
+
+    with _text(file.path, encoding) as stream:
+        evidence = json_evidence(json_records(stream), connection, few)
+    own = tuple(evidence)
+    names = options.names(own, file.name)
+    check_names(names, file.name)
+    renamed = _renamed(own, names)
+    layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
+    return Looked(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+
+
+def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows with the columns so named, instants without what is less than a microsecond."""
+    columns = []
+    for column in rows.columns:
+        kind = column.type
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            whole = pc.floor_temporal(column.cast(pa.timestamp("ns")), unit="microsecond")
+            column = whole.cast(pa.timestamp("us")).cast(pa.timestamp("us", kind.tz))
+        columns.append(column)
+    return pa.table(columns, names=list(names))
+
+
+def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((old, new) for old, new in zip(own, names, strict=True) if old != new)
+
+
+def unreadable(file: GivenFile, error: Exception) -> WeftError:
+    """What to say of a file that cannot be read."""
+    hint = "Name a CSV, JSON lines or Parquet file."
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"no such file: {file.name}", hint=hint)
+    if isinstance(error, OSError) and error.errno == EINVAL:  # not a regular file
+        hint = "Name a regular file. `weft ingest file - < PIPE` reads a pipe."
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:300] or type(error).__name__
+    return ExtractionError(f"cannot be read: {file.name} ({reason})", hint=hint)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    with opened(path) as raw:
+        yield plain(raw)
+
+
+@contextmanager
+def _text(path: Path, encoding: str) -> Iterator[io.BufferedReader]:
+    with _opened(path) as stream:
+        yield as_utf_8(stream, encoding)
+
+
+def _encoding(path: Path, options: FileOptions) -> str:
+    if options.encoding is not None:
+        return known(options.encoding)
+    with _opened(path) as stream:
+        return guessed(stream)
+
+
+def format_by_name(path: Path) -> Format | None:
+    """The format that a file's suffix tells, compression's suffix aside."""
+    suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
+    return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
+
+
+def _format(path: Path, options: FileOptions) -> Format:
+    """By the name; by the first bytes where that does not tell."""
+    named = format_by_name(path)
+    if named is not None:
+        return named
+    with _opened(path) as stream:
+        if stream.peek(4)[:4] == b"PAR1":
+            return "parquet"
+    with _text(path, _encoding(path, options)) as stream:
+        return "json" if stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
+
+
+def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
+    """How rows that have types, as those of Parquet, are read, and the types that their columns get here.
+
+    Raises ExtractionError for a type that DuckDB cannot read, as that of decimals of more than 38 digits.
+    """
+    try:
+        with connect() as connection:
+            types = _described(connection, empty)
+    except duckdb.Error as error:
+        told = " ".join(str(error).split())[:300]
+        raise ExtractionError(
+            f"a column is of a type that cannot be read: {told}", hint="Write it as another type, such as text."
+        ) from None
+    names = tuple(empty.column_names)
+    return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]
+
+
+def _described(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> tuple[str, ...]:
+    if not table.column_names:
+        return ()
+    connection.register("described", table)
+    rows = connection.execute("DESCRIBE SELECT * FROM described").fetchall()
+    connection.unregister("described")
+    return tuple(str(row[1]) for row in rows)

@@ -1,0 +1,108 @@
+"""DejaVu's properties as formulas that say when they are violated.
+
+Macros are written out, every variable gets a name of its own and a type: a number where it is compared by order, else a
+text.  ``Exists`` and ``Forall`` are over all values, of which events have shown finitely many; ``weft.formula.safe``
+says that with finite relations.  Rules (``where``) are fixpoints; one that holds of all values but finitely many is
+kept by those of which it does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Not
+from weft.algebra.schema import DataType
+from weft.errors import FormulaError
+from weft.formula.dejavu.dejavu_parser import specification
+from weft.formula.dejavu.names import Named, named
+from weft.formula.dejavu.types import typed
+from weft.formula.safe import Safe
+from weft.formula.tokens import refused_at
+from weft.formula.unseen_values import Occurrences
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property: its name, and a formula without free variables that holds where the property does not."""
+
+    name: str
+    violated: Formula
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The properties of a specification, and the types of the columns of the events that they speak of."""
+
+    properties: tuple[Property, ...]
+    events: Mapping[str, tuple[DataType, ...]]
+
+
+def properties(text: str) -> Properties:
+    """Reads a ``.qtl`` file; raises FormulaError for what is not DejaVu's, or cannot be said with finite relations."""
+    found = []
+    events: dict[str, tuple[DataType, ...]] = {}
+    spec = specification(text)
+    for each in named(spec, text):
+        tree = typed(each, text)
+        for name, columns in tree.events.items():
+            if len(events.setdefault(name, columns)) != len(columns):
+                raise refused_at(
+                    text, each.at, f"{name} has {len(events[name])} columns elsewhere, here {len(columns)}"
+                )
+            if events[name] != columns:
+                raise refused_at(text, each.at, f"the columns of {name} are numbers in one property, texts in another")
+        found.append(Property(each.name, _violated(each, tree.formula, tree.rules, text)))
+    return Properties(tuple(found), events)
+
+
+def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
+    """¬ of a property with finite relations, whichever way its rules are finite."""
+    bodies = (formula, *(rule.body for rule in rules.values()))
+    atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
+    for turned in product((False, True), repeat=len(rules)):
+        opposite = {name for name, is_turned in zip(rules, turned, strict=True) if is_turned}
+        safe = Safe(Occurrences(atoms))
+        kept = {name: _rule(safe, rule, opposite) for name, rule in rules.items()}
+        definitions = tuple(rule for rule in kept.values() if rule is not None)
+        violated = safe.finite(_with_opposites(Not(formula), opposite))
+        if len(definitions) == len(rules) and violated is not None:
+            return _with_fixpoints(violated, definitions)
+    raise _unsafe(written, text)
+
+
+def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.Definition | None:
+    body = _with_opposites(rule.body, opposite)
+    found = safe.finite(Not(body) if rule.name in opposite else body)
+    if found is None or set(algebra.free_variables(found)) != set(rule.parameters):
+        return None
+    return replace(rule, body=found)
+
+
+def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
+    """The formula where rules that are kept by their opposite are NOT of it."""
+
+    def turned(part: Formula) -> Formula:
+        return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part
+
+    return algebra.rewritten(formula, turned)
+
+
+def _with_fixpoints(formula: Formula, definitions: tuple[algebra.Definition, ...]) -> Formula:
+    def asked(part: Formula) -> Formula:
+        if isinstance(part, algebra.Defined):
+            return algebra.Fixpoint(definitions, part.name, part.arguments)
+        return part
+
+    return algebra.rewritten(formula, asked)
+
+
+def _unsafe(written: Named, text: str) -> FormulaError:
+    return refused_at(
+        text,
+        written.at,
+        f"the property {written.name} cannot be said with finitely many values",
+        "quantify over seen values (forall, exists), or take the intervals away from what speaks of values not seen",
+    )

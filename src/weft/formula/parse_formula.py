@@ -1,0 +1,45 @@
+"""A formula's text to what is evaluated: the tree in its final form, and the variables in the order of the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Variable, free_variables
+from weft.formula import syntax_tree
+from weft.formula.evaluation_form import answerable
+from weft.formula.lowering import lowered
+from weft.formula.monitorable import monitorable
+from weft.formula.monpoly import parsed
+from weft.formula.scoping import free_names
+from weft.formula.signature import Signature
+from weft.formula.unfolding import unfolded
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A formula that can be answered, and its free variables in the order in which MonPoly lists their values."""
+
+    formula: Formula
+    columns: tuple[Variable, ...]
+
+
+def reading(text: str, known: Signature, *, negate: bool = False) -> Reading:
+    """Reads a formula of MonPoly; raises FormulaError where it is none, or has no finite answers.
+
+    ``negate``: the formula's NOT is answered, as with MonPoly's option of that name.
+    """
+    return _reading(parsed(text), text, known, negate=negate, counts=False)
+
+
+def counted_reading(text: str, known: Signature) -> Reading:
+    """Reads a formula of µTL, in which duplicates count; raises FormulaError as ``reading`` does."""
+    return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
+
+
+def _reading(formula: syntax_tree.Written, text: str, known: Signature, *, negate: bool, counts: bool) -> Reading:
+    names = free_names(formula)
+    tree = lowered(unfolded(formula, text), known, text)
+    safe = monitorable(algebra.Not(tree) if negate else tree, counts=counts)
+    free = {variable.name: variable for variable in free_variables(tree)}
+    return Reading(answerable(safe), tuple(free[name] for name in names))

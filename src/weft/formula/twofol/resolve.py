@@ -1,0 +1,141 @@
+"""A formula of two sorts from its text: names resolved, types found, time points told from data.
+
+What comes out is a tree as ``algebra.two_sorted`` tells it.  Its variables over time points are all bound, but NOW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import Formula, Term, Variable, free_variables, subformulas, variables_of
+from weft.algebra.schema import INTERVAL, DataType
+from weft.algebra.two_sorted import NOW, TIME, distance
+from weft.formula import syntax_tree
+from weft.formula.lowering import Lowering, Scope
+from weft.formula.scoping import below, free_names, term_names, terms_of
+from weft.formula.settling import settled
+from weft.formula.signature import Signature
+from weft.formula.syntax_tree import Written
+from weft.formula.twofol.twofol_parser import LENGTH, parsed
+
+_BIND: Final = "write EXISTS TIME t. … around it, or NOW in its place: an answer is one of the present time point"
+
+
+@dataclass(frozen=True)
+class TwoSorted:
+    """A formula, and its free variables over data in the order of its answers."""
+
+    formula: Formula
+    columns: tuple[Variable, ...]
+
+
+def two_sorted(text: str, known: Signature) -> TwoSorted:
+    """Reads a formula; raises FormulaError, with the place, where it is none."""
+    written = parsed(text)
+    lowering = _Lowering(known, text)
+    tree = settled(lowering.formula(written, {}), lowering.types)
+    _require_sorts(tree, written, lowering)
+    free = {variable.name: variable for variable in free_variables(tree) if variable != NOW}
+    return TwoSorted(tree, tuple(free[name] for name in free_names(written) if name in free))
+
+
+class _Lowering(Lowering):
+    """Lowers what MonPoly's language does not have."""
+
+    def formula(self, written: Written, scope: Scope) -> Formula:
+        """Temporal operators and definitions are refused by name."""
+        match written:
+            case syntax_tree.Once(operator=operator):
+                raise self._temporal_operator(written.at, operator)
+            case syntax_tree.Since():
+                raise self._temporal_operator(written.at, "SINCE")
+            case syntax_tree.Let() | syntax_tree.Least():
+                raise self.refused(written.at, "LET and MU are not taken where time points have names")
+            case _:
+                return super().formula(written, scope)
+
+    def _temporal_operator(self, at: int, name: str) -> Exception:
+        hint = "say it of time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
+        return self.refused(at, f"{name} is an operator of temporal logic, and here time points have names", hint)
+
+    def bound_type(self, written: syntax_tree.Quantified) -> DataType:
+        """A time point after TIME."""
+        return TIME if written.time else super().bound_type(written)
+
+    def exists(self, bound: Scope, inner: Formula) -> Formula:
+        """A time point that nothing is said of counts once for each that there is."""
+        free = free_variables(inner)
+        pairs = [(Variable(name, found), found) for name, found in bound.items()]
+        used = tuple(variable for variable, found in pairs if found == TIME or variable in free)
+        return algebra.Exists(used, inner) if used else inner
+
+    def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
+        """P(x) AT t."""
+        predicate = self.signature.get(written.name)
+        given = len(written.terms) - 1
+        if predicate is None or len(predicate.types) != given:
+            return super().of_signature(syntax_tree.Applied(written.name, written.terms[:-1], written.at), scope)
+        return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
+
+    def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
+        """Lengths of time, and the time from one time point to another."""
+        if written.operation == LENGTH:
+            (length,) = written.arguments
+            assert isinstance(length, syntax_tree.Value)
+            return algebra.Constant(length.value, INTERVAL)
+        arguments = tuple(self.term(argument, scope) for argument in written.arguments)
+        if any(self.types.known(argument.type) == TIME for argument in arguments):
+            simple = all(isinstance(argument, Variable) for argument in arguments)
+            if written.operation != "-" or len(arguments) != 2 or not simple:
+                raise self.refused(written.at, "time points are subtracted from one another, and nothing else")
+            for argument, each in zip(written.arguments, arguments, strict=True):
+                self.join(each.type, TIME, argument.at, "what a time point is subtracted from")
+            return algebra.Computed("-", arguments, INTERVAL)
+        return super().call(written, scope)
+
+    def type_of(self, name: str, scope: Scope) -> DataType:
+        """NOW is the present time point wherever it stands."""
+        return TIME if name == NOW.name else super().type_of(name, scope)
+
+
+def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None:
+    """Raises FormulaError for a time point that is free, and for times where data is wanted."""
+    for part in subformulas(tree):
+        match part:
+            case algebra.Comparison(left=left, right=right) if INTERVAL in (left.type, right.type):
+                sides = (distance(left), distance(right))
+                constant = isinstance(left, algebra.Constant) or isinstance(right, algebra.Constant)
+                if not constant or sides == (None, None):
+                    raise lowering.refused(
+                        0, "a length of time is compared with the time from one time point to another, as in s - t < 7d"
+                    )
+            case algebra.Aggregate(function=function, output=output, item=item):
+                if output.type == TIME or (TIME in {each.type for each in variables_of(item)} and function != "CNT"):
+                    raise lowering.refused(
+                        _place(written, output.name),
+                        f"{function} of time points is not taken",
+                        "CNT counts them; the last one is NOT EXISTS TIME s. t < s AND …",
+                    )
+            case _:
+                continue
+    for variable in free_variables(tree):
+        if variable.type == TIME and variable != NOW:
+            raise lowering.refused(_place(written, variable.name), f"the time point {variable.name} is free", _BIND)
+
+
+def _place(written: Written, name: str) -> int:
+    """Where a variable is met first."""
+    return min(_places(written, name), default=0)
+
+
+def _places(written: Written, name: str) -> Iterator[int]:
+    for term in terms_of(written):
+        if name in term_names(term):
+            yield term.at
+    if isinstance(written, syntax_tree.Aggregated) and written.output == name:
+        yield written.at
+    for part in below(written):
+        yield from _places(part, name)

@@ -1,0 +1,75 @@
+"""The text of formulas with variables over time points (2-FOL), to the written tree.
+
+It is MonPoly's language without its temporal operators, and with ``P(x) AT t``, the rows of P at the time point t,
+``NOW``, ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F``, comparisons of time points (``t < s``) and of the time from
+one to another with a length of time (``s - t <= 7d``), and ``DISTINCT F``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from weft.formula import syntax_tree
+from weft.formula.monpoly import EXTENSION, KEYWORDS, SKIPPED, WORDS, FormulaParser
+from weft.formula.syntax_tree import Written, WrittenTerm
+from weft.formula.terms import EXTENDED_TERM_WORDS
+from weft.formula.tokens import END, Symbols, tokens
+
+LENGTH: Final = "length"
+"""The operation whose argument is a length of time in microseconds."""
+NOW: Final = "NOW"
+_ADDED: Final = ("TIME", "AT", NOW)
+_SYMBOLS: Final = Symbols.of(
+    SKIPPED, (*((word, word) for word in (*KEYWORDS, *EXTENSION, *_ADDED)), *WORDS, *EXTENDED_TERM_WORDS)
+)
+
+
+def parsed(text: str) -> Written:
+    """Reads a formula, whose atoms have their time point as the last term; raises FormulaError with the place."""
+    parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
+    formula = parser.formula(0)
+    if not parser.at(END):
+        raise parser.unexpected("nothing, or an operator, may follow")
+    return formula
+
+
+class _Parser(FormulaParser):
+    """Reads what this language has and MonPoly's has not."""
+
+    def quantified(self) -> Written:
+        """``EXISTS TIME t. F`` beside ``EXISTS x. F``."""
+        if self.ahead(1).kind != "TIME":
+            return super().quantified()
+        token = self.take()
+        self.take()
+        names = self.names("a variable over time points")
+        self.expect(".", "'.' after the variables")
+        inner = self.formula(30)
+        return syntax_tree.Quantified(
+            "EXISTS" if token.kind == "EXISTS" else "FORALL", names, inner, token.at, time=True
+        )
+
+    def applied(self) -> Written:
+        """``P(x, y) AT t``."""
+        found = super().applied()
+        self.expect("AT", "AT and a time point, as in P(x) AT t or P(x) AT NOW,")
+        token = self.ahead()
+        point = syntax_tree.Name(self.take().text if self.at(NOW) else self.variable("a time point"), token.at)
+        if isinstance(found, syntax_tree.Quantified):
+            return replace(found, formula=_at(found.formula, point))
+        return _at(found, point)
+
+    def single(self) -> WrittenTerm:
+        """``NOW`` and lengths of time beside what terms are elsewhere."""
+        token = self.ahead()
+        if token.kind == NOW:
+            return syntax_tree.Name(self.take().text, token.at)
+        if token.kind == "duration":
+            return syntax_tree.Call(LENGTH, (syntax_tree.Value(self.length(), at=token.at),), token.at)
+        return super().single()
+
+
+def _at(atom: Written, point: syntax_tree.Name) -> Written:
+    assert isinstance(atom, syntax_tree.Applied)
+    return replace(atom, terms=(*atom.terms, point))

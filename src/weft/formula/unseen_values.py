@@ -1,0 +1,95 @@
+"""A formula split by a variable: over the values that events have given it, and as all other values have it.
+
+At a time point a value that no event has had is like every other such value.  So what a value's past was before it was
+first seen is what a *fresh* value's is: it has no events and no comparisons hold of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.algebra import formula as algebra
+from weft.algebra.formula import ALWAYS, And, Exists, Formula, Not, Once, Or, Previous, Since, Truth, Variable
+from weft.algebra.formula import free_variables as free
+
+
+class Occurrences:
+    """The events that give each variable values."""
+
+    def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
+        self._atoms: dict[Variable, list[algebra.Atom]] = {}
+        for atom in atoms:
+            for variable in free(atom):
+                found = self._atoms.setdefault(variable, [])
+                if atom not in found:
+                    found.append(atom)
+
+    def now(self, variable: Variable) -> Formula:
+        """That an event gives the variable's value at this time point."""
+        found: Formula | None = None
+        for atom in self._atoms.get(variable, ()):
+            others = tuple(each for each in free(atom) if each != variable)
+            given = Exists(others, atom) if others else atom
+            found = given if found is None else Or(found, given)
+        if found is None:
+            nothing = And(Truth(True), algebra.Comparison("=", variable, variable))
+            return And(nothing, Not(nothing))
+        return found
+
+    def seen(self, variable: Variable) -> Formula:
+        """That an event has given the variable's value by now."""
+        return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
+
+    def first(self, variable: Variable) -> Formula:
+        """That an event gives the variable's value for the first time."""
+        return And(self.now(variable), Not(Previous(ALWAYS, self.seen(variable))))
+
+
+@dataclass(frozen=True)
+class SeenUnseen:
+    """A formula for values that were seen, and, without the variable, for one that was not."""
+
+    seen: Formula
+    fresh: Formula
+
+
+def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
+    """The two halves; None where an interval or a rule stands between a value and its past."""
+    if variable not in free(formula):
+        return SeenUnseen(formula, formula)
+    match formula:
+        case algebra.Atom() | algebra.Comparison():
+            return SeenUnseen(formula, Truth(False))
+        case Not() | And() | Or() | Exists():
+            halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
+            known = [each for each in halves if each is not None]
+            if len(known) < len(halves):
+                return None
+            seen = algebra.with_parts(formula, tuple(each.seen for each in known))
+            return SeenUnseen(seen, algebra.with_parts(formula, tuple(each.fresh for each in known)))
+        case Previous() | Once() | Since():
+            return _temporal(formula, variable, occurrences) if formula.interval.everything else None
+        case _:
+            return None
+
+
+def _temporal(formula: Previous | Once | Since, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
+    """A value seen by now has its own past since it was first seen, and before that a fresh one's."""
+    halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
+    known = [each for each in halves if each is not None]
+    if len(known) < len(halves):
+        return None
+    there, first = occurrences.seen(variable), occurrences.first(variable)
+    fresh = algebra.with_parts(formula, tuple(each.fresh for each in known))
+    before = Previous(ALWAYS, fresh)
+    match formula:
+        case Previous():
+            earlier = known[0].fresh
+            seen: Formula = Or(Previous(ALWAYS, And(there, known[0].seen)), And(first, Previous(ALWAYS, earlier)))
+        case Once():
+            seen = Or(Once(ALWAYS, And(there, known[0].seen)), Once(ALWAYS, And(first, before)))
+        case Since():
+            left, right = known[0].seen, known[1].seen
+            seen = Since(ALWAYS, left, Or(And(there, right), And(And(first, left), before)))
+    return SeenUnseen(seen, fresh)

@@ -1,0 +1,149 @@
+"""Temporal expressions and derivations as text, in the paper's notation: what ``explain`` prints of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.algebra.relation import Output
+from weft.algebra.scalar import Call, ColumnRef, PeriodOf, Scalar, children, with_children
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Constant,
+    Deleted,
+    Difference,
+    Extension,
+    Fragment,
+    Inserted,
+    Measure,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+)
+from weft.derivation.temporal.maintenance_plan import Derived
+from weft.derivation.temporal.rules import Dropped, Step
+from weft.sql import render
+
+
+@dataclass(frozen=True)
+class Words:
+    """``names`` gives expressions and predicates short names of their own, such as p."""
+
+    names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
+
+    def relation(self, relation: Temporal) -> str:
+        """An expression on one line."""
+        known = self.names.get(relation)
+        if known is not None:
+            return known
+        match relation:
+            case Base(alias=alias) | Constant(alias=alias):
+                return alias
+            case Deleted(base=base):
+                return f"∇{self.relation(base)}"
+            case Inserted(base=base):
+                return f"Δ{self.relation(base)}"
+            case TemporalUnion(left=left, right=right):
+                return f"{self.relation(left)} ∪ {self._operand(right)}"
+            case Difference(left=left, right=right):
+                return f"{self.relation(left)} − {self._operand(right)}"
+            case Semijoin():
+                return self._semijoin(relation)
+            case TemporalJoin(inputs=inputs, predicate=predicate):
+                return f"⋈_{{{self.scalar(predicate)}}}({', '.join(map(self.relation, inputs))})"
+            case _:
+                return self._of_one(relation)
+
+    def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
+        """An operator over one input."""
+        inner = self.relation(relation.input)
+        match relation:
+            case Selection(predicate=predicate):
+                return f"σ_{{{self.scalar(predicate)}}}({inner})"
+            case Projection() if _only_renames(relation):
+                return f"ρ({inner})"
+            case Projection(outputs=outputs):
+                return f"π_{{{', '.join(map(self._output, outputs))}}}({inner})"
+            case Extension(window=window, at=at):
+                text = f"EX_{{{self.scalar(window)}}}({inner})"
+                return text if at is None else f"[{text}]_t"
+            case Aggregation(groups=groups, measures=measures):
+                parts = (*map(self._output, groups), *map(self._measure, measures))
+                return f"Π_{{{', '.join(parts)}}}({inner})"
+            case Fragment(since=since):
+                return f"FR_[{self.scalar(since)}, NOW]({inner})"
+
+    def scalar(self, scalar: Scalar) -> str:
+        """A predicate or value; the period set of r as of the last refresh is AS_OF(r, :refreshed)."""
+        known = self.names.get(scalar)
+        return render.scalar(_spelled(scalar)) if known is None else known
+
+    def _operand(self, relation: Temporal) -> str:
+        text = self.relation(relation)
+        compound = isinstance(relation, (TemporalUnion, Difference, Semijoin)) and relation not in self.names
+        return f"({text})" if compound else text
+
+    def _semijoin(self, relation: Semijoin) -> str:
+        sides = (attributes(relation.left), attributes(relation.right))
+        whole = len(sides[0]) == len(sides[1]) and relation.on == tuple(zip(*sides, strict=True))
+        pairs = ", ".join(f"{self.scalar(left)} = {self.scalar(right)}" for left, right in relation.on)
+        sign = "⋉" if whole else f"⋉_{{{pairs}}}"
+        return f"{self._operand(relation.left)} {sign} {self._operand(relation.right)}"
+
+    def _output(self, output: Output) -> str:
+        if isinstance(output.value, ColumnRef) and output.value.column == output.name:
+            return output.name
+        return f"{self.scalar(output.value)} AS {output.name}"
+
+    def _measure(self, measure: Measure) -> str:
+        argument = "*" if measure.argument is None else self.scalar(measure.argument)
+        return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
+
+    def step(self, step: Step) -> str:
+        """One equation that was used, and what it gave."""
+        of = [f"∇ = {self.relation(step.gave.deleted)}"] if step.gave.deleted is not None else []
+        of += [f"Δ = {self.relation(step.gave.inserted)}"] if step.gave.inserted is not None else []
+        return f"({step.rule}) {', '.join(of) or 'nothing'}"
+
+    def dropped(self, dropped: Dropped) -> str:
+        """What was left out, and why."""
+        why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
+        so = ": the term is empty" if dropped.whole else ""
+        return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
+
+
+def told(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
+    """A derivation as ``explain`` prints it: what is computed, by which equations, what is dropped or read whole.
+
+    ``view`` is the view's name.
+    """
+    words_ = Words(names or {})
+    lines = [
+        f"{sign}{view} = {'∅' if part is None else words_.relation(part)}"
+        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
+    ]
+    lines += [f"by {words_.step(step)}" for step in derived.trace]
+    lines += [f"dropped {words_.dropped(dropped)}" for dropped in derived.dropped]
+    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
+    return lines
+
+
+def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:
+    """An expression on one line, in the paper's notation."""
+    return Words(names or {}).relation(relation)
+
+
+def _only_renames(projection: Projection) -> bool:
+    return tuple(output.value for output in projection.outputs) == attributes(projection.input)
+
+
+def _spelled(scalar: Scalar) -> Scalar:
+    if isinstance(scalar, PeriodOf) and scalar.at is not None:
+        return Call("as_of", (PeriodOf(scalar.scan), scalar.at), scalar.type)
+    parts = children(scalar)
+    return with_children(scalar, tuple(map(_spelled, parts))) if parts else scalar

@@ -1,0 +1,169 @@
+"""How a view is maintained, in words: what ``weft view explain`` prints, in the paper's notation.
+
+Expressions share parts, and written out they are pages long; so parts get names (``planning.named_parts``): E of the
+view's own expression, G of what the equations give, D of what is computed, p of predicates that speak of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from weft.algebra.scalar import Call, Literal, Scalar
+from weft.algebra.temporal import Base, Extension, Selection, Temporal, TemporalJoin, each, mentions_time
+from weft.derivation.temporal.delta_propagation import Kind
+from weft.derivation.temporal.maintenance_plan import Derived
+from weft.planning.named_parts import Naming
+from weft.planning.summary import cut, first
+from weft.planning.view_plan import ViewPlan
+from weft.planning.words import length, scalar_words
+from weft.printable import InLines
+from weft.sql.scope import as_written
+
+
+@dataclass(frozen=True)
+class EventEffect:
+    """What one kind of event does to a view: ``event`` says which, ``lines`` what is computed, by which equations."""
+
+    event: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Explained(InLines):
+    """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event.
+
+    ``parts`` are the queries of the auxiliary views among the tables, by name.  ``changing`` are the tables whose
+    changes can change the view, ``whole`` says what is read as a whole for which of its events, ``timely``: the passing
+    of time can change it, ``time`` being its conditions that speak of time.  ``called`` are the tables that auxiliary
+    views are parts of.  ``kept`` says what a home knows of it, in words.
+    """
+
+    view: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, str], ...]
+    events: tuple[EventEffect, ...]
+    changing: tuple[str, ...]
+    timely: bool
+    time: tuple[str, ...]
+    whole: tuple[str, ...]
+    called: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    kept: tuple[str, ...] = ()
+
+    @property
+    def brief(self) -> tuple[str, ...]:
+        """What a person needs of it, in about ten lines."""
+        read = {self._table(each): None for each in self.changing}
+        changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
+        if not self.timely:
+            time = "Time alone does not change it: something has to begin or end."
+        else:
+            time = f"Time alone can change it, too{': ' if self.time else '.'}{' and '.join(self.time)}"
+        whole = [f"WARNING: {each}" for each in self.whole]
+        over = dict.fromkeys(
+            table if table == alias else f"{table} (as {alias})"
+            for alias, table in ((self._alias(alias, table), self._table(table)) for alias, table in self.sources)
+        )
+        return (
+            f"The rows of {self.name or 'the view'} are kept with the periods in which they held.",
+            cut(f"It reads {', '.join(over)}."),
+            cut(changing),
+            cut(time),
+            *(cut(each) for each in first(whole, 3, "WARNING: {} more with --full")),
+            *self.kept,
+            f"weft view explain {self.name or 'NAME'} --full shows what is computed, and by which equations.",
+        )
+
+    def _alias(self, alias: str, name: str) -> str:
+        return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
+
+    def _table(self, name: str) -> str:
+        """What a person calls what is read: an auxiliary view is a part of a table."""
+        return self.called.get(name, name)
+
+
+_STORED: Final = "_stored"
+"""How the range variables of auxiliary views end (``derivation.temporal.column_pruning``)."""
+
+
+def explained_view(
+    view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
+) -> Explained:
+    """How a view is maintained: for what is deleted from and inserted into each table, and for the passing of time.
+
+    ``parts`` are the queries of auxiliary views by their names, ``called`` the tables that they are parts of.
+    """
+    plan, naming = view_plan.plan, Naming()
+    bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
+    view = naming.lines("V", plan.view, "E")
+    naming.call(plan.view, "V")
+    tables, events = dict(called or {}), []
+    changing: dict[str, None] = {}
+    whole: dict[str, None] = {}
+    for table in view_plan.tables:
+        for what, kind in _KINDS:
+            derived = plan.change([table], [kind])
+            events.append(EventEffect(f"{what} {table.name}", tuple(_lines(derived, naming))))
+            changing |= {} if derived.empty else {table.name: None}
+            for each_read in derived.reads_whole:
+                names = (tables.get(name, name) for name in (table.name, each_read.table.name))
+                whole["a change of {} reads all of {}".format(*names)] = None
+    events.append(EventEffect("time passes, from :refreshed to NOW()", tuple(_lines(plan.refresh, naming))))
+    for each_read in plan.refresh.reads_whole:
+        whole[f"the passing of time reads all of {tables.get(each_read.table.name, each_read.table.name)}"] = None
+    read = tuple((each, text) for each, text in (parts or {}).items() if each in bases.values())
+    return Explained(
+        tuple(view),
+        tuple(bases.items()),
+        read,
+        tuple(events),
+        changing=tuple(changing),
+        timely=not plan.refresh.empty,
+        time=_timely(plan.view),
+        whole=tuple(whole),
+        called=tables,
+    )
+
+
+def _timely(view: Temporal) -> tuple[str, ...]:
+    """Its conditions that speak of time, and its moving windows."""
+    found: dict[str, None] = {}
+    for part in each(view):
+        if isinstance(part, (Selection, TemporalJoin)):
+            for condition in _conjuncts(part.predicate):
+                if mentions_time(condition):
+                    found[scalar_words(condition)] = None
+        elif isinstance(part, Extension):
+            match part.window:
+                case Literal(value=int(micros)):
+                    found[f"what held within {length(micros)}"] = None
+                case window:
+                    found[f"what held within {scalar_words(window)}"] = None
+    return tuple(found)
+
+
+def _conjuncts(predicate: Scalar) -> Iterator[Scalar]:
+    if isinstance(predicate, Call) and predicate.name == "and":
+        for each_arg in predicate.args:
+            yield from _conjuncts(each_arg)
+    else:
+        yield predicate
+
+
+_KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserted into", "insertions"))
+
+
+def _lines(derived: Derived, naming: Naming) -> list[str]:
+    """By which equations, what is computed, what was dropped and why, and what is read as a whole."""
+    lines: list[str] = []
+    for step in derived.trace:
+        for sign, part in (("∇", step.gave.deleted), ("Δ", step.gave.inserted)):
+            if part is not None:
+                lines += naming.lines(f"by ({step.rule}) {sign}", part, "G")
+    for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted)):
+        lines += [f"{sign}V = ∅"] if part is None else naming.lines(f"{sign}V", part, "D")
+    lines += [f"dropped: {naming.words.dropped(dropped)}" for dropped in derived.dropped]
+    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
+    return lines

@@ -1,0 +1,198 @@
+"""Rendered SQL for DuckDB: which expressions mean there what they mean in Spark, and how their text is spelled there.
+
+The rendered text is Spark's.  DuckDB takes it but for two spellings, of names and of texts; a few functions it has
+under other names (``MACROS``).  What the two might compute differently (regular expressions, text of doubles,
+division of decimals) no view can have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from weft.algebra.scalar import Call, Cast, Literal, Scalar, children
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
+from weft.algebra.temporal import (
+    Aggregation,
+    Constant,
+    Extension,
+    Fragment,
+    Projection,
+    Selection,
+    Temporal,
+    TemporalJoin,
+    each,
+)
+from weft.sql.duckdb_case_mapping import LOWER, UPPER
+from weft.sql.functions import as_decimal
+
+MACROS: Final = {
+    "UNIX_MICROS(x)": "epoch_us(x)",
+    "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
+    "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
+    "STARTSWITH(a, b)": "starts_with(a, b)",
+    "ENDSWITH(a, b)": "ends_with(a, b)",
+    "COLLECT_LIST(x)": "list(x)",
+    "AGGREGATE(numbers, zero, added)": "list_sum(numbers)",
+    "TRY_ADD(a, b)": "TRY(a + b)",
+    "TRY_SUBTRACT(a, b)": "TRY(a - b)",
+    "TRY_MULTIPLY(a, b)": "TRY(a * b)",
+    "TRY_DIVIDE(a, b)": "CAST(a AS DOUBLE) / NULLIF(CAST(b AS DOUBLE), 0)",
+    "MOD(a, b)": "CASE WHEN a IS NULL THEN NULL WHEN b = -1 THEN 0 ELSE TRY(a % NULLIF(b, 0)) END",
+    "NVL(a, b)": "COALESCE(a, b)",
+    "UPPER(x)": UPPER,
+    "LOWER(x)": LOWER,
+    "TRIM(x)": "system.main.trim(x, ' ')",
+    "LTRIM(x)": "system.main.ltrim(x, ' ')",
+    "RTRIM(x)": "system.main.rtrim(x, ' ')",
+}
+"""Functions of Spark's that DuckDB has under other names.
+
+AGGREGATE is only asked for sums of lists, which may have NULLs here and are not empty.
+"""
+ALIKE: Final = frozenset(
+    (
+        *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
+        *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
+        *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
+        *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
+        *("unix_micros", "year", "month", "day", "hour", "minute", "second", "quarter", "date_trunc"),
+        *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
+    )
+)
+"""Operators and functions that mean the same of whatever they may be given."""
+IN_PART: Final = frozenset(
+    (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
+)
+"""Functions that mean the same of some types, or with constants."""
+_LIKE: Final = " LIKE "
+_TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
+_PLAIN_SCALE: Final = 6
+"""More decimals than these Spark writes with an exponent where they are nearly all 0."""
+_MOST_DIGITS: Final = 38
+_EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
+_QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
+
+
+def local_text(sql: str) -> str:
+    """The text as DuckDB reads it.
+
+    >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\\'s \\\\'")
+    'SELECT "a`b" FROM t WHERE x = \\'it\\'\\'s \\\\\\''
+    >>> local_text(r"x LIKE '5\\\\%'") == r"x LIKE '5\\%' ESCAPE '\\'"
+    True
+    """
+    return _QUOTED.sub(lambda found: _spelled(found[0]), sql)
+
+
+def _spelled(quoted: str) -> str:
+    if quoted.startswith(_LIKE):
+        pattern = _spelled(quoted.removeprefix(_LIKE))
+        return f"{_LIKE}{pattern} ESCAPE '\\'" if "\\" in pattern else f"{_LIKE}{pattern}"
+    inner = quoted[1:-1]
+    if quoted[0] == '"':
+        return quoted
+    if quoted[0] == "`":
+        return '"' + inner.replace("``", "`").replace('"', '""') + '"'
+    return "'" + re.sub(r"\\(.)", r"\1", inner, flags=re.DOTALL).replace("'", "''") + "'"
+
+
+def not_local(relation: Temporal) -> Scalar | None:
+    """The first expression of a relation of which DuckDB might compute something else than Spark; None: there is none.
+
+    It is the smallest such one: what it is made of is computed alike.
+    """
+    every = (scalar for part in each(relation) for scalar in _scalars(part))
+    return next((found for scalar in every if (found := unlike(scalar)) is not None), None)
+
+
+def _scalars(relation: Temporal) -> Iterator[Scalar]:
+    match relation:
+        case Selection(predicate=predicate) | TemporalJoin(predicate=predicate):
+            yield predicate
+        case Projection(outputs=outputs):
+            yield from (output.value for output in outputs)
+        case Constant(rows=rows):
+            yield from (value for row in rows for value in row)
+        case Extension(window=window):
+            yield window
+        case Fragment(since=since):
+            yield since
+        case Aggregation(groups=groups, measures=measures):
+            yield from (output.value for output in groups)
+            yield from (each.argument for each in measures if each.argument is not None)
+        case _:
+            return
+
+
+def unlike(scalar: Scalar) -> Scalar | None:
+    """The smallest part of an expression that DuckDB might compute otherwise than Spark; None: there is none."""
+    below = (found for child in children(scalar) if (found := unlike(child)) is not None)
+    return next(below, None) or (None if _alike(scalar) else scalar)
+
+
+def _alike(scalar: Scalar) -> bool:
+    """Whether it is computed alike from what it is made of."""
+    match scalar:
+        case Literal(type=type):
+            return type.name not in ("BINARY", "ARRAY")
+        case Call(name="*", args=args, type=type):
+            return _same_product([arg.type for arg in args], type)
+        case Call(name="/", args=args, type=type):
+            return type == DOUBLE and all(arg.type.name in _EXACT_IN_DOUBLE for arg in args)
+        case Call(name="mod" | "%" | "abs" | "floor" | "ceil" | "ceiling" | "round") as call:
+            return _same_number(call)
+        case Call(name="concat", args=args):
+            return all(arg.type == STRING for arg in args)
+        case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
+            return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Cast(arg=Literal(value=None), type=type):
+            return type.name not in ("BINARY", "ARRAY")
+        case Cast(arg=arg, type=type) if arg.type == STRING:
+            return type == STRING or type.name in INTEGRAL
+        case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):
+            return _same_cast(arg.type, type)
+        case Call(name=name):
+            return name in ALIKE
+        case _:
+            return True
+
+
+def _same_product(factors: list[DataType], product: DataType) -> bool:
+    """Integers and decimals of which no digit can be cut off, and doubles."""
+    if product.name == "DECIMAL":
+        (p1, _), (p2, _) = map(as_decimal, factors)
+        return p1 + p2 < _MOST_DIGITS
+    return product.name in INTEGRAL or (product == DOUBLE and all(each.name in _EXACT_IN_DOUBLE for each in factors))
+
+
+def _same_number(call: Call) -> bool:
+    """Of integers; and of decimals what neither divides nor leaves digits before the point."""
+    number, *others = call.args
+    if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
+        return call.name in ("mod", "%") and all(each.type.name in INTEGRAL for each in call.args)
+    if number.type.name in INTEGRAL:
+        return True
+    return number.type.name == "DECIMAL" and call.name not in ("mod", "%")
+
+
+def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
+    """Whether the places of a part of a text are constants, counted from 1 on (``first`` 1) or lengths."""
+    found = [each.value for each in places if isinstance(each, Literal)]
+    if len(found) < len(places) or not all(isinstance(each, int) for each in found):
+        return False
+    return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(found))
+
+
+def _same_cast(source: DataType, target: DataType) -> bool:
+    if source == target or {source, target} == {DATE, TIMESTAMP}:
+        return True
+    if target == STRING:
+        return source.name in _TEXT_OF or (source.name == "DECIMAL" and (source.scale or 0) <= _PLAIN_SCALE)
+    if source.name == "BOOLEAN":
+        return target.name in INTEGRAL
+    exact = (*INTEGRAL, "DECIMAL")
+    if source.name == "DECIMAL":
+        return target == DOUBLE or target.name == "DECIMAL" or (target == BIGINT and not source.scale)
+    return source.name in INTEGRAL and (target.name in exact or target == DOUBLE)

@@ -1,0 +1,367 @@
+"""The value of a temporal relation as SQL: a chain of named steps that DuckDB and Spark read alike.
+
+Each step is a query of ``c1 … cn, valid_from, valid_to``, the attributes by position and maximal periods, over steps
+before it and over named views, which hold what was recorded up to t_now.  What occurs twice is one step.  NOW and the
+parameters are constants of the text.
+
+    SELECT dept FROM employees        step_1  SELECT dept AS c1, valid_from, valid_to FROM employees, coalesced
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from weft.algebra.scalar import (
+    TIME_START,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Literal,
+    Now,
+    Param,
+    PeriodOf,
+    Scalar,
+    columns,
+    with_children,
+)
+from weft.algebra.scalar import children as parts_of
+from weft.algebra.schema import BOOLEAN, TIMESTAMP
+from weft.algebra.temporal import (
+    Aggregation,
+    Base,
+    Constant,
+    Deleted,
+    Difference,
+    Extension,
+    Fragment,
+    Inserted,
+    Projection,
+    Selection,
+    Semijoin,
+    Temporal,
+    TemporalJoin,
+    TemporalUnion,
+    attributes,
+    mentions_time,
+)
+from weft.errors import DerivationError
+from weft.sql import render
+from weft.sql.null_on_overflow import within_range
+from weft.sql.sweeping import PORTABLE, Sweeps, Until, columns_of, extended, judged, listed, pairs, shared
+from weft.sql.sweeping_groups import aggregated
+
+Leaf: TypeAlias = "Base | Deleted | Inserted"
+Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
+"""Column -> the same one in a step."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """When a relation is asked for, instants in microseconds UTC, and what its parameters mean."""
+
+    now: int
+    """t_now."""
+    since: int
+    """t0, at which time begins."""
+    parameters: Mapping[str, Literal] = field(default_factory=dict)
+    """By their names."""
+
+    def literal(self, param: Param) -> Literal:
+        """What a parameter means; raises DerivationError for one that is not known."""
+        if param == TIME_START:
+            return Literal(self.since, TIMESTAMP)
+        if param.name not in self.parameters:
+            raise DerivationError(f"nothing is given for the parameter :{param.name}")
+        return self.parameters[param.name]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A named query, and the steps and views that it reads."""
+
+    name: str
+    sql: str
+    reads: tuple[str, ...]
+
+
+def value_steps(
+    relation: Temporal,
+    views: Callable[[Leaf], str],
+    asked: Asked,
+    prefix: str = "step",
+) -> tuple[Step, ...]:
+    """The steps of a relation's value, the last one being the value; ``views`` names what each leaf reads.
+
+    A leaf's view has the columns of its table by their names, its start and end among them.
+    """
+    chain = Chain(views, asked, prefix)
+    last = chain.step(relation)
+    if chain.steps[-1].name != last:
+        chain.steps.append(next(step for step in chain.steps if step.name == last))
+    return tuple(chain.steps)
+
+
+def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) -> str:
+    """One query for a relation's value: ``c1 … cn, valid_from, valid_to``, a row a maximal period."""
+    steps = value_steps(relation, views, asked)
+    named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
+    heads = listed(columns_of(len(attributes(relation))), "valid_from", "valid_to")
+    return f"WITH {named}\nSELECT {heads} FROM {steps[-1].name}"
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An input of a join: its alias, its step, its columns."""
+
+    alias: str
+    step: str
+    columns: tuple[ColumnRef, ...]
+
+
+@dataclass(frozen=True)
+class _Joining:
+    """A join whose condition is being read: its inputs, the whole of it, and what is joined besides."""
+
+    items: Sequence[_Item]
+    whole: Scalar
+    joins: list[str]
+
+
+def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
+    """Columns by their places in a step, under an alias."""
+    return {ref: ColumnRef(alias, f"c{number}", ref.type) for number, ref in enumerate(refs, 1)}
+
+
+def _of(scan: str, items: Sequence[_Item]) -> _Item:
+    """The input whose tuple a range variable stands for; raises DerivationError where it is not one input's own."""
+    for item in items:
+        if {ref.scan for ref in item.columns} == {scan}:
+            return item
+    raise DerivationError(f"the periods of {scan} are not those of a tuple that is at hand")
+
+
+def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
+    """The periods whose start, end or length is asked for."""
+    if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
+        return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
+    return tuple(found for part in parts_of(predicate) for found in _asked(part))
+
+
+def _conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
+    if isinstance(scalar, Call) and scalar.name == "and":
+        return tuple(each for part in scalar.args for each in _conjuncts(part))
+    return (scalar,)
+
+
+def _is_equality(scalar: Scalar) -> bool:
+    return isinstance(scalar, Call) and scalar.name in ("=", "<=>") and not mentions_time(scalar)
+
+
+@dataclass
+class Chain:
+    """The steps so far, by the relation that they are of and by their text; what relations have in common is one."""
+
+    views: Callable[[Leaf], str]
+    asked: Asked
+    prefix: str
+    sweeps: Sweeps = PORTABLE
+    steps: list[Step] = field(default_factory=list)
+    known: dict[Temporal, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def now(self) -> str:
+        """t_now as text."""
+        return render.timestamp(self.asked.now)
+
+    @property
+    def after_now(self) -> str:
+        """The instant after t_now, as text."""
+        return render.timestamp(self.asked.now + 1)
+
+    def step(self, relation: Temporal) -> str:
+        """The name of the step that a relation is."""
+        if relation not in self.known:
+            before = len(self.reads)
+            sql = self.query(relation)
+            reads = tuple(dict.fromkeys(self.reads[before:]))
+            del self.reads[before:]
+            self.known[relation] = self.named(sql, reads)
+        self.reads.append(self.known[relation])
+        return self.known[relation]
+
+    reads: list[str] = field(default_factory=list)
+
+    def named(self, sql: str, reads: tuple[str, ...]) -> str:
+        """A step of that text."""
+        if sql not in self.texts:
+            self.texts[sql] = f"{self.prefix}_{len(self.steps) + 1}"
+            self.steps.append(Step(self.texts[sql], sql, reads))
+        return self.texts[sql]
+
+    def query(self, relation: Temporal) -> str:
+        """A relation over the steps of what it is over."""
+        width = len(attributes(relation))
+        match relation:
+            case Base() | Deleted() | Inserted():
+                return self.leaf(relation)
+            case Constant():
+                return self.constant(relation)
+            case Selection(input=inner, predicate=predicate):
+                return self.joined((inner,), predicate)
+            case TemporalJoin(inputs=inputs, predicate=predicate):
+                return self.joined(inputs, predicate)
+            case Projection():
+                return self.projected(relation)
+            case TemporalUnion(left=left, right=right):
+                both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
+                return self.sweeps.coalesced(both, width)
+            case Difference(left=left, right=right):
+                return self.sweeps.without(self.step(left), self.step(right), width)
+            case Semijoin():
+                return self.semijoined(relation)
+            case Extension(input=inner, window=window, at=at):
+                return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}), self.sweeps)
+            case Fragment(input=inner, since=since):
+                return self.fragment(inner, self.text(since, {}))
+            case Aggregation(input=inner):
+                names = _named(attributes(inner), "a")
+                begun = render.timestamp(self.asked.since)
+                return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
+
+    def all_of(self, name: str, width: int) -> str:
+        """The rows of a step."""
+        return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to')} FROM {name}"
+
+    def leaf(self, leaf: Leaf) -> str:
+        """A named view, its columns by position."""
+        base = leaf if isinstance(leaf, Base) else leaf.base
+        name = self.views(leaf)
+        self.reads.append(name)
+        heads = [f"{render.name(ref.column)} AS c{number}" for number, ref in enumerate(attributes(leaf), 1)]
+        start, end = render.name(base.table.start), render.name(base.table.end or "NULL")
+        return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
+
+    def constant(self, constant: Constant) -> str:
+        """Constant rows, which hold since t0."""
+        types = [column.type for column in constant.columns]
+        rows = constant.rows or (tuple(Literal(None, type) for type in types),)
+        since = render.timestamp(self.asked.since)
+        texts = []
+        for row in rows:
+            values = (
+                f"CAST({self.text(value, {})} AS {render.spelled(type)}) AS c{number}"
+                for number, (value, type) in enumerate(zip(row, types, strict=True), 1)
+            )
+            texts.append(f"SELECT {listed(values)}, {since} AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to")
+        text = " UNION ".join(texts)
+        return text if constant.rows else f"{text} WHERE 1 = 0"
+
+    def projected(self, projection: Projection) -> str:
+        """π: coalesced, unless it does no more than to give all columns."""
+        inner = projection.input
+        names = _named(attributes(inner), "a")
+        values = [self.text(output.value, names) for output in projection.outputs]
+        heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
+        text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
+        kept = {output.value for output in projection.outputs}
+        return text if kept >= set(attributes(inner)) else self.sweeps.coalesced(text, len(heads))
+
+    def semijoined(self, semijoin: Semijoin) -> str:
+        """⋉: the left one's rows that agree with some row of the right."""
+        left, right = _named(attributes(semijoin.left), "a"), _named(attributes(semijoin.right), "b")
+        width = len(attributes(semijoin))
+        pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
+        same = " AND ".join(map(render.scalar, pairs)) or "TRUE"
+        heads = listed(columns_of(width, "a"), "a.valid_from", "a.valid_to")
+        first, second = self.step(semijoin.left), self.step(semijoin.right)
+        return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
+
+    def fragment(self, inner: Temporal, since: str) -> str:
+        """What a relation has from an instant on."""
+        heads = listed(columns_of(len(attributes(inner))))
+        return (
+            f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
+            f"WHERE (valid_to IS NULL OR valid_to > {since}) AND {since} <= {self.now}"
+        )
+
+    def joined(self, inputs: tuple[Temporal, ...], predicate: Scalar) -> str:
+        """⋈, and σ as that of one: the instants that the rows share, where the predicate is true."""
+        items = [_Item(f"a{number}", self.step(inner), attributes(inner)) for number, inner in enumerate(inputs, 1)]
+        names = {ref: text for item in items for ref, text in _named(item.columns, item.alias).items()}
+        joins: list[str] = []
+        condition = self.text(self.judging(predicate, items, predicate, joins), names)
+        asked = _asked(predicate)
+        froms = []
+        for item in items:
+            untils = [self.until(each) for each in asked if any(ref.scan == each.scan for ref in item.columns)]
+            distinct = tuple(dict.fromkeys(untils))
+            source = f"({judged(item.step, len(item.columns), distinct)})" if distinct else item.step
+            froms.append(f"{source} AS {item.alias}")
+        given = (column for item in items for column in columns_of(len(item.columns), item.alias))
+        heads = [f"{column} AS c{number}" for number, column in enumerate(given, 1)]
+        start, end, overlap = shared([item.alias for item in items])
+        return (
+            f"SELECT {listed(heads)}, {start} AS valid_from, {end} AS valid_to "
+            f"FROM {' CROSS JOIN '.join(froms)}{''.join(joins)} WHERE {' AND '.join((f'({condition})', *overlap))}"
+        )
+
+    def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
+        """A condition with its period functions as columns; what must be joined for them is added to ``joins``."""
+        match scalar:
+            case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
+                return Literal(True, BOOLEAN, fixed=True)  # rows that are combined share an instant
+            case Call(name="period_contains" | "period_overlaps", args=(PeriodOf() as one, PeriodOf() as other)):
+                if one.scan == other.scan:
+                    return Literal(True, BOOLEAN, fixed=True)
+                contained = scalar.name == "period_contains"
+                return self.paired(one, other, _Joining(items, whole, joins), contained=contained)
+            case Call(name=name, args=(PeriodOf() as period,), type=type):
+                return ColumnRef(_of(period.scan, items).alias, f"{name}{self.until(period).suffix}", type)
+            case _:
+                parts = parts_of(scalar)
+                return with_children(scalar, tuple(self.judging(each, items, whole, joins) for each in parts))
+
+    def until(self, period: PeriodOf) -> Until:
+        """The instant up to which a period is looked at."""
+        if period.at is None:
+            return Until(self.now, self.after_now)
+        instant = self.asked.literal(period.at).value
+        assert isinstance(instant, int)
+        return Until(render.timestamp(instant), render.timestamp(instant + 1), f"_{period.at.name}")
+
+    def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
+        """Whether two tuples are related by their periods: a step of the pairs that are is joined."""
+        outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
+        names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
+        equal = [each for each in _conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
+        condition = "".join(f" AND {self.text(each, names)}" for each in equal)
+        sizes = (outer.step, len(outer.columns)), (inner.step, len(inner.columns))
+        found = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))
+        self.reads.append(found)
+        alias = f"k{len(joining.joins) + 1}"
+        both = [*columns_of(len(outer.columns), outer.alias), *columns_of(len(inner.columns), inner.alias)]
+        same = " AND ".join(f"{alias}.c{number} IS NOT DISTINCT FROM {column}" for number, column in enumerate(both, 1))
+        joining.joins.append(f" LEFT JOIN {found} AS {alias} ON {same}")
+        return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)
+
+    def text(self, scalar: Scalar, names: Names) -> str:
+        """A scalar with its columns as ``names`` has them, NOW and the parameters as constants."""
+        return render.scalar(self.plain(scalar, names))
+
+    def plain(self, scalar: Scalar, names: Names) -> Scalar:
+        """The same over the columns of a step."""
+        match scalar:
+            case Now():
+                return Literal(self.asked.now, TIMESTAMP)
+            case Param():
+                return self.asked.literal(scalar)
+            case ColumnRef() if scalar in names:
+                return names[scalar]
+            case Call() | Cast() | Case():
+                return within_range(with_children(scalar, tuple(self.plain(each, names) for each in parts_of(scalar))))
+            case _:
+                return scalar

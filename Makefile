@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-long lint bless clean
+.PHONY: help setup demo test test-fast test-spark test-long lint docs bless clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -36,9 +36,12 @@ test-long: $(STAMP) ## everything, the long tests too (hours)
 lint: $(STAMP) ## ruff, mypy, import-linter
 	@$(BIN)/python tests/run.py lint
 
+docs: $(STAMP) ## the documentation as a site in site/, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "site/index.html"
+
 bless: $(STAMP) ## rewrite the golden files with what the code gives now
 	$(BIN)/python -m pytest tests/golden tests/docs --bless -q
 
 clean: ## remove what can be made again (the environment stays: rm -rf .venv)
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home mutants
+	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-home mutants
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -56,7 +56,7 @@ def _compiling(found: Plan) -> Iterator[str]:
     yield _block("sql", TEXT)
     yield ABOUT_BINDING
     yield _block("text", outline(bound))
-    yield ABOUT_NORMALIZING if normalize(bound) == bound else "Normalizing changes it."
+    yield ABOUT_NORMALIZING if normalize(bound) == bound else "Normalization changes it."
     yield _block("sql", query_sql(normalize(bound)))
     lifted = lift(canonical(normalize(bound)))
     other = plan(LIKE_IT, TABLES)
@@ -77,7 +77,7 @@ def _compiling(found: Plan) -> Iterator[str]:
 def _deriving(found: Plan) -> Iterator[str]:
     lifted = found.lifted
     yield ABOUT_EDGES
-    yield "**starts**, before anything is left out:"
+    yield "**starts**, before any branch is dropped:"
     began = [branch for event in starts(answer(lifted)) for branch in merged(event)]
     for number, event in enumerate(began, 1):
         yield f"{number}. When {driver(event.driver)} ({_fate(event)}):\n\n{_item(event)}"
@@ -94,8 +94,8 @@ def _deriving(found: Plan) -> Iterator[str]:
     for event in found.first:
         yield _block("sql", _shown(event))
     yield ABOUT_ACCESS
-    yield _table([["range variable", "is read as", "which is"], *_paths(found)])
-    yield "The views that hold those rows during a tick, as `weft explain --full` prints them:"
+    yield _table([["range variable", "view", "access path"], *_paths(found)])
+    yield "During a tick, views contain those rows. `weft explain --full` prints them:"
     for view in explain(found).views:
         yield _block("sql", f"-- {view.name}\n{view.sql}")
 
@@ -127,7 +127,7 @@ def _fate(event: Event) -> str:
     """Whether the order of time leaves a start any room."""
     demanded = conjunction(window(event.instant), condition(event.block))
     never = simplify(demanded, starts_of(sources(event.block))) == FALSE
-    return "it can never hold, and is left out" if never else "kept"
+    return "it can never hold, and is dropped" if never else "kept"
 
 
 def _shown(event: Event) -> str:
@@ -196,89 +196,86 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 HEAD: Final = """
 # The life of a query
 
-This page follows one query through every stage of Weft. It is written by the program itself (`tests/docs/life.py`
-calls the functions named here, `make bless` rewrites the page, a test holds it), so what you read is what happens.
-The query is the paper's fourth test query: messages more than four weeks old to which no one has replied (Terry,
-Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). The table `msgs`
-is the one that `weft ingest mail` makes; its column `ts` is the instant at which a row begins.
+After this page you know what Weft does with a standing query, a temporal view and a formula, stage by stage, and which
+module does it. The program writes the page itself: `tests/docs` calls the functions named here, `make bless` rewrites the
+page, and a test compares it.
 
-The words are explained in the [glossary](glossary.md), the stages in [architecture](architecture.md).
+The first query is the paper's fourth test query: messages more than four weeks old to which no one has replied (Terry,
+Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft ingest mail`
+creates its table `msgs`; the column `ts` is the instant at which a row begins. The [glossary](glossary.md) defines the
+terms, [architecture](architecture.md) describes the stages.
 """
 ABOUT_BINDING: Final = """
 ## 2. Bound: the algebra
 
-`sql.lower.bind` parses the text, checks it against the allow-list, and binds each name to a table's column. `NOW()`
-is solved for: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs` (time counts whole microseconds, so
-"later than" is "one microsecond later or more"). Three-valued logic ends here, too: what remains is *is it true*.
+`sql.lower.bind` parses the text, checks it against the allow-list, and resolves each name to a table's column. It solves
+conditions for `NOW()`: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs`. Time counts whole microseconds,
+so "later than" is "at least one microsecond later". Three-valued logic ends here: from now on a condition is true or not
+true.
 """
 ABOUT_NORMALIZING: Final = """
-`derivation.normalize` leaves this query as it is (it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`), and so does
-`derivation.canonical` (it would put the conditions into one order, and make one constant of a list). As SQL again,
-which is how `weft explain --full` begins:
+`derivation.normalize` does not change this query; it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`. Neither does
+`derivation.canonical`, which orders conditions and makes one constant of a list. `weft explain --full` begins with the
+result as SQL:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters
 
-`derivation.lift` takes the constants out. What remains is the *plan*; its signature is a hash of the plan without
-the names of aliases and output columns. The same question with two weeks and other names is the same plan with
-another parameter, and the two run as one query joined with a table of their parameters. (The microsecond belongs to
-the meaning of `<`, not to the user, and stays.)
+`derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash of the plan
+without the names of aliases and output columns. The same question with two weeks and other names is the same plan with
+another parameter, and both run as one query, joined with a table of their parameters. The microsecond stays, since it
+belongs to the meaning of `<`.
 """
 ABOUT_EDGES: Final = """
-## 4. Starts and ends, and what is left of them: Q^I
+## 4. Starts and ends, and the incremental query Q^I
 
-`derivation.replay`, one file an operator, asks at which instants rows *begin* to be in the answer, and at which they
-*end*: one branch for each thing that can make that happen, its driver. Everything else in the query is judged at that
-instant, `_first_at`; just before it for an end. NOW no longer occurs. `derivation.merge` then makes one block of what
-the rules have nested.
+`derivation.replay`, one file per operator, finds the instants at which rows *enter* the answer and at which they *leave*
+it. Each cause is a branch with its driver. Every other condition is checked at that instant, `_first_at`; for an end, just
+before it. NOW no longer occurs. `derivation.merge` then flattens the nested relations into one block.
 """
 ABOUT_INCREMENTAL: Final = """
-A reply ends the life of a row in the answer and begins none: Weft never takes back what it delivered, so `ends` is
-used only where the query stands under another NOT EXISTS.
+A reply ends the life of a row in the answer and begins none. Weft never withdraws an answer, so it needs `ends` only if
+the query stands under another NOT EXISTS.
 
-`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and lets the order of time decide what it can: a
-message cannot be four weeks old as it arrives. What remains is Q^I, the incremental query:
+`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and drops branches that the order of time excludes: a
+message cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
 """
 ABOUT_MONOTONE: Final = """
 ## 5. The first delivery: Q^M
 
-The first tick of a query must find everything that was ever in the answer. `derivation.monotone` looks whether the
-minimum bounding monotone query has the paper's closed form, one SELECT in which NOW becomes the latest of the
-block's starts. {closed}:
+The first tick of a query must find everything that was ever in the answer. `derivation.monotone` decides whether the
+minimum bounding monotone query has the paper's closed form: one SELECT in which NOW becomes the latest of the block's
+starts. {closed}:
 """
 ABOUT_ACCESS: Final = """
-Where it has none, Q^M runs the branches of Q^I with the window open at its beginning.
+Without a closed form, Q^M runs the branches of Q^I with a window that is open at its beginning.
 
 ## 6. How a tick reads its tables
 
-`derivation.access_paths` finds a path to each range variable, beginning at the driver's rows. This branch needs the few
-messages that turn four weeks old within the window, and of the replies only those to these messages:
+`derivation.access_paths` chooses an access path for each range variable, starting with the driver's rows. This branch needs
+the few messages that become four weeks old within the window, and only the replies to these messages:
 """
 ABOUT_RUNNING: Final = """
-## 7. What a tick asks
+## 7. What a tick runs
 
-The query was ticked up to {tau}; this tick goes up to {t}.
-`execution.windows` turns the window into a range of a
-column, which picks the files to read by their statistics:
+The query was ticked up to {tau}; this tick goes up to {t}. `execution.windows` turns the
+window into a range of a column, and file statistics select the files to read:
 """
 ABOUT_SQL: Final = """
-The branch with the two instants and the constant written in. This text is what Spark runs; the user's own never
-gets there:
+The branch with the two instants and the constant written in. Spark runs this text and never the user's own:
 """
 ABOUT_LEDGER: Final = """
-`execution.answers` brings every branch of every query to one form, rows of the ledger, so that one union serves
-them all. A row's hash tells whether the query has delivered it before; `row` holds its values as text, without
-loss:
+`execution.answers` converts every branch of every query to rows of the ledger, so that one union serves all. The hash of
+a row shows whether the query has delivered it before; `row` holds its values as text, without loss:
 """
 ABOUT_MANY: Final = """
-With a second query of the same plan the branch is joined with the parameters instead (`{columns}`), and is still
-one branch:
+With a second query of the same plan, the branch is joined with the parameters instead (`{columns}`). It is
+still one branch:
 """
 TAIL: Final = """
-Each row found is kept once, with its least `_first_at`; what the ledger has already is left out; the rest gets the
-next ordinals of its query in the order of `first_at`, then of its columns, and is appended in one Delta commit.
+Each row is kept once, with its least `_first_at`. Rows in the ledger are removed. The rest receives the next ordinals of
+its query, in the order of `first_at` and then of the columns, and is appended in one Delta commit.
 
-Where nothing is new, the tick also asks the branches that time drives over the window [t, ∞). The least instant
-that comes back is when time alone will next add a row; until then, and until something arrives, ticks pass the
-query over without starting Spark.
+If nothing is new, the tick also evaluates the time-driven branches over the window [t, ∞). The least instant of the result
+is when time alone will next add a row. Until then, and until a row arrives, ticks skip the query without starting Spark.
 """

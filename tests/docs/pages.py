@@ -1,8 +1,8 @@
 """The documents as tests read them: their files, fenced blocks, headings and links, and consoles that can be run.
 
 A ``console`` block is what a terminal shows: ``$`` before a command, ``>`` before its further lines, then its output.
-A line of three dots stands for any lines; empty lines, spacing, seconds that a command took and the wall's time of this
-century are not compared.
+A line of three dots stands for any lines.  Empty lines, spacing, elapsed seconds and instants from 2026 on (the wall
+clock) are not compared.
 """
 
 from __future__ import annotations
@@ -100,8 +100,13 @@ def steps(block: Block) -> list[Step]:
     return found
 
 
-def perform(command: str, setenv: Callable[[str, str], None], captured: Callable[[], str]) -> str:
-    """Runs a command: ``weft`` in this process, ``export`` for this process, anything else in a shell."""
+def perform(
+    command: str, setenv: Callable[[str, str], None], captured: Callable[[], str], *, codes: bool = False
+) -> str:
+    """Run a command and return its output: ``weft`` and ``export`` in this process, anything else in a shell.
+
+    With ``codes`` the last line of a ``weft`` command is its exit code, unless that is 0.
+    """
     word = command.split(None, 1)[0]
     if word == "export":
         for assignment in shlex.split(command)[1:]:
@@ -110,8 +115,8 @@ def perform(command: str, setenv: Callable[[str, str], None], captured: Callable
         return ""
     if word == "weft":
         captured()
-        run(shlex.split(command)[1:])
-        return captured()
+        code = run(shlex.split(command)[1:])
+        return captured() + (f"[exit code {code}]\n" if codes and code else "")
     done = subprocess.run(
         ["bash", "-c", command], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
     )
@@ -123,12 +128,31 @@ def same(shown: Sequence[str], found: str) -> bool:
     return _fits(_comparable(shown), _comparable(found.splitlines()))
 
 
+def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool) -> list[str]:
+    """Type the commands of a console; return its lines with today's output where that differs.
+
+    Raises AssertionError for a difference, unless ``bless``.
+    """
+    new: list[str] = []
+    for step in wanted:
+        output = terminal(step.command)
+        assert "Traceback" not in output
+        if same(step.shown, output):
+            shown = list(step.shown)
+        else:
+            assert bless, f"$ {step.command}\nis shown to say\n{chr(10).join(step.shown)}\nand says\n{output}"
+            assert ANYTHING not in step.shown, f"$ {step.command}\nsays now\n{output}\nshorten it by hand"
+            shown = "\n".join(line.rstrip() for line in output.splitlines()).strip("\n").splitlines()
+        new += [*step.typed, *shown]
+    return new
+
+
 def _comparable(lines: Sequence[str]) -> list[str]:
     return [_masked(line) for line in lines if line.strip()]
 
 
 def _masked(line: str) -> str:
-    line = re.sub(r"\b20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", line)
+    line = re.sub(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", line)
     line = re.sub(r"\bin \d+\.\d s\b", "in <n> s", line)
     return re.sub(r"[─ ]+", " ", line).strip()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from docs.pages import ANYTHING, PAGES, Block, Step, blocks, name_of, perform, same, steps
+from docs.pages import PAGES, Block, blocks, name_of, perform, retyped, steps
 from mail_server import Post, serving
 from weft.demo.play import weeks, write_week
 
@@ -75,7 +75,7 @@ def _typed(text: str, terminal: Callable[[str], str], bless: bool) -> list[tuple
     changes = []
     for block in blocks(text):
         if block.language == "console":
-            new = _console(steps(block), terminal, bless)
+            new = retyped(steps(block), terminal, bless)
         elif block.language == "python":
             new = _snippet(block.lines)
         else:
@@ -83,21 +83,6 @@ def _typed(text: str, terminal: Callable[[str], str], bless: bool) -> list[tuple
         if new != list(block.lines):
             changes.append((block.begin, block.lines, new))
     return changes
-
-
-def _console(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool) -> list[str]:
-    new: list[str] = []
-    for step in wanted:
-        found = terminal(step.command)
-        assert "Traceback" not in found
-        if same(step.shown, found):
-            shown = list(step.shown)
-        else:
-            assert bless, f"$ {step.command}\nis shown to say\n{chr(10).join(step.shown)}\nand says\n{found}"
-            assert ANYTHING not in step.shown, f"$ {step.command}\nsays now\n{found}\nshorten it by hand"
-            shown = "\n".join(line.rstrip() for line in found.splitlines()).strip("\n").splitlines()
-        new += [*step.typed, *shown]
-    return new
 
 
 def _snippet(lines: tuple[str, ...]) -> list[str]:

@@ -196,49 +196,50 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 HEAD: Final = """
 # The life of a query
 
-After this page you know what Weft does with a standing query, a temporal view and a formula, stage by stage, and which
-module does it. The program writes the page itself: `tests/docs` calls the functions named here, `make bless` rewrites the
-page, and a test compares it.
+After this page you know what Weft does with a standing query, a temporal view and a formula, stage by stage, and
+which module does it. The program writes the page itself: `tests/docs` calls the functions named here, `make bless`
+rewrites the page, and a test compares it.
 
-The first query is the paper's fourth test query: messages more than four weeks old to which no one has replied (Terry,
-Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft ingest mail`
-creates its table `msgs`; the column `ts` is the instant at which a row begins. The [glossary](glossary.md) defines the
-terms, [architecture](architecture.md) describes the stages.
+The first query is the paper's fourth test query: messages more than four weeks old to which no one has replied
+(Terry, Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft
+ingest mail` creates its table `msgs`; the column `ts` is the instant at which a row begins. The
+[glossary](glossary.md) defines the terms, [architecture](architecture.md) describes the stages.
 """
 ABOUT_BINDING: Final = """
 ## 2. Bound: the algebra
 
-`sql.lower.bind` parses the text, checks it against the allow-list, and resolves each name to a table's column. It solves
-conditions for `NOW()`: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs`. Time counts whole microseconds,
-so "later than" is "at least one microsecond later". Three-valued logic ends here: from now on a condition is true or not
-true.
+`sql.lower.bind` parses the text, checks it against the allow-list, and resolves each name to a table's column. It
+solves conditions for `NOW()`: `m.ts < NOW() - 4 weeks` becomes `NOW >= m.ts + 28 days + 1 µs`. Time counts whole
+microseconds, so "later than" is "at least one microsecond later". Three-valued logic ends here: from now on a
+condition is true or not true.
 """
 ABOUT_NORMALIZING: Final = """
 `derivation.normalize` does not change this query; it would turn `LIKE 'comp.sys.%'` into `STARTSWITH`. Neither does
-`derivation.canonical`, which orders conditions and makes one constant of a list. `weft explain --full` begins with the
-result as SQL:
+`derivation.canonical`, which orders conditions and makes one constant of a list. `weft explain --full` begins with
+the result as SQL:
 """
 ABOUT_LIFTING: Final = """
 ## 3. Lifted: the plan and its parameters
 
-`derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash of the plan
-without the names of aliases and output columns. The same question with two weeks and other names is the same plan with
-another parameter, and both run as one query, joined with a table of their parameters. The microsecond stays, since it
-belongs to the meaning of `<`.
+`derivation.lift` replaces the constants by parameters. The result is the *plan*. Its signature is a hash of the
+plan without the names of aliases and output columns. The same question with two weeks and other names is the same
+plan with another parameter, and both run as one query, joined with a table of their parameters. The microsecond
+stays, since it belongs to the meaning of `<`.
 """
 ABOUT_EDGES: Final = """
 ## 4. Starts and ends, and the incremental query Q^I
 
-`derivation.replay`, one file per operator, finds the instants at which rows *enter* the answer and at which they *leave*
-it. Each cause is a branch with its driver. Every other condition is checked at that instant, `_first_at`; for an end, just
-before it. NOW no longer occurs. `derivation.merge` then flattens the nested relations into one block.
+`derivation.replay`, one file per operator, finds the instants at which rows *enter* the answer and at which they
+*leave* it. Each cause is a branch with its driver. Every other condition is checked at that instant, `_first_at`;
+for an end, just before it. NOW no longer occurs. `derivation.merge` then flattens the nested relations into one
+block.
 """
 ABOUT_INCREMENTAL: Final = """
-A reply ends the life of a row in the answer and begins none. Weft never withdraws an answer, so it needs `ends` only if
-the query stands under another NOT EXISTS.
+A reply ends the life of a row in the answer and begins none. Weft never withdraws an answer, so it needs `ends`
+only if the query stands under another NOT EXISTS.
 
-`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and drops branches that the order of time excludes: a
-message cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
+`derivation.incremental` adds the window, `:tau <= _first_at < :t`, and drops branches that the order of time
+excludes: a message cannot be four weeks old when it arrives. The remaining branches are Q^I, the incremental query:
 """
 ABOUT_MONOTONE: Final = """
 ## 5. The first delivery: Q^M
@@ -252,8 +253,8 @@ Without a closed form, Q^M runs the branches of Q^I with a window that is open a
 
 ## 6. How a tick reads its tables
 
-`derivation.access_paths` chooses an access path for each range variable, starting with the driver's rows. This branch needs
-the few messages that become four weeks old within the window, and only the replies to these messages:
+`derivation.access_paths` chooses an access path for each range variable, starting with the driver's rows. This
+branch needs the few messages that become four weeks old within the window, and only the replies to these messages:
 """
 ABOUT_RUNNING: Final = """
 ## 7. What a tick runs
@@ -265,17 +266,18 @@ ABOUT_SQL: Final = """
 The branch with the two instants and the constant written in. Spark runs this text and never the user's own:
 """
 ABOUT_LEDGER: Final = """
-`execution.answers` converts every branch of every query to rows of the ledger, so that one union serves all. The hash of
-a row shows whether the query has delivered it before; `row` holds its values as text, without loss:
+`execution.answers` converts every branch of every query to rows of the ledger, so that one union serves all. The
+hash of a row shows whether the query has delivered it before; `row` holds its values as text, without loss:
 """
 ABOUT_MANY: Final = """
 With a second query of the same plan, the branch is joined with the parameters instead (`{columns}`). It is
 still one branch:
 """
 TAIL: Final = """
-Each row is kept once, with its least `_first_at`. Rows in the ledger are removed. The rest receives the next ordinals of
-its query, in the order of `first_at` and then of the columns, and is appended in one Delta commit.
+Each row is kept once, with its least `_first_at`. Rows in the ledger are removed. The rest receives the next
+ordinals of its query, in the order of `first_at` and then of the columns, and is appended in one Delta commit.
 
-If nothing is new, the tick also evaluates the time-driven branches over the window [t, ∞). The least instant of the result
-is when time alone will next add a row. Until then, and until a row arrives, ticks skip the query without starting Spark.
+If nothing is new, the tick also evaluates the time-driven branches over the window [t, ∞). The least instant of the
+result is when time alone will next add a row. Until then, and until a row arrives, ticks skip the query without
+starting Spark.
 """

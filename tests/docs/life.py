@@ -196,9 +196,9 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 HEAD: Final = """
 # The life of a query
 
-After this page you know what Weft does with a standing query, a temporal view and a formula, stage by stage, and
-which module does it. The program writes the page itself: `tests/docs` calls the functions named here, `make bless`
-rewrites the page, and a test compares it.
+After this page you know what Weft does with a standing query, stage by stage, and which module does it. The program
+writes the page itself: `tests/docs` calls the functions named here, `make bless` rewrites the page, and a test
+compares it.
 
 The first query is the paper's fourth test query: messages more than four weeks old to which no one has replied
 (Terry, Goldberg, Nichols, Oki: *Continuous Queries over Append-Only Databases*, SIGMOD 1992, section 6.2). `weft
@@ -280,4 +280,6 @@ ordinals of its query, in the order of `first_at` and then of the columns, and i
 If nothing is new, the tick also evaluates the time-driven branches over the window [t, ∞). The least instant of the
 result is when time alone will next add a row. Until then, and until a row arrives, ticks skip the query without
 starting Spark.
+
+Two more paths: [the life of a temporal view](life-of-a-view.md) and [the life of a formula](life-of-a-formula.md).
 """

@@ -36,7 +36,7 @@ STAFF = TableSchema(
 )
 COMMANDS_PAGE = (ROOT / "docs" / "reference" / "commands.md").read_text()
 SQL_PAGE = (ROOT / "docs" / "reference" / "sql.md").read_text()
-README = (ROOT / "README.md").read_text()
+CHOICE_PAGE = (ROOT / "docs" / "is-weft-for-me.md").read_text()
 SOURCES = sorted((ROOT / "src" / "weft").rglob("*.py"))
 FOLDERS = sorted({path.relative_to(ROOT / "src" / "weft").parts[0] for path in SOURCES if path.parent.name != "weft"})
 SHARED = {"--home", "--json", "--help"}
@@ -160,14 +160,14 @@ MISSING = {
 
 
 @pytest.mark.parametrize("construct", MISSING)
-def test_what_the_readme_says_is_missing_is_refused(construct: str) -> None:
-    assert construct in _section(README, "What SQL is missing")
+def test_missing_sql_is_refused(construct: str) -> None:
+    assert construct in _section(CHOICE_PAGE, "What SQL is missing")
     with pytest.raises(SqlError):
         plan(MISSING[construct], TABLES)
 
 
-def test_what_the_readme_says_to_write_instead_is_taken() -> None:
-    section = _section(README, "What SQL is missing")
+def test_the_replacements_of_missing_sql_are_accepted() -> None:
+    section = _section(CHOICE_PAGE, "What SQL is missing")
     assert "LEFT JOIN … WHERE … IS NULL" in section and "NOT EXISTS a newer one" in section
     joined = "SELECT m.msgid FROM msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid"
     newer = "SELECT 1 AS one FROM msgs n WHERE n.newsgroup = m.newsgroup AND n.ts > m.ts"

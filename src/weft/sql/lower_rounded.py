@@ -26,11 +26,11 @@ MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
 """More days than the calendar has, so a greater number of days makes no difference."""
-Step = tuple[Scalar, str, Scalar]
+NowComparison = tuple[Scalar, str, Scalar]
 """The side with NOW, an operator, the other side."""
 
 
-def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Step | None:
+def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> NowComparison | None:
     """Remove one rounding or count from ``side operator other`` (< <= > or >=); return None if ``side`` has neither.
 
     Raise SqlError for a count without a fixed threshold.
@@ -57,7 +57,7 @@ def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) ->
             return None
 
 
-def _rounded(unit: str, inner: Scalar, operator: str, other: Scalar) -> Step:
+def _rounded(unit: str, inner: Scalar, operator: str, other: Scalar) -> NowComparison:
     if operator in _NEXT_UP:
         return inner, _NEXT_UP[operator], following(unit, other)
     return inner, operator, reached(unit, other)
@@ -93,7 +93,7 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
     return f"Move the row's instant instead: NOW() {step} DATEADD({unit}, {least}, ts)."
 
 
-def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> Step:
+def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
     """Compare the whole units between NOW and an instant with a constant."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):

@@ -1,8 +1,8 @@
-"""How a table's values go through a synopsis: a formula's variables have few types, and none of them has NULL.
+"""Encode a table's values for a synopsis, because a formula's variables have few types and no NULL.
 
-The type of a variable *carries* that of a column: TIMESTAMP and DATE go as whole numbers, DECIMAL and BINARY as text.
-A value that may be NULL and that nothing is asked of, only handed on to the answer, goes as text that says which it is;
-rows with a NULL in another column are in no answer and are left out.  SQL here is for DuckDB (``sql.local``).
+A variable's type *carries* a column's type: TIMESTAMP and DATE as integers, DECIMAL and BINARY as text.  A nullable
+value that only passes through to the answer becomes text that marks NULL.  Rows with a NULL in another column are in no
+answer and are omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ _NONE: Final = "'N'"
 
 @dataclass(frozen=True)
 class Carried:
-    """Values of the type ``column``; ``nullable`` where NULL is carried, too."""
+    """The encoding of values of the type ``column``; with ``nullable`` it also encodes NULL."""
 
     column: DataType
     nullable: bool
 
     @property
     def type(self) -> DataType:
-        """Of the variable."""
+        """The type of the variable."""
         return STRING if self.nullable else self._plain
 
     @property
     def ordered(self) -> bool:
-        """Whether the variable's values are in the order of the column's."""
+        """Whether the encoding keeps the order of the column's values."""
         return self.column == STRING or self._plain != STRING
 
     def taken(self, value: str) -> str:
-        """SQL of what stands for the SQL ``value`` of a column."""
+        """Return SQL that encodes the column value ``value``."""
         plain = self._taken(value)
         if not self.nullable:
             return plain
         return f"CASE WHEN {value} IS NULL THEN {_NONE} ELSE CONCAT('V', CAST({plain} AS STRING)) END"
 
     def given(self, value: str) -> str:
-        """SQL of the column's value that the SQL ``value`` stands for."""
+        """Return SQL that decodes ``value`` into the column's value."""
         if not self.nullable:
             return self._given(value)
         text = f"SUBSTRING({value}, 2)"
@@ -64,7 +64,7 @@ class Carried:
                 return f"CAST({value} AS STRING)"
             case "BINARY":
                 return f"HEX({value})"
-            case "DOUBLE" | "FLOAT":  # the two zeros are one value
+            case "DOUBLE" | "FLOAT":  # 0.0 and -0.0 are one value
                 return f"CASE WHEN {value} = 0 THEN CAST('0.0' AS {self.column}) ELSE {value} END"
             case _:
                 return value

@@ -1,7 +1,7 @@
-"""The events of a synopsis: which rows of which tables its predicates have, and its answers as SQL over variables.
+"""The events of a synopsis: the rows of tables behind its predicates, and its answers as SQL over variables.
 
-A predicate's name is a hash of what its rows are, so that equal subformulas of different queries are equal formulas.
-SQL here is for DuckDB (``sql.local``); what Spark might compute otherwise is refused.
+A predicate's name is a hash of the definition of its rows, so that equal subformulas of different queries are equal.
+The SQL is for DuckDB (``sql.duckdb_dialect``); expressions that Spark might compute differently are refused.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from weft.sql.duckdb_dialect import unlike
 from weft.sql.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
-"""The range variable of a table's rows in the SQL of events."""
+"""The alias of a table's rows in the SQL of events."""
 ANSWER: Final = "a"
-"""That of answers ``tp, c1 … ck [, n]``."""
+"""The alias of answers ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""That of what they stand for, ``tp, v1 … vk [, n]``, in the SQL of outputs."""
-_HINT: Final = "Leave --keep synopsis out: then the tables' history answers it."
+"""The alias of decoded answers ``tp, v1 … vk [, n]`` in the SQL of outputs."""
+_HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: ``columns`` is SQL over those rows of ``table`` (as e) that meet all ``conditions``.
+    """The rows of a predicate: SQL ``columns`` over the rows of ``table`` (as e) that satisfy all ``conditions``.
 
-    ``reads`` are the table's columns that they speak of.
+    ``reads`` are the table's columns that they use.
     """
 
     predicate: str
@@ -63,10 +63,10 @@ class Events:
 
 @dataclass(frozen=True)
 class Part:
-    """A formula and its events.
+    """A formula of a query, and its events.
 
-    ``values`` is SQL of what its answers' ``a.c1 … a.ck`` stand for, v1 … vk; ``outputs`` the answer's columns as SQL
-    over these (as v), each with its type.
+    ``values`` is SQL that decodes ``a.c1 … a.ck`` of its answers into v1 … vk.  ``outputs`` are the answer's columns as
+    SQL over these (as v), each with its type.
     """
 
     formula: Formula
@@ -76,7 +76,7 @@ class Part:
 
 
 def of_query(query: Query) -> tuple[Part, ...]:
-    """The SELECTs of a query, each as a formula; raises SynopsisError where no synopsis can be kept of it."""
+    """Return a formula for each SELECT of a query; raise SynopsisError if it has no synopsis."""
     return tuple(of_each(_part, nests(query)))
 
 
@@ -88,9 +88,9 @@ def of_atoms(
     log: bool,
     count: DataType | None,
 ) -> Part:
-    """A formula whose predicates are tables, ``log``: of a log of states that are numbered.
+    """Return a formula whose predicates are tables; ``log`` means tables of a log with numbered states.
 
-    Its answers are the time point and the values of ``columns``, with their count where that has a type.
+    Its answers are the time point and the values of ``columns``, with a count if ``count`` gives its type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {POINTS: POINTS}
@@ -109,29 +109,29 @@ def of_atoms(
 
 
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
-    """The columns of a table as a predicate's, each with the type of its terms.
+    """Return the columns of a table's predicate, each with the type of its terms.
 
-    None: no formula can use the values; they are texts, so that rows that differ in them are different ones.
+    None means that no formula can use the values.  They are then texts, so that rows that differ in them are distinct.
     """
-    left = ("ts", "tp") if log else ("ts",)
-    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
+    hidden = ("ts", "tp") if log else ("ts",)
+    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """All rows of a table; one with a NULL agrees with no terms."""
-    taken, conditions, reads = [], [], []
+    """Return all rows of a table without NULLs, because a row with a NULL matches no terms."""
+    values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.name(column.name)}"
-        taken.append(f"CAST({ref} AS {type_ or STRING})")
+        values.append(f"CAST({ref} AS {type_ or STRING})")
         conditions.append(f"{ref} IS NOT NULL")
         reads.append(column.name)
-    return Events(_predicate(table, taken, conditions), table, tuple(reads), tuple(taken), tuple(conditions))
+    return Events(_predicate(table, values, conditions), table, tuple(reads), tuple(values), tuple(conditions))
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """The name of the predicate whose rows are these."""
-    told = repr((table.id, tuple(taken), sorted(set(conditions))))
-    return f"p{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    """Return the name of the predicate with these rows."""
+    definition = repr((table.id, tuple(taken), sorted(set(conditions))))
+    return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
 
 def _part(nest: Nest) -> Part:
@@ -162,12 +162,10 @@ def _scan(project: Project) -> Scan:
 def _require_plain(table: TableSchema) -> None:
     if table.source == "results":
         raise SynopsisError(
-            f"no synopsis can be kept of this query: it reads {table.name}, the answers of another one", hint=_HINT
+            f"this query has no synopsis: it reads {table.name}, the answers of another query", hint=_HINT
         )
     if not table.append_only:
-        raise SynopsisError(
-            f"no synopsis can be kept of this query: {table.name} is tracked, and its rows end", hint=_HINT
-        )
+        raise SynopsisError(f"this query has no synopsis: {table.name} is a tracked table, whose rows end", hint=_HINT)
 
 
 def _variables(atom: Atom) -> list[Variable]:
@@ -175,15 +173,15 @@ def _variables(atom: Atom) -> list[Variable]:
 
 
 def _joined(formula: Formula) -> set[Variable]:
-    """The variables of which more is asked than to be handed on."""
+    """Return the variables that are joined or compared, not only passed through to the answer."""
     places: Counter[Variable] = Counter()
-    found: set[Variable] = set()
+    joined: set[Variable] = set()
     for atom in {part for part in subformulas(formula) if isinstance(part, Atom)}:
         places.update(_variables(atom))
     for part in subformulas(formula):
         if isinstance(part, Comparison):
-            found |= {*variables_of(part.left), *variables_of(part.right)}
-    return found | {variable for variable, count in places.items() if count > 1}
+            joined |= {*variables_of(part.left), *variables_of(part.right)}
+    return joined | {variable for variable, count in places.items() if count > 1}
 
 
 def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> None:
@@ -192,16 +190,16 @@ def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> N
             for variable in (*variables_of(part.left), *variables_of(part.right)):
                 if not carried[variable].ordered:
                     raise SynopsisError(
-                        f"no synopsis can be kept of this query: it compares {variable.name}, a {variable.type}, with "
+                        f"this query has no synopsis: it compares {variable.name}, a {variable.type}, with "
                         "a column of another table",
-                        hint="Only = and <> are asked of such values. " + _HINT,
+                        hint="Such values support only = and <>. " + _HINT,
                     )
 
 
 def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, Carried]) -> Events:
-    """The events of one table, under a name that says what they are.
+    """Return the events of one table, under a name that depends on their definition.
 
-    The name is made of the SQL that a user reads, so that it stays as it is when the SQL for DuckDB changes.
+    The name is a hash of Spark's SQL, so that it does not change with the SQL for DuckDB.
     """
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
@@ -218,18 +216,18 @@ def _selected(
     carried: Mapping[Variable, Carried],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns and the conditions of the events of one table."""
+    """Return the columns and the conditions of one table's events."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]
     values = [rendered(substitute(output.value, own)) for output in project.outputs]
-    given = list(zip(variables, values, strict=True))
-    conditions += [f"{value} IS NOT NULL" for variable, value in given if not carried[variable].nullable]
-    return tuple(carried[variable].taken(value) for variable, value in given), tuple(conditions)
+    pairs = list(zip(variables, values, strict=True))
+    conditions += [f"{value} IS NOT NULL" for variable, value in pairs if not carried[variable].nullable]
+    return tuple(carried[variable].taken(value) for variable, value in pairs), tuple(conditions)
 
 
 def _local_sql(scalar: Scalar) -> str:
-    """SQL for DuckDB that means there what it means in Spark."""
+    """Return SQL for DuckDB with the meaning that it has in Spark."""
     return render.scalar(all_within_range(scalar))
 
 
@@ -239,11 +237,10 @@ def _mentioned(project: Project) -> set[ColumnRef]:
 
 
 def _require_local(scalar: Scalar) -> None:
-    found = unlike(scalar)
-    if found is not None:
+    differing = unlike(scalar)
+    if differing is not None:
         raise SynopsisError(
-            f"no synopsis can be kept of this query: {render.scalar(found)} is computed without Spark then, and might "
-            "come to something else",
+            f"this query has no synopsis: {render.scalar(differing)} might have another value without Spark",
             hint=_HINT,
         )
 
@@ -263,15 +260,15 @@ def _with_carried(part: Formula, carried: Mapping[Variable, Carried], events: Ma
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """The answer's columns as SQL over ``v1 … vk``, what the free variables in their order stand for."""
+    """Return the answer's columns as SQL over ``v1 … vk``, the free variables in order."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(free_variables(nest.formula), 1)}
-    found = []
+    outputs = []
     for output in nest.outputs:
         _require_local(output.value)
         if output.value.type.name in ("INTERVAL", "ARRAY", "NULL"):
             raise SynopsisError(
-                f"no synopsis can be kept of this query: its column {output.name} is an {output.value.type}", hint=_HINT
+                f"this query has no synopsis: its column {output.name} has the type {output.value.type}", hint=_HINT
             )
         own = {ref: ColumnRef(VALUES, places[ref.column], ref.type) for ref in columns(output.value)}
-        found.append((_local_sql(substitute(output.value, own)), output.value.type))
-    return tuple(found)
+        outputs.append((_local_sql(substitute(output.value, own)), output.value.type))
+    return tuple(outputs)

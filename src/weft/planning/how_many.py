@@ -62,7 +62,7 @@ def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = 
     each = _each(found) + daily
     if from_now:
         there = sum(extents[name].rows for name in names)
-        return f"How many: at most {each}; {there:,} so far do not count."
+        return f"How many: at most {each}; rows now: {there:,}."
     return f"How many so far: at most {most:,}, {each}; `weft try` counts the present ones."
 
 

@@ -87,7 +87,7 @@ def test_what_comes_to_too_much_is_refused_with_its_number(monkeypatch: pytest.M
         "which all others are judged, and a NOT EXISTS grows with each level of nesting"
     )
     assert (
-        refused.value.hint == "Take it apart into several queries: one may read another's answers, FROM results.NAME."
+        refused.value.hint == "Split it into several queries; one can read another's answers FROM results.NAME."
     )
 
 

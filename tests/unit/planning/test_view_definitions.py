@@ -132,11 +132,11 @@ def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema
 
 
 REFUSED = {
-    "ended": ("the view ended: standing queries have no PERIOD_END()", "none of them has ended"),
+    "ended": ("the view ended: standing queries do not support PERIOD_END()", "none of them has ended"),
     "long": ("PERIOD_LENGTH(); in YEAR(s.`day`) = YEAR(NOW()): NOW() inside this expression", "valid_from"),
-    "quiet": ("the view quiet: standing queries have no GROUP BY", "Group in a view without NOW()"),
-    "over_quiet": ("the view quiet, read by over_quiet: standing queries have no GROUP BY", "SELECT dept FROM latest"),
-    "week": ("the view week: standing queries have no MOVING_WINDOW", "`weft try` reads"),
+    "quiet": ("the view quiet: standing queries do not support GROUP BY", "Group in a view without NOW()"),
+    "over_quiet": ("the view quiet, read by over_quiet: standing queries do not support GROUP BY", "SELECT dept FROM latest"),
+    "week": ("the view week: standing queries do not support MOVING_WINDOW", "`weft try` reads"),
     "both": ("NOW() on both sides of a comparison", "`weft try` reads"),
     "months": ("NOW() moved by months or years", "Move the other side"),
 }
@@ -166,6 +166,6 @@ def test_all_reasons_are_told_at_once(tables: dict[str, TableSchema]) -> None:
 
 
 def test_the_periods_of_such_a_view_are_no_columns(tables: dict[str, TableSchema]) -> None:
-    with pytest.raises(SqlError, match="cannot speak of valid_from of the view due"):
+    with pytest.raises(SqlError, match="cannot use valid_from of the view due"):
         standing_plan("SELECT id, valid_from FROM due", tables)
     assert standing_plan("SELECT id, valid_from FROM plain", tables)

@@ -144,4 +144,4 @@ def test_synopses_list_all_tables_that_they_cannot_read() -> None:
     text = "SELECT a.name FROM staff a JOIN staff b ON a.room = b.room UNION SELECT s.name FROM staff s"
     with pytest.raises(SynopsisError) as caught:
         sql_synopsis(text, TABLES)
-    assert caught.value.message == "no synopsis can be kept of this query: staff is tracked, and its rows end"
+    assert caught.value.message == "this query has no synopsis: staff is a tracked table, whose rows end"

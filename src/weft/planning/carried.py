@@ -17,7 +17,7 @@ _NONE: Final = "'N'"
 
 
 @dataclass(frozen=True)
-class Carried:
+class ValueEncoding:
     """The encoding of values of the type ``column``; with ``nullable`` it also encodes NULL."""
 
     column: DataType
@@ -33,20 +33,20 @@ class Carried:
         """Whether the encoding keeps the order of the column's values."""
         return self.column == STRING or self._plain != STRING
 
-    def taken(self, value: str) -> str:
+    def encoded(self, value: str) -> str:
         """Return SQL that encodes the column value ``value``."""
-        plain = self._taken(value)
+        plain = self._encoded(value)
         if not self.nullable:
             return plain
         return f"CASE WHEN {value} IS NULL THEN {_NONE} ELSE CONCAT('V', CAST({plain} AS STRING)) END"
 
-    def given(self, value: str) -> str:
+    def decoded(self, value: str) -> str:
         """Return SQL that decodes ``value`` into the column's value."""
         if not self.nullable:
-            return self._given(value)
+            return self._decoded(value)
         text = f"SUBSTRING({value}, 2)"
         plain = text if self._plain == STRING else f"CAST({text} AS {self._plain})"
-        return f"CASE WHEN {value} = {_NONE} THEN NULL ELSE {self._given(plain)} END"
+        return f"CASE WHEN {value} = {_NONE} THEN NULL ELSE {self._decoded(plain)} END"
 
     @property
     def _plain(self) -> DataType:
@@ -54,7 +54,7 @@ class Carried:
             return self.column
         return {"TIMESTAMP": BIGINT, "DATE": INT}.get(self.column.name, STRING)
 
-    def _taken(self, value: str) -> str:
+    def _encoded(self, value: str) -> str:
         match self.column.name:
             case "TIMESTAMP":
                 return f"UNIX_MICROS({value})"
@@ -69,7 +69,7 @@ class Carried:
             case _:
                 return value
 
-    def _given(self, value: str) -> str:
+    def _decoded(self, value: str) -> str:
         match self.column.name:
             case "TIMESTAMP":
                 return f"TIMESTAMP_MICROS({value})"

@@ -36,7 +36,7 @@ def renumbered(event: Event, names: Sequence[str]) -> Event:
     return _renamed(event, names_by_alias)
 
 
-def apart(event: Event, keep: Sequence[str]) -> Event:
+def without_clashes(event: Event, keep: Sequence[str]) -> Event:
     """Rename the range variables that have the name of a column that the event reads.
 
     In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of that column.

@@ -29,7 +29,7 @@ from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
 from weft.errors import Reasons, SqlError
-from weft.planning.names import apart, numbered, numbered_columns, renumbered
+from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
 from weft.sql.identifiers import quoted
 from weft.sql.limits import within_limits
@@ -267,7 +267,7 @@ def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
 
 
 def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branch:
-    local = apart(localize(event), keep=(PARAMETERS,))
+    local = without_clashes(localize(event), keep=(PARAMETERS,))
     paths = whole_tables(local) if whole else access_paths(local)
     views = {alias: path.view for alias, path in paths.items()}
     return Branch(local, paths, branch_sql(local, views, leading), leading)

@@ -33,7 +33,7 @@ from weft.algebra.traverse import substitute
 from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError, of_each
-from weft.planning.carried import Carried
+from weft.planning.carried import ValueEncoding
 from weft.sql import render
 from weft.sql.duckdb_dialect import unlike
 from weft.sql.null_on_overflow import all_within_range
@@ -62,7 +62,7 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Part:
+class FormulaEvents:
     """A formula of a query, and its events.
 
     ``values`` is SQL that decodes ``a.c1 … a.ck`` of its answers into v1 … vk.  ``outputs`` are the answer's columns as
@@ -75,7 +75,7 @@ class Part:
     outputs: tuple[tuple[str, DataType], ...]
 
 
-def of_query(query: Query) -> tuple[Part, ...]:
+def of_query(query: Query) -> tuple[FormulaEvents, ...]:
     """Return a formula for each SELECT of a query; raise SynopsisError if it has no synopsis."""
     return tuple(of_each(_part, nests(query)))
 
@@ -87,7 +87,7 @@ def of_atoms(
     *,
     log: bool,
     count: DataType | None,
-) -> Part:
+) -> FormulaEvents:
     """Return a formula whose predicates are tables; ``log`` means tables of a log with numbered states.
 
     Its answers are the time point and the values of ``columns``, with a count if ``count`` gives its type.
@@ -105,7 +105,7 @@ def of_atoms(
     if count is not None:
         outputs.append((f"{VALUES}.n", count))
     values = tuple(f"{ANSWER}.c{n}" for n in range(1, len(free) + 1))
-    return Part(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
+    return FormulaEvents(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
 
 
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
@@ -134,23 +134,23 @@ def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[st
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
 
-def _part(nest: Nest) -> Part:
+def _part(nest: Nest) -> FormulaEvents:
     scans = {project.alias: _scan(project) for project in nest.inputs}
     of_each(_require_plain, dict.fromkeys(scan.table for scan in scans.values()))
     joined = _joined(nest.formula)
     atoms = {part.predicate: part for part in subformulas(nest.formula) if isinstance(part, Atom)}
-    carried: dict[Variable, Carried] = {}
+    carried: dict[Variable, ValueEncoding] = {}
     for project in nest.inputs:
         for variable, output in zip(_variables(atoms[project.alias]), project.outputs, strict=True):
             column = scans[project.alias].table.column(output.name)
             nullable = column is None or column.nullable
-            carried[variable] = Carried(variable.type, nullable=nullable and variable not in joined)
+            carried[variable] = ValueEncoding(variable.type, nullable=nullable and variable not in joined)
     _require_ordered(nest.formula, carried)
     rows = of_each(lambda project: _rows(project, _variables(atoms[project.alias]), carried), nest.inputs)
     events = {project.alias: each for project, each in zip(nest.inputs, rows, strict=True)}
     formula = rewritten(nest.formula, lambda part: _with_carried(part, carried, events))
-    values = tuple(carried[each].given(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
-    return Part(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))
+    values = tuple(carried[each].decoded(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
+    return FormulaEvents(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))
 
 
 def _scan(project: Project) -> Scan:
@@ -184,7 +184,7 @@ def _joined(formula: Formula) -> set[Variable]:
     return joined | {variable for variable, count in places.items() if count > 1}
 
 
-def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> None:
+def _require_ordered(formula: Formula, carried: Mapping[Variable, ValueEncoding]) -> None:
     for part in subformulas(formula):
         if isinstance(part, Comparison) and part.operator in ("<", "<="):
             for variable in (*variables_of(part.left), *variables_of(part.right)):
@@ -196,7 +196,7 @@ def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> N
                     )
 
 
-def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, Carried]) -> Events:
+def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, ValueEncoding]) -> Events:
     """Return the events of one table, under a name that depends on their definition.
 
     The name is a hash of Spark's SQL, so that it does not change with the SQL for DuckDB.
@@ -213,7 +213,7 @@ def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Vari
 def _selected(
     project: Project,
     variables: Sequence[Variable],
-    carried: Mapping[Variable, Carried],
+    carried: Mapping[Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns and the conditions of one table's events."""
@@ -223,7 +223,7 @@ def _selected(
     values = [rendered(substitute(output.value, own)) for output in project.outputs]
     pairs = list(zip(variables, values, strict=True))
     conditions += [f"{value} IS NOT NULL" for variable, value in pairs if not carried[variable].nullable]
-    return tuple(carried[variable].taken(value) for variable, value in pairs), tuple(conditions)
+    return tuple(carried[variable].encoded(value) for variable, value in pairs), tuple(conditions)
 
 
 def _local_sql(scalar: Scalar) -> str:
@@ -245,7 +245,7 @@ def _require_local(scalar: Scalar) -> None:
         )
 
 
-def _with_carried(part: Formula, carried: Mapping[Variable, Carried], events: Mapping[str, Events]) -> Formula:
+def _with_carried(part: Formula, carried: Mapping[Variable, ValueEncoding], events: Mapping[str, Events]) -> Formula:
     def variable(given: Variable) -> Variable:
         return Variable(given.name, carried[given].type)
 

@@ -26,7 +26,7 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import bind_standing, columns_of, planned
-from weft.planning.synopsis_events import Part, of_atoms, of_query
+from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
 """µTL has two languages: in ``mutl-minmax`` AND takes the smaller of two counts, OR and EXISTS the greatest (Toman
@@ -70,7 +70,7 @@ class SynopsisPlan:
     discard: bool = False
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[FormulaEvents, ...]:
         """The formulas; raises SynopsisError if the query has none."""
         if isinstance(self.source, Query):
             return of_query(self.source)

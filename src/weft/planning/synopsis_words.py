@@ -22,7 +22,7 @@ from weft.printable import InLines
 
 
 @dataclass(frozen=True)
-class Predicate:
+class PredicateRows:
     """The rows of a table behind a predicate: SQL of its columns and conditions (over e)."""
 
     name: str
@@ -43,7 +43,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Unbounded:
+class MissingBound:
     """A subformula without a bound, the reason, and the nearest subformula with a bound (None: none)."""
 
     formula: str
@@ -59,14 +59,14 @@ class SynopsisExplanation(InLines):
     columns: tuple[tuple[str, DataType], ...]
     states: str
     formulas: tuple[str, ...]
-    predicates: tuple[Predicate, ...]
+    predicates: tuple[PredicateRows, ...]
     relations: tuple[Relation, ...]
     gamma: tuple[str, ...]
     """The answers at a state, over the state and the relations R1, R2 … in order."""
     delta: tuple[str, ...]
     """Each relation after a state (``R1_now``), over the state and the relations before it."""
     verdict: str
-    faults: tuple[Unbounded, ...]
+    faults: tuple[MissingBound, ...]
     history: str | None = None
     """The reason why each tick reads the stored history; then nothing else is stored."""
     how_many: str | None = None
@@ -103,7 +103,9 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     names = _names(events)
     if plan.history:
         return _of_history(plan, names, events)
-    predicates = (Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events)
+    predicates = (
+        PredicateRows(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events
+    )
     size = verdict(plan.synopsis)
     relations = (_relation(plan, each, names) for each in size.parts)
     rules = triple(plan.synopsis, {each.stored: f"R{number}" for number, each in enumerate(size.parts, 1)})
@@ -118,7 +120,7 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
         tuple(_rule(each, names) for each in rules.delta),
         size.kind,
         tuple(
-            Unbounded(
+            MissingBound(
                 _text(each.formula, names), each.reason, None if each.bounded is None else _text(each.bounded, names)
             )
             for each in size.faults
@@ -136,7 +138,7 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
         plan.columns,
         _states(plan),
         formulas,
-        tuple(Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events),
+        tuple(PredicateRows(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events),
         *((), (), ()),
         verdict=verdict_on_history(plan.semantics),
         faults=(),

@@ -25,7 +25,6 @@ from weft.algebra.temporal import (
     TemporalUnion,
     attributes,
 )
-from weft.derivation.temporal.maintenance_plan import Derived
 from weft.derivation.temporal.rules import Dropped, Step
 from weft.sql import render
 
@@ -115,27 +114,6 @@ class Words:
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
-
-
-def told(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
-    """Return a derivation as ``explain`` prints it: the result, its equations, and what is dropped or read whole.
-
-    ``view`` is the view's name.
-    """
-    words_ = Words(names or {})
-    lines = [
-        f"{sign}{view} = {'∅' if part is None else words_.relation(part)}"
-        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
-    ]
-    lines += [f"by {words_.step(step)}" for step in derived.trace]
-    lines += [f"dropped {words_.dropped(dropped)}" for dropped in derived.dropped]
-    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
-    return lines
-
-
-def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:
-    """Return an expression in one line, in the paper's notation."""
-    return Words(names or {}).relation(relation)
 
 
 def _only_renames(projection: Projection) -> bool:

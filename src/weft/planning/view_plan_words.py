@@ -31,7 +31,7 @@ class EventEffect:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained(InLines):
+class ViewExplanation(InLines):
     """A view as an expression over ``sources`` (range variable, table), one line per part, and its maintenance by
     event.
 
@@ -93,7 +93,7 @@ _STORED: Final = "_stored"
 
 def explained_view(
     view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
-) -> Explained:
+) -> ViewExplanation:
     """Explain a view's maintenance: after deletions and insertions in each table, and after time passes.
 
     ``parts`` are the queries of auxiliary views by name; ``called`` are the tables that they are parts of.
@@ -117,7 +117,7 @@ def explained_view(
     for each_read in plan.refresh.reads_whole:
         whole[f"the passing of time reads all of {tables.get(each_read.table.name, each_read.table.name)}"] = None
     read = tuple((each, text) for each, text in (parts or {}).items() if each in bases.values())
-    return Explained(
+    return ViewExplanation(
         tuple(view),
         tuple(bases.items()),
         read,

@@ -51,7 +51,7 @@ from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
-from weft.sql.scope import Context, Names, Scope, Shared
+from weft.sql.scope import CommonTable, Context, Names, Scope
 
 _ANSWER: Final = "answer"
 """The range variable of the outermost query, if it needs one."""
@@ -239,7 +239,7 @@ def _with(node: exp.Expr, scope: Scope) -> None:
         alias = cte.args["alias"]
         name = alias.name.lower()
         inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
-        shared = Shared(cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside)
+        shared = CommonTable(cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside)
         with reasons.part():
             only(cte, "this", "alias")
             only(alias, "this", "columns")

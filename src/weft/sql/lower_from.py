@@ -31,7 +31,7 @@ from weft.sql.left_join import with_anti_joins
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
-from weft.sql.scope import RESULTS, Merged, Scope, Shared, Variable
+from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
 """``lower.lower_rows``, passed as an argument because the two modules need each other."""
@@ -195,7 +195,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     return variable.relation
 
 
-def _shared(shared: Shared, scope: Scope, node: exp.Table, rows: Rows) -> Source:
+def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> Source:
     """Expand a common table expression.  If it is refused, each later use is refused as a consequence."""
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))

@@ -59,7 +59,7 @@ Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Evaluation:
     """The instant of an evaluation (microseconds UTC) and the values of its parameters."""
 
     now: int
@@ -79,7 +79,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Step:
+class NamedQuery:
     """A query of the chain, and the queries and views that it reads."""
 
     name: str
@@ -90,9 +90,9 @@ class Step:
 def value_steps(
     relation: Temporal,
     views: Callable[[Leaf], str],
-    asked: Asked,
+    asked: Evaluation,
     prefix: str = "step",
-) -> tuple[Step, ...]:
+) -> tuple[NamedQuery, ...]:
     """Return the chain of queries for a relation's value, which is the last one; ``views`` names the view of each leaf.
 
     A leaf's view has the columns of its table by name, including its start and end.
@@ -104,7 +104,7 @@ def value_steps(
     return tuple(chain.steps)
 
 
-def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) -> str:
+def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Evaluation) -> str:
     """Return one query for a relation's value: ``c1 … cn, valid_from, valid_to``, one row per maximal period."""
     steps = value_steps(relation, views, asked)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
@@ -165,10 +165,10 @@ class Chain:
     """The chain of queries so far, by relation and by text, so that common subexpressions are rendered once."""
 
     views: Callable[[Leaf], str]
-    asked: Asked
+    asked: Evaluation
     prefix: str
     sweeps: Sweeps = PORTABLE
-    steps: list[Step] = field(default_factory=list)
+    steps: list[NamedQuery] = field(default_factory=list)
     known: dict[Temporal, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -199,7 +199,7 @@ class Chain:
         """Return the name of the query with this text, adding it to the chain if necessary."""
         if sql not in self.texts:
             self.texts[sql] = f"{self.prefix}_{len(self.steps) + 1}"
-            self.steps.append(Step(self.texts[sql], sql, reads))
+            self.steps.append(NamedQuery(self.texts[sql], sql, reads))
         return self.texts[sql]
 
     def query(self, relation: Temporal) -> str:

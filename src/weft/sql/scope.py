@@ -169,7 +169,7 @@ class Grouping:
 
 
 @dataclass
-class Shared:
+class CommonTable:
     """A common table expression: its query, its column names if given, and its scope.
 
     ``refused`` says that its text was refused already, so reading it again adds no reason.
@@ -189,7 +189,7 @@ class Scope:
     parent: Scope | None = None
     variables: dict[str, Variable] = field(default_factory=dict)
     merged: dict[str, Merged] = field(default_factory=dict)
-    shared: dict[str, Shared] = field(default_factory=dict)
+    shared: dict[str, CommonTable] = field(default_factory=dict)
     lateral: bool = True
     """Whether the range variables of ``parent`` are visible; a derived table sees only its CTEs."""
     copied: bool = False
@@ -253,7 +253,7 @@ class Scope:
             variables = {**scope.variables, **variables}
         return variables
 
-    def common(self, name: str) -> Shared | None:
+    def common(self, name: str) -> CommonTable | None:
         """Return the innermost common table expression with this name, or None."""
         return next((scope.shared[name.lower()] for scope in self._chain() if name.lower() in scope.shared), None)
 

@@ -137,7 +137,7 @@ def test_the_assumed_table_is_the_one_of_mail() -> None:
         (
             "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM msgs m WHERE m.sender = u.name AND NOT EXISTS "
             "(SELECT 1 FROM reminders r WHERE r.text = m.msgid AND NOW() >= r.whenToRemind))",
-            "NOW reaches r.whenToRemind, and ends what blocked under NOT EXISTS",
+            "NOW reaches r.whenToRemind, and ends the last blocker under NOT EXISTS",
         ),
     ],
 )

@@ -86,8 +86,8 @@ def test_what_ends_and_what_is_nested_is_told_apart() -> None:
     )
     assert found.when == (
         "a row of users (as u) arrives",
-        "a row of staff (as s) ends, and no row stands against it any more",
-        "a row of msgs (as r) arrives, and no row stands against it any more",
+        "a row of staff (as s) ends, and no row blocks it any more",
+        "a row of msgs (as r) arrives, and no row blocks it any more",
     )
     assert found.holding == (
         "there is no row of staff (as s) with s.name = u.name for which there is no row of msgs (as r) with "
@@ -105,7 +105,7 @@ def test_of_a_union_no_conditions_are_claimed() -> None:
 
 def test_constant_rows_and_queries_that_never_answer() -> None:
     assert told("SELECT * FROM (VALUES (1)) AS v(k)").lines == (
-        "An answer appears when time begins, with the first tick: constant rows are there from then on",
+        "An answer appears when time begins, with the first tick: constant rows hold from then on",
         "Time alone makes no answer appear later.",
     )
     never = explain(plan("SELECT msgid FROM msgs WHERE NOW() < ts", TABLES))
@@ -126,7 +126,7 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
             "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts those "
             "of now.",
         ),
-        ("SELECT name FROM users", "How many: none so far, no rows in users."),
+        ("SELECT name FROM users", "How many: none so far; no rows in users."),
         (
             "SELECT m.msgid FROM msgs m, users u",
             "How many: `weft try` counts the present answers (msgs has 800 rows, users has 0 rows).",

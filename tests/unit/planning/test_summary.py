@@ -123,8 +123,8 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
     [
         (
             "SELECT msgid FROM msgs",
-            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts those "
-            "of now.",
+            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "present ones.",
         ),
         ("SELECT name FROM users", "How many: none so far; no rows in users."),
         (
@@ -137,8 +137,8 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT sender FROM msgs",
-            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts those "
-            "of now.",
+            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "present ones.",
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT name FROM staff",

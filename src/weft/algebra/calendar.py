@@ -1,5 +1,4 @@
-"""Calendar arithmetic in expressions: where days, months and years begin, and which times stay near the years 1 to
-9999.
+"""Calendar arithmetic in expressions: beginnings of days, months and years, and times near the years 1 to 9999.
 
 truncated("DAY", x)   the last midnight not after x        0:00 on the day of x
 following("DAY", x)   the first midnight after x           0:00 on the next day
@@ -75,9 +74,7 @@ def reached(unit: str, instant: Scalar) -> Scalar:
 
 
 def _is_beginning(unit: str, instant: Scalar) -> bool:
-    """Return whether the instant is certainly the beginning of a unit: the first instant of a DATE, moved by whole
-    days.
-    """
+    """Return whether the instant certainly begins a unit: the first instant of a DATE, moved by whole days."""
     match instant:
         case Cast(arg=day, type=type):
             return day.type == DATE and type == TIMESTAMP and unit in FIXED and unit != "WEEK"

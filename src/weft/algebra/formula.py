@@ -201,8 +201,7 @@ Counting: TypeAlias = OneOf["any", "first", "second"]
 @hashed_once
 @dataclass(frozen=True)
 class Since:
-    """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every time point after it, up to
-    now.
+    """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
     The free variables of Q1 are among those of Q2.  ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in which Q1
     must also hold where Q2 does.  ``second`` is the paper's since2; it has no interval.

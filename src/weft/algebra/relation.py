@@ -49,9 +49,7 @@ class Scan:
 @hashed_once
 @dataclass(frozen=True)
 class Values:
-    """Constant rows under the range variable ``alias``: for each row, one scalar without column references per
-    column.
-    """
+    """Constant rows under the range variable ``alias``, with one scalar without column references per column."""
 
     alias: str
     columns: tuple[Column, ...]

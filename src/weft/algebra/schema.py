@@ -83,8 +83,9 @@ class DataType:
 
     @classmethod
     def of_column(cls, text: str) -> DataType:
-        """Return the type of a column declared with this text, which may be nested; raise ValueError as
-        ``parse_nested`` does.
+        """Return the type of a column declared with this text, which may be nested.
+
+        Raise ValueError as ``parse_nested`` does.
 
         >>> kind = DataType.of_column("array<int>")
         >>> str(kind), kind.declared

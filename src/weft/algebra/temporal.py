@@ -82,9 +82,7 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: rows of ``outputs``, each with the instants of all tuples that produce it, under the range variable
-    ``alias``.
-    """
+    """π: rows of ``outputs``, each with the instants of all tuples that produce it; ``alias`` is the range variable."""
 
     input: Temporal
     alias: str

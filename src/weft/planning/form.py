@@ -72,9 +72,7 @@ def _signature(body: str) -> str:
 
 
 def signature(plan: Plan) -> str:
-    """Return a hash that is equal for two queries exactly if they differ only in constants, aliases and column
-    names.
-    """
+    """Return a hash that is equal for two queries exactly if they differ only in constants and names."""
     return _signature(_body(plan))
 
 

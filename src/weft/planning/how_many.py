@@ -57,7 +57,7 @@ def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = 
     names = list(dict.fromkeys(found.bounded_by))
     if not most:
         return f"How many: none so far; no rows in {' or '.join(names)}."
-    rates = [told for name in names if (told := rate(extents[name])) is not None]
+    rates = [daily_rate for name in names if (daily_rate := rate(extents[name])) is not None]
     daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
     each = _each(found) + daily
     if from_now:

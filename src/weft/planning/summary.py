@@ -166,9 +166,7 @@ def _clause(event: Event) -> str:
 
 
 def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the conditions at the instant of an answer besides its driver: plain ones in one clause, then the
-    others.
-    """
+    """Return the conditions at the instant of an answer, without its driver: plain ones in one clause first."""
     if not events:
         return ()
     if len(parts) != 1:

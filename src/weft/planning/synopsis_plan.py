@@ -29,8 +29,8 @@ from weft.planning.plan import bind_standing, columns_of, planned
 from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
-"""µTL has two languages: in ``mutl-minmax`` AND takes the smaller of two counts, OR and EXISTS the greatest (Toman
-2007, section 5).
+"""``mutl-minmax`` is µTL in which AND takes the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec.
+5).
 """
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')

@@ -147,16 +147,14 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
 
 
 def require_bounded(plan: SynopsisPlan) -> None:
-    """Raise SynopsisError if a stored relation has no bound, with the subformula, the reason and a bounded
-    alternative.
-    """
-    told = explain_synopsis(plan)
-    if told.verdict == NO_BOUND:
+    """Raise SynopsisError if a stored relation has no bound, with its formula, the reason and a bounded alternative."""
+    explanation = explain_synopsis(plan)
+    if explanation.verdict == NO_BOUND:
         raise SynopsisError(
-            f"the state that {told.formulas[0]} needs has {NO_BOUND}",
+            f"the state that {explanation.formulas[0]} needs has {NO_BOUND}",
             hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the stored history.",
         )
-    for fault in told.faults:
+    for fault in explanation.faults:
         minmax = "--language mutl-minmax bounds it by smallest and greatest counts."
         nearest = f"{fault.bounded} has a bound. {minmax} " if fault.bounded else ""
         raise SynopsisError(

@@ -32,8 +32,7 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """A view as an expression over ``sources`` (range variable, table), one line per part, and its maintenance by
-    event.
+    """A view as an expression over ``sources`` (range variable, table), and its maintenance by event.
 
     - ``parts``: the queries of auxiliary views among the tables, by name.
     - ``changing``: the tables whose changes can change the view.

@@ -53,9 +53,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 
 def _imprecise(plan: Plan) -> list[Note]:
-    """Warn if NOT EXISTS is evaluated as a row arrives, without a minimum age (paper section 2, the imprecise
-    query).
-    """
+    """Warn if NOT EXISTS is evaluated as a row arrives, without a minimum age (imprecise query, paper section 2)."""
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):

@@ -168,9 +168,7 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 
 
 def _same_number(call: Call) -> bool:
-    """Return whether the function has integer arguments, or rounds a decimal without rounding digits before the
-    point.
-    """
+    """Return whether both engines compute the function alike: on integers, or on a decimal without a division."""
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
         return call.name in ("mod", "%") and all(each.type.name in INTEGRAL for each in call.args)

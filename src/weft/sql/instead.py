@@ -88,9 +88,7 @@ def known(columns: Sequence[str], alias: str) -> str:
 
 
 def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """Return the columns of PARTITION BY, the column of ORDER BY and whether it is descending, or None for
-    expressions.
-    """
+    """Return the columns of PARTITION BY and ORDER BY and whether the order descends, or None for expressions."""
     ordered = window.args.get("order")
     by = [] if ordered is None else ordered.expressions
     parts = list(window.args.get("partition_by") or ())
@@ -129,9 +127,7 @@ def _nulls(columns: Sequence[str]) -> str:
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t`` with the window function replaced by a column of ``p``, or None if it has
-    others.
-    """
+    """Return the select list over ``t`` with the window function as a column of ``p``, or None if it has others."""
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -148,8 +144,8 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the SELECT of a window function over a column, its table, its select list over ``t`` and ``p``, and its
-    keys.
+    """Return the SELECT of a window function, its table, its select list over ``t`` and ``p``, and its keys, or
+    None.
     """
     select = window.find_ancestor(exp.Select)
     name, keys, arguments = single_table(select), _keys(window), window.this.expressions

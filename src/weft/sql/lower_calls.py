@@ -63,9 +63,7 @@ _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 
 
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
-    """Return a call of the function ``name``; raise SqlError for arguments that Spark would refuse, now or at some
-    row.
-    """
+    """Return a call of the function ``name``; raise SqlError for arguments that Spark refuses, now or at a row."""
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
     _fitting(name, function, args, node)

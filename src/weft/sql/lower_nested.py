@@ -130,9 +130,7 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 
 
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
-    """Lower a call of a function of ``NESTED_FORMS``; raise SqlError for arguments that Spark would refuse or fail
-    at.
-    """
+    """Lower a call of a function of ``NESTED_FORMS``; raise SqlError for arguments that Spark refuses or fails at."""
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)
     args = [lower(part, scope) for part in node.expressions]

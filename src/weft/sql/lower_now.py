@@ -118,9 +118,7 @@ def _beside_now(side: Scalar) -> list[Scalar]:
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Move an interval, or the instant that NOW is subtracted from, from ``side`` to ``other``; return None for
-    others.
-    """
+    """Move an interval, or the instant from which NOW is subtracted, from ``side`` to ``other``, or return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)

@@ -90,9 +90,7 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
 
 
 def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Lower TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time, of a text read as CAST does, or of a text in a
-    format.
-    """
+    """Lower TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time or of a text, with or without a format."""
     type = FUNCTIONS[name].result(())
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:

@@ -44,7 +44,7 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Join periods of equal keys: each shared interval starts where a period of one side starts within one of the
+    """Join periods of equal keys: a shared interval starts where a period of one side starts within one of the
     other.
     """
     among_right = containing(left, right, "a.from_tp", dialect)

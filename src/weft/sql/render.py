@@ -74,9 +74,7 @@ _INFIX: Final = frozenset(
 ESCAPED_LIKE: Final = "like escape"
 """LIKE with an explicit escape character.  It is Spark's default, but other engines have no default."""
 PART_OF: Final = "split at"
-"""A part of a text, counted from 0; NULL if it does not exist.  Arguments: the text, the number, the pattern, the
-limit.
-"""
+"""A part of a text, from 0; NULL if it does not exist.  Arguments: the text, the number, the pattern, the limit."""
 FIELD: Final = "field of"
 """A field of a STRUCT, or of the STRUCTs of an ARRAY.  Arguments: the value and the name."""
 ITEM: Final = "item of"
@@ -323,9 +321,7 @@ def measure_text(measure: Measure) -> str:
 
 
 def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int) -> str:
-    """Combine queries by a set operator; a nested set operation becomes a derived table, so precedence does not
-    matter.
-    """
+    """Combine queries by a set operator; a nested set operation becomes a derived table, to avoid precedence."""
     several = (Union, Values)
     texts = []
     for part in parts:
@@ -354,8 +350,7 @@ def _source(source: Source, views: Views, depth: int) -> str:
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ...] = ()) -> str:
-    """Render a branch: the outputs and the instant ``_first_at``; ``views`` maps range variables to the views they
-    read.
+    """Render a branch: the outputs and the instant ``_first_at``; ``views`` maps range variables to views.
 
     ``leading`` are further columns before the outputs.
     """

@@ -90,23 +90,23 @@ class NamedQuery:
 def value_steps(
     relation: Temporal,
     views: Callable[[Leaf], str],
-    asked: Evaluation,
+    evaluation: Evaluation,
     prefix: str = "step",
 ) -> tuple[NamedQuery, ...]:
     """Return the chain of queries for a relation's value, which is the last one; ``views`` names the view of each leaf.
 
     A leaf's view has the columns of its table by name, including its start and end.
     """
-    chain = Chain(views, asked, prefix)
+    chain = Chain(views, evaluation, prefix)
     last = chain.step(relation)
     if chain.steps[-1].name != last:
         chain.steps.append(next(step for step in chain.steps if step.name == last))
     return tuple(chain.steps)
 
 
-def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Evaluation) -> str:
+def value_sql(relation: Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
     """Return one query for a relation's value: ``c1 … cn, valid_from, valid_to``, one row per maximal period."""
-    steps = value_steps(relation, views, asked)
+    steps = value_steps(relation, views, evaluation)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
     heads = listed(columns_of(len(attributes(relation))), "valid_from", "valid_to")
     return f"WITH {named}\nSELECT {heads} FROM {steps[-1].name}"

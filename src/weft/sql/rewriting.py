@@ -136,9 +136,7 @@ def _asserted(comparison: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
-    """Qualify names so that the value beside a subquery keeps its meaning inside; return None if that needs new
-    aliases.
-    """
+    """Qualify names so that the value keeps its meaning inside the subquery; return None if that needs new aliases."""
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
     if outer is None or source is None or own is None or query.args.get("joins"):

@@ -284,7 +284,7 @@ class Scope:
         )
 
     def consequence(self, error: SqlError, qualifier: str = "") -> SqlError:
-        """Mark an error about a column of ``qualifier`` (empty: any table) as a consequence if its table was
+        """Mark an error about a column of ``qualifier`` (empty: any table) as a consequence if the table was
         refused.
         """
         refused = {alias for scope in self._visible() for alias in scope.refused}

@@ -74,8 +74,7 @@ def depends_on_now(query: Query) -> bool:
 
 
 def with_definitions(query: Query) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Replace the views that depend on NOW by their definitions; return the query and those views, in order of the
-    text.
+    """Replace the views that depend on NOW by their definitions; return the query and those views, in text order.
 
     Raise SqlError with all reasons why standing queries do not support a definition, or if the query uses the periods
     of such a view.
@@ -151,9 +150,7 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """Return a column of the definition with the type of the view's column, to which fields may have been added
-    since.
-    """
+    """Return a column of the definition with the type of the view's column, which may have gained fields."""
     column = table.column(output.name)
     value = output.value
     if column is None or not isinstance(value, ColumnRef) or value.type != column.type:
@@ -174,8 +171,8 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
 
 
 def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    """Return "condition is true", or "condition is false" if ``positive`` is False; raise SqlError if NOW is
-    misused.
+    """Return "condition is true", or "condition is false" if ``positive`` is False; raise SqlError for other uses of
+    NOW.
     """
     match condition:
         case _ if not mentions_now(condition):

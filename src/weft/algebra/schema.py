@@ -191,7 +191,7 @@ class DataType:
         if self.name == "DECIMAL" and not 0 <= (self.scale or 0) <= (self.precision or 0) <= MOST_DIGITS:
             return self, f"a DECIMAL has at most {MOST_DIGITS} digits, including those after the point"
         parts = (self.element, *(kind for _, kind in self.fields))
-        return next((found for part in parts if part and (found := part.beyond_json())), None)
+        return next((problem for part in parts if part and (problem := part.beyond_json())), None)
 
     @property
     def nested(self) -> bool:

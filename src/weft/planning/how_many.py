@@ -43,34 +43,34 @@ def _extent_text(name: str, extent: Extent) -> str:
     return f"{name} has rows from {format_instant(extent.first)} to {format_instant(extent.last)}"
 
 
-def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
+def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
     """Return an estimate from the tables' sizes, or None if one is unknown or the query can have no answer.
 
     With ``from_now``, present answers do not count.
     """
-    if not found.when or any(name not in extents for name in found.tables):
+    if not summary.when or any(name not in extents for name in summary.tables):
         return None
-    sizes = [f"{name} has {_size(extents[name], _unit(found, [name]))}" for name in found.tables]
-    if found.bounded_by is None or any(extents[name].view for name in found.bounded_by):
+    sizes = [f"{name} has {_size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
+    if summary.bounded_by is None or any(extents[name].view for name in summary.bounded_by):
         return f"How many: `weft try` counts the present answers ({', '.join(sizes)})."
-    most = sum(extents[name].rows for name in found.bounded_by)
-    names = list(dict.fromkeys(found.bounded_by))
+    most = sum(extents[name].rows for name in summary.bounded_by)
+    names = list(dict.fromkeys(summary.bounded_by))
     if not most:
         return f"How many: none so far; no rows in {' or '.join(names)}."
     rates = [daily_rate for name in names if (daily_rate := rate(extents[name])) is not None]
     daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
-    each = _each(found) + daily
+    each = _each(summary) + daily
     if from_now:
         there = sum(extents[name].rows for name in names)
         return f"How many: at most {each}; rows now: {there:,}."
     return f"How many so far: at most {most:,}, {each}; `weft try` counts the present ones."
 
 
-def _each(found: Summary) -> str:
+def _each(summary: Summary) -> str:
     """Return the answers per row; a table in several SELECTs counts once for each."""
     alike: dict[tuple[int, str], list[str]] = {}
-    for name, times in Counter(found.bounded_by).items():
-        alike.setdefault((times, _unit(found, [name])), []).append(name)
+    for name, times in Counter(summary.bounded_by).items():
+        alike.setdefault((times, _unit(summary, [name])), []).append(name)
     parts = [
         f"{_TIMES.get(times, f'{times:,}')} for each {unit} of {' and '.join(names)}"
         for (times, unit), names in alike.items()
@@ -78,8 +78,8 @@ def _each(found: Summary) -> str:
     return " and ".join(parts)
 
 
-def _unit(found: Summary, names: Sequence[str]) -> str:
-    return "recorded change" if any(name in found.tracked for name in names) else "row"
+def _unit(summary: Summary, names: Sequence[str]) -> str:
+    return "recorded change" if any(name in summary.tracked for name in names) else "row"
 
 
 def _size(extent: Extent, unit: str) -> str:

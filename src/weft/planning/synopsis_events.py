@@ -232,8 +232,8 @@ def _local_sql(scalar: Scalar) -> str:
 
 
 def _mentioned(project: Project) -> set[ColumnRef]:
-    asked = [part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain)]
-    return {ref for scalar in (*asked, *(output.value for output in project.outputs)) for ref in columns(scalar)}
+    conditions = [part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain)]
+    return {ref for scalar in (*conditions, *(output.value for output in project.outputs)) for ref in columns(scalar)}
 
 
 def _require_local(scalar: Scalar) -> None:
@@ -246,8 +246,8 @@ def _require_local(scalar: Scalar) -> None:
 
 
 def _with_carried(part: Formula, carried: Mapping[Variable, ValueEncoding], events: Mapping[str, Events]) -> Formula:
-    def variable(given: Variable) -> Variable:
-        return Variable(given.name, carried[given].type)
+    def variable(original: Variable) -> Variable:
+        return Variable(original.name, carried[original].type)
 
     match part:
         case Atom(predicate=predicate):

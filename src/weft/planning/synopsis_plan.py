@@ -214,7 +214,7 @@ def asks_history(body: str) -> bool:
 
 def tables_of(body: str) -> tuple[int, ...]:
     """Return the ids of the tables that a stored plan reads."""
-    return tuple(sorted({int(found) for found in _TABLE.findall(body)}))
+    return tuple(sorted({int(table_id) for table_id in _TABLE.findall(body)}))
 
 
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:

@@ -128,7 +128,7 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
 
 def unlike(scalar: Scalar) -> Scalar | None:
     """Return the smallest subexpression that DuckDB might compute differently from Spark, or None."""
-    below = (found for child in children(scalar) if (found := unlike(child)) is not None)
+    below = (part for child in children(scalar) if (part := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
 
 

@@ -294,10 +294,10 @@ class Chain:
         names = {ref: text for item in items for ref, text in _named(item.columns, item.alias).items()}
         joins: list[str] = []
         condition = self.text(self.judging(predicate, items, predicate, joins), names)
-        asked = _asked(predicate)
+        periods = _asked(predicate)
         froms = []
         for item in items:
-            untils = [self.until(each) for each in asked if any(ref.scan == each.scan for ref in item.columns)]
+            untils = [self.until(each) for each in periods if any(ref.scan == each.scan for ref in item.columns)]
             distinct = tuple(dict.fromkeys(untils))
             source = f"({judged(item.step, len(item.columns), distinct)})" if distinct else item.step
             froms.append(f"{source} AS {item.alias}")

@@ -126,8 +126,8 @@ class _Writing:
         for reason, hint in _not_standing(table.definition):
             self.refused.setdefault(path, {}).setdefault(reason, hint)
         fresh_names = {each: self.names.fresh(as_written(each)) for each in range_variables(table.definition)}
-        asked = transform(table.definition, lambda node: self._asked(node, path))
-        own = self.over(rename(asked, fresh_names), path)
+        rewritten = transform(table.definition, lambda node: self._asked(node, path))
+        own = self.over(rename(rewritten, fresh_names), path)
         outputs = tuple(Output(output.name, _typed(output, table)) for output in own.outputs)
         return Distinct(Project(own.input, scan.alias, outputs))
 

@@ -89,7 +89,7 @@ def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, 
     try:
         formula = aggregate_formula(grouped)
     except NoFormula as reason:
-        return f"{NOT_TODAY} A formula has no equivalent either: {reason}. {_ROWS}"
+        return f"{NOT_TODAY} A formula cannot express it either: {reason}. {_ROWS}"
     command = installed(formula, language="monpoly")
     return (
         f"{prefix}Install it as a formula: {command}. Weft evaluates it whenever rows arrive, and delivers an answer "

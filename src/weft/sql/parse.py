@@ -145,5 +145,5 @@ def _not_sql(error: SqlglotError, text: str) -> SqlError:
     elif near.upper() == "FOR":
         hint = "Write FOR SYSTEM_TIME after a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
     elif near.upper() in KEYWORDS:
-        hint += f" Quote a column or table named {near} with backquotes: {quoted(near)}."
+        hint += f" If {near} is a column or a table, quote it with backquotes: {quoted(near)}."
     return SqlError(shown, where=where, hint=hint)

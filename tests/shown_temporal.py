@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from weft.algebra.relation import Output
-from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, call
-from weft.algebra.schema import INT, INTERVAL, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import Base, Projection
-from weft.planning.temporal_words import words
+from collections.abc import Mapping
 
-__all__ = ["ENDED", "PAIRED", "PI", "WEEK", "R", "S", "tracked", "words"]
+from weft.algebra.relation import Output
+from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
+from weft.algebra.schema import INT, INTERVAL, TIMESTAMP, Column, TableSchema
+from weft.algebra.temporal import Base, Projection, Temporal
+from weft.derivation.temporal.maintenance_plan import Derived
+from weft.planning.temporal_words import Words
 
 
 def tracked(id: int, name: str, *columns: str) -> TableSchema:
@@ -24,3 +25,21 @@ PI = Projection(R, "d", (Output("k", ColumnRef("r", "k", INT)),))
 PAIRED = call("=", ColumnRef("r", "k", INT), ColumnRef("s", "k", INT))
 ENDED = call("<", Call("period_end", (PeriodOf("r"),), TIMESTAMP), Now())
 WEEK = Literal(7 * 86_400_000_000, INTERVAL)
+
+
+def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:
+    """Return an expression in one line, in the paper's notation."""
+    return Words(names or {}).relation(relation)
+
+
+def derivation_lines(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
+    """Return the result of a derivation, its equations, and what it drops or reads whole, one line each."""
+    notation = Words(names or {})
+    lines = [
+        f"{sign}{view} = {'∅' if part is None else notation.relation(part)}"
+        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
+    ]
+    lines += [f"by {notation.step(step)}" for step in derived.trace]
+    lines += [f"dropped {notation.dropped(dropped)}" for dropped in derived.dropped]
+    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
+    return lines

@@ -15,7 +15,7 @@ from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.duckdb_dialect import MACROS
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
-from weft.sql.render_temporal import Asked, Leaf, value_sql
+from weft.sql.render_temporal import Evaluation, Leaf, value_sql
 
 EPOCH = dt.datetime(1970, 1, 1)
 Period = tuple[int, "int | None"]
@@ -80,7 +80,7 @@ class Histories:
 
     def value(self, relation: Temporal, now: int, since: int = 0) -> Value:
         """The value of a temporal relation at ``now``."""
-        return self.read(value_sql(relation, leaf_name, Asked(now, since)))
+        return self.read(value_sql(relation, leaf_name, Evaluation(now, since)))
 
     def read(self, sql: str) -> Value:
         found: Value = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Instants and lengths of time as numbers, as text, and as Python's own objects: the one place that converts them.
+"""Convert instants and lengths of time between numbers, text and Python objects.
 
 An instant is microseconds since 1970-01-01 UTC, a length of time is microseconds, a day is days since 1970-01-01.
 Nothing here reads a clock.
@@ -13,11 +13,11 @@ from typing import Final
 from weft.errors import Refused
 
 MIN_INSTANT: Final = -(2**62)
-"""Before every instant: how far time has gone where nothing happened yet."""
+"""An instant before all others: the watermark of a home where nothing happened yet."""
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
-"""The first and the last instant of the years 1 to 9999, which is what can be written as text."""
+"""The first and the last instant of the years 1 to 9999, the years that can be written as text."""
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
@@ -42,13 +42,13 @@ UNITS_US: Final = {
     "d": DAY_US,
     "w": 7 * DAY_US,
 }
-"""Units of time in microseconds, by the letters with which lengths of time are written."""
+"""Microseconds of each unit in a length of time such as ``1h30m``."""
 _PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
 
 def from_datetime(moment: dt.datetime) -> int:
-    """The instant of a datetime; one without a zone is UTC.
+    """Return the instant of a datetime; a naive datetime is UTC.
 
     >>> from_datetime(dt.datetime(1993, 4, 5))
     733968000000000
@@ -58,12 +58,12 @@ def from_datetime(moment: dt.datetime) -> int:
 
 
 def to_datetime(instant: int) -> dt.datetime:
-    """The instant as a datetime in UTC; raises OverflowError outside the years 1 to 9999."""
+    """Return the instant as a datetime in UTC; raise OverflowError outside the years 1 to 9999."""
     return _EPOCH + dt.timedelta(microseconds=instant)
 
 
 def to_date(day: int) -> dt.date:
-    """The day as a date; raises OverflowError outside the years 1 to 9999.
+    """Return the day as a date; raise OverflowError outside the years 1 to 9999.
 
     >>> to_date(8495)
     datetime.date(1993, 4, 5)
@@ -72,9 +72,9 @@ def to_date(day: int) -> dt.date:
 
 
 def read_instant(text: str) -> int | None:
-    """The instant that a text in ISO 8601 names (a day, or a day and a time; no offset is UTC); None where it is none.
+    """Return the instant of an ISO 8601 text (a day, with or without a time), or None if the text is not an instant.
 
-    Digits beyond the microsecond are cut, as Spark does.
+    Without an offset, the text is in UTC.  Digits beyond the microsecond are cut off, as in Spark.
 
     >>> read_instant("1993-04-05T14:00:00.5+02:00") == read_instant("1993-04-05 12:00:00.5 UTC")
     True
@@ -89,14 +89,14 @@ def read_instant(text: str) -> int | None:
     micros = int((fraction or "0").ljust(6, "0"))
     try:
         moment = dt.datetime(year, month, day, hour, minute, second, micros, tzinfo=dt.timezone.utc)
-        # The offset may lead out of the years 1 to 9999.
+        # The offset can move the instant out of the years 1 to 9999.
         return from_datetime(moment - _offset(zone))
     except (ValueError, OverflowError):
         return None
 
 
 def read_day(text: str) -> int | None:
-    """The day that a text such as ``1993-04-05`` names; None where it is none."""
+    """Return the day of a text such as ``1993-04-05``, or None if the text is not a day."""
     match = _DAY.fullmatch(text)
     if match is None:
         return None
@@ -107,22 +107,24 @@ def read_day(text: str) -> int | None:
 
 
 def parse_instant(text: str) -> int:
-    """As :func:`read_instant`, for text that a person typed (small letters, a decimal comma); raises Refused.
+    """Return the instant of a text that a person typed; raise Refused if the text is not an instant.
+
+    Besides what :func:`read_instant` accepts, it accepts small letters and a decimal comma.
 
     >>> parse_instant("1993-04-05")
     733968000000000
     """
-    found = read_instant(text.upper().replace(",", "."))
-    if found is None:
+    instant = read_instant(text.upper().replace(",", "."))
+    if instant is None:
         raise Refused(
-            f"{text!r} is no instant",
-            hint="Write it as ISO 8601, in UTC where no offset is given: 1993-04-05T12:00:00.",
+            f"{text!r} is not an instant",
+            hint="Write it as ISO 8601, for example 1993-04-05T12:00:00. Without an offset it is in UTC.",
         )
-    return found
+    return instant
 
 
 def format_instant(instant: int) -> str:
-    """An instant in UTC for a person, its fraction only where there is one.
+    """Format an instant for a person, in UTC, without trailing zeros in the fraction.
 
     >>> format_instant(733968000000000), format_instant(733968000500000)
     ('1993-04-05 00:00:00 UTC', '1993-04-05 00:00:00.5 UTC')
@@ -131,12 +133,12 @@ def format_instant(instant: int) -> str:
         return "the beginning of time"
     if not FIRST_INSTANT <= instant <= LAST_INSTANT:
         return f"{instant} microseconds after 1970-01-01 00:00:00 UTC"
-    whole, fraction = format_full(instant).split(".")
-    return f"{whole}.{fraction.rstrip('0')}".rstrip(".") + " UTC"
+    seconds, fraction = format_full(instant).split(".")
+    return f"{seconds}.{fraction.rstrip('0')}".rstrip(".") + " UTC"
 
 
 def format_rfc3339(instant: int) -> str:
-    """An instant for a machine (RFC 3339, UTC); its number where it lies outside the years 1 to 9999.
+    """Format an instant for a program (RFC 3339, UTC); outside the years 1 to 9999 return its number.
 
     >>> format_rfc3339(733968000500000), format_rfc3339(10**18)
     ('1993-04-05T00:00:00.500000Z', '1000000000000000000')
@@ -147,7 +149,7 @@ def format_rfc3339(instant: int) -> str:
 
 
 def format_full(instant: int) -> str:
-    """An instant with all its digits and without a zone; outside the years 1 to 9999 it is brought to the nearest.
+    """Format an instant with six decimals and without a zone, clamped to the years 1 to 9999.
 
     >>> format_full(0)
     '1970-01-01 00:00:00.000000'
@@ -157,7 +159,7 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Reads a length of time such as ``10m``, ``90s`` or ``1h30m``, in microseconds; raises Refused.
+    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for other text.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)
@@ -173,13 +175,14 @@ def parse_interval(text: str) -> int:
         rest = rest[match.end() :]
     if not 0 < total <= _LONGEST_US:
         raise Refused(
-            f"{text!r} is no length of time", hint="Write a number with s, m, h, d or w: 90s, 10m, 1h30m, 2d."
+            f"{text!r} is not a length of time",
+            hint="Write numbers with units (s, m, h, d, w): 90s, 1h30m, 2d.",
         )
     return total
 
 
 def format_interval(length: int) -> str:
-    """A length of time in microseconds as parse_interval reads it.
+    """Format microseconds as a length of time that parse_interval reads.
 
     >>> format_interval(5400000000)
     '1h30m'
@@ -196,7 +199,7 @@ def format_interval(length: int) -> str:
 
 
 def _offset(zone: str | None) -> dt.timedelta:
-    """The offset that a zone's text names; raises ValueError for one beyond 18 hours, Spark's limit."""
+    """Return the offset of a zone; raise ValueError beyond 18 hours, Spark's limit."""
     if zone is None or zone.upper() in ("Z", "UTC"):
         return dt.timedelta()
     digits = zone[1:].replace(":", "").ljust(4, "0")

@@ -1,4 +1,4 @@
-"""Texts from data made fit to be shown: nothing is left in them that a terminal or a mail program would obey."""
+"""Make text from data safe to show: escape everything that a terminal or a mail program would interpret."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""How Python writes bytes of arguments, variables and file names that are not UTF-8 (PEP 383)."""
+"""Surrogates that Python uses for bytes of arguments, variables and file names that are not UTF-8 (PEP 383)."""
 
 
 def visible(text: str, kept: str = "") -> str:
-    """The text with control characters made visible, but those in ``kept``.
+    r"""Escape the control characters of a text, except those in ``kept``.
 
-    >>> visible("a\\n\\x1b[31m", kept="\\n")
-    'a\\n\\\\x1b[31m'
+    >>> visible("a\n\x1b[31m", kept="\n")
+    'a\n\\x1b[31m'
     """
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
 def require_text(text: str, what: str) -> str:
-    """The text; raises Refused where it cannot be encoded in UTF-8, since bytes of another encoding were read into it.
+    r"""Return the text; raise Refused if it cannot be encoded in UTF-8 because it holds bytes of another encoding.
 
-    >>> require_text("caf\\u00e9", "the argument")
+    >>> require_text("caf\u00e9", "the argument")
     'café'
-    >>> require_text("caf\\udce9", "the argument")
+    >>> require_text("caf\udce9", "the argument")
     Traceback (most recent call last):
-    weft.errors.Refused: the argument is not UTF-8 text: caf\\xe9
+    weft.errors.Refused: the argument is not UTF-8 text: caf\xe9
       Encode it in UTF-8: Weft stores every text in UTF-8.
     """
     try:
@@ -47,10 +47,12 @@ def require_text(text: str, what: str) -> str:
 
 
 def one_line(text: str, longest: int, kept: str = "") -> str:
-    """The text on one line of at most ``longest`` characters, white space being one blank; control characters as above.
+    r"""Return the text on one line of at most ``longest`` characters.
 
-    >>> one_line("a\\nb\\x1b[31m", 80), one_line("abcdef", 4)
-    ('a b\\\\x1b[31m', 'abc…')
+    White space is collapsed, and control characters are escaped as in ``visible``.
+
+    >>> one_line("a\nb\x1b[31m", 80), one_line("abcdef", 4)
+    ('a b\\x1b[31m', 'abc…')
     """
     head = text[: longest * 4]
     safe = visible(" ".join(head.split()), kept)
@@ -58,13 +60,14 @@ def one_line(text: str, longest: int, kept: str = "") -> str:
 
 
 class Brief:
-    """What is told in one line, of at most 160 characters, where a program or a notebook shows it.
+    """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    A dataclass that is one is declared with ``repr=False``, since it would get a ``__repr__`` of its own.
+    Declare a dataclass that inherits from it with ``repr=False``; otherwise the dataclass generates its own
+    ``__repr__``.
     """
 
     def _brief(self) -> str:
-        """What it is, in words."""
+        """Return the object in words."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -72,7 +75,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """What is told in some lines, by its property ``brief``: in a notebook as they are, elsewhere what fits in one."""
+    """An object described by several lines (``brief``): a notebook shows all, ``repr`` joins them into one."""
 
     @property
     def brief(self) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ class InLines(Brief):
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
-    """A number of things.
+    """Format a number with its noun, in the singular or the plural.
 
     >>> counted(1, "row"), counted(2000, "query", "queries")
     ('1 row', '2,000 queries')

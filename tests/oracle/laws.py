@@ -87,7 +87,7 @@ class Trial:
         try:
             return Standing.of(self.case.text.spark, schemas(self.case.history), from_now=True)
         except SqlError as refused:
-            if "Take it apart" in str(refused):
+            if "Split it" in str(refused):
                 return None
             raise
 

@@ -111,7 +111,7 @@ def _refused(compile: Callable[[], object]) -> bool:
     try:
         return compile() is None
     except SqlError as refused:
-        if "Take it apart" in str(refused):
+        if "Split it" in str(refused):
             return True
         raise
 

@@ -166,7 +166,7 @@ class OverViews(Trial):
         try:
             return self.compiled(installed_now=True)
         except SqlError as refused:
-            assert "Take it apart" in str(refused)
+            assert "Split it" in str(refused)
             return None
 
 
@@ -205,7 +205,7 @@ def test_every_instant_counts(shard: int, record_property: Any) -> None:
                 continue
             standing_plan(viewed.query.spark, home.schemas)
         except SqlError as refused:
-            assert "Take it apart" in str(refused), viewed
+            assert "Split it" in str(refused), viewed
             counts["beyond the limits"] += 1
             continue
         number += 1

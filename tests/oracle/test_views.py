@@ -72,7 +72,7 @@ def compiled(home: Histories, text: str) -> Temporal | None:
     try:
         return sequenced(bind_view(text, home.tables))
     except SqlError as refused:
-        if "Take it apart" in str(refused):
+        if "Split it" in str(refused):
             return None
         raise
 

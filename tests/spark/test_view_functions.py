@@ -19,7 +19,7 @@ from weft.execution.temporal.adding import refusal
 from weft.sql.duckdb_dialect import local_text, not_local
 from weft.sql.lower import bind_view
 from weft.sql.render import spelled
-from weft.sql.render_temporal import Asked, value_sql
+from weft.sql.render_temporal import Evaluation, value_sql
 from weft.storage.temporal_sql import temporal_sql
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def on_spark(spark: SparkSession, sql: str) -> dict[int, list[Any]]:
 def test_views_may_call_what_both_engines_compute_alike(spark: SparkSession) -> None:
     unlike = [text for text in SAME if not_local(bound((text,))) is not None]
     assert unlike == []
-    sql = value_sql(bound(SAME), leaf_name, Asked(9, 0))
+    sql = value_sql(bound(SAME), leaf_name, Evaluation(9, 0))
     here, there = on_duckdb(sql), on_spark(spark, sql)
     given = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows()}
     assert here.keys() == there.keys() == given.keys()
@@ -357,7 +357,7 @@ def test_texts_become_integers_as_in_spark(spark: SparkSession, tmp_path: Path) 
     rows = given.append_column("valid_from", since).append_column("valid_to", pa.nulls(len(given), pa.timestamp("us")))
     with temporal_sql() as local:
         local.given("texts", rows)
-        found_here = local.connection.execute(local_text(value_sql(relation, leaf_name, Asked(9, 0)))).fetchall()
+        found_here = local.connection.execute(local_text(value_sql(relation, leaf_name, Evaluation(9, 0)))).fetchall()
     here = {row[0]: tuple(row[1:-2]) for row in found_here}
     wrong = {x: (found, there[x]) for x, found in here.items() if found != there[x]}
     assert here.keys() == there.keys() and wrong == {}

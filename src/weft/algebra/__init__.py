@@ -1,1 +1,1 @@
-"""What a query is: types, scalars, relations, lives; no I/O, no parser, no Spark."""
+"""The representation of queries: types, scalars, relations, lives.  No I/O, no parser, no Spark."""

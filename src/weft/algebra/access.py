@@ -1,7 +1,8 @@
-"""How a branch reads a table: whole, its news only, or what a key looks up (``derivation.access_paths`` chooses).
+"""Access paths: how a branch reads a table (``derivation.access_paths`` chooses).
 
-Every part has a view of its own name: ``<table>__<what>``, where no table's name has two _ in a row
-(``catalog.naming``), and what is ``news``, ``by_<column>``, or ``by2_<column>`` for a second step.
+A branch reads the whole table, only the rows of the window, or only the rows with given keys.  Each access path has its
+own view, ``<table>__<suffix>``.  The suffix is ``news``, ``by_<column>``, or ``by2_<column>`` for a second step.  The
+name is unambiguous because no table name has two _ in a row (``catalog.naming``).
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from weft.algebra.scalar import Shifted
 
 @dataclass(frozen=True)
 class FullScan:
-    """The table as it is."""
+    """All rows of a table."""
 
     table: str
 
     @property
     def view(self) -> str:
-        """The name by which the rendered SQL reads it."""
+        """The name of the view that the rendered SQL reads."""
         return self.table
 
 
 @dataclass(frozen=True)
 class DeltaScan:
-    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose hour has come.
+    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose threshold is reached.
 
-    With ``slack`` (microseconds) it may lie that far outside: the instant is rounded to a day or another unit.
+    It also reads rows up to ``slack`` (microseconds) outside the window, because the instant is rounded to a day or
+    another unit.
     """
 
     table: str
@@ -38,14 +40,13 @@ class DeltaScan:
 
     @property
     def view(self) -> str:
-        """The name by which the rendered SQL reads it."""
+        """The name of the view that the rendered SQL reads."""
         return f"{self.table}__news"
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` of some row of ``via``; with ``null_safe`` two NULLs are
-    equal."""
+    """The rows whose ``column`` equals ``via_column`` of a row of ``via``; with ``null_safe`` NULL equals NULL."""
 
     table: str
     column: str
@@ -55,12 +56,12 @@ class Lookup:
 
     @property
     def step(self) -> int:
-        """How many look-ups lie behind it, itself included."""
+        """The number of look-ups in the chain, this one included."""
         return 1 + (self.via.step if isinstance(self.via, Lookup) else 0)
 
     @property
     def view(self) -> str:
-        """The name by which the rendered SQL reads it."""
+        """The name of the view that the rendered SQL reads."""
         how = "same" if self.null_safe else "by"
         return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
 

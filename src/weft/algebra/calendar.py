@@ -1,8 +1,8 @@
-"""The calendar in expressions: beginnings of days, months and years, and what stays near the years 1 to 9999.
+"""Calendar arithmetic in expressions: beginnings of days, months and years, and times near the years 1 to 9999.
 
-truncated("DAY", x)   the last midnight that is not after x        0:00 on the day of x
-following("DAY", x)   the first midnight that is after x           0:00 on the day after
-reached("DAY", x)     the first midnight that is not before x      x itself, where it is one
+truncated("DAY", x)   the last midnight not after x        0:00 on the day of x
+following("DAY", x)   the first midnight after x           0:00 on the next day
+reached("DAY", x)     the first midnight not before x      x itself if it is a midnight
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ FIXED: Final = {
     "DAY": DAY,
     "WEEK": 7 * DAY,
 }
-"""Units that are of one length, in microseconds."""
+"""Units of fixed length, in microseconds."""
 IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 """Units of the calendar, in months."""
 _LONGEST_MONTH: Final = 31 * DAY
 _EARLIEST: Final = -(2**63) + 400 * DAY
-"""Of earlier instants (microseconds) Spark fails to tell the day; no time that a row has is near it."""
+"""Before this instant (microseconds) Spark fails to compute the day.  No row has a time near it."""
 _DEEPEST: Final = 4
 
 
 def truncated(unit: str, instant: Scalar) -> Scalar:
-    """The last beginning of a unit that is not after the instant."""
+    """Return the last beginning of a unit that is not after the instant."""
     return Call("date_trunc", (Literal(unit, STRING, fixed=True), dated(instant)), TIMESTAMP)
 
 
 def dated(instant: Scalar) -> Scalar:
-    """The instant; NULL where it is so early that Spark fails to tell its day."""
+    """Return the instant, or NULL if it is so early that Spark fails to compute its day."""
     if within_calendar(instant):
         return instant
     late = Call(">", (Call("unix_micros", (instant,), BIGINT), Literal(_EARLIEST, BIGINT, fixed=True)), BOOLEAN)
@@ -61,7 +61,7 @@ def dated(instant: Scalar) -> Scalar:
 
 
 def following(unit: str, instant: Scalar) -> Scalar:
-    """The first beginning of a unit that is after the instant."""
+    """Return the first beginning of a unit after the instant."""
     begun = instant if _is_beginning(unit, instant) else truncated(unit, instant)
     if unit in IN_MONTHS:
         return Call("+", (begun, Literal(IN_MONTHS[unit], MONTHS, fixed=True)), TIMESTAMP)
@@ -69,12 +69,12 @@ def following(unit: str, instant: Scalar) -> Scalar:
 
 
 def reached(unit: str, instant: Scalar) -> Scalar:
-    """The first beginning of a unit that is not before the instant."""
+    """Return the first beginning of a unit that is not before the instant."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))
 
 
 def _is_beginning(unit: str, instant: Scalar) -> bool:
-    """Whether it is known to be one: a DATE's first instant, moved by whole days."""
+    """Return whether the instant certainly begins a unit: the first instant of a DATE, moved by whole days."""
     match instant:
         case Cast(arg=day, type=type):
             return day.type == DATE and type == TIMESTAMP and unit in FIXED and unit != "WEEK"
@@ -87,9 +87,9 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 
 
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
-    """Whether it is a time near the years 1 to 9999, or a length between two such times.
+    """Return whether the value is a time near the years 1 to 9999, or a length between two such times.
 
-    Spark's own range is thirty times as wide: a few sums of what is within it stay within 64 bits.
+    Spark's range is thirty times as wide, so a few sums of such values stay within 64 bits.
     """
     match value:
         case ColumnRef() | Literal() | Param() | Now():
@@ -107,11 +107,11 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
 
 
 def near(instant: Scalar) -> tuple[Shifted, int]:
-    """An instant as one that it is near to, and by how much at most (microseconds) it is before or after that.
+    """Return a simpler instant near this one, and the greatest distance between the two (microseconds).
 
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
-    >>> found, slack = near(following("DAY", plus(ts, Literal(5, INTERVAL))))
-    >>> found.base == ts, found.micros == DAY + 5, slack == DAY
+    >>> moved, slack = near(following("DAY", plus(ts, Literal(5, INTERVAL))))
+    >>> moved.base == ts, moved.micros == DAY + 5, slack == DAY
     (True, True, True)
     """
     moved, slack = shifted(instant), 0
@@ -122,7 +122,7 @@ def near(instant: Scalar) -> tuple[Shifted, int]:
             case Call(name="+" | "-", args=(inner, Literal(value=int(count), type=type))) if type == MONTHS:
                 slack += abs(count) * _LONGEST_MONTH
             case Cast(arg=Cast(arg=inner, type=day), type=type) if (
-                day == DATE and TIMESTAMP == type == inner.type  # the first instant of its day
+                day == DATE and TIMESTAMP == type == inner.type  # the first instant of a day
             ):
                 slack += DAY
             case _:

@@ -1,4 +1,4 @@
-"""Instants, and events on lives: the vocabulary of ``at``, ``starts`` and ``ends`` (design section 2)."""
+"""Instants and events, the vocabulary of ``at``, ``starts`` and ``ends`` (design section 2)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column of a derived relation that holds an event's instant; no user's column begins with _."""
+"""The column of a derived relation with an event's instant.  No user column begins with _."""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The instant s, or with ``before`` the instant just before it (s⁻)."""
+    """The instant s, or the instant just before it (s⁻) with ``before``."""
 
     s: Scalar
     before: bool = False
@@ -26,11 +26,12 @@ DriverKind: TypeAlias = OneOf["arrival", "departure", "beginning", "now_from", "
 
 @dataclass(frozen=True)
 class Driver:
-    """The one atom that makes an event: a row that begins or ends, or a threshold of time that is reached.
+    """The cause of an event: a row that begins or ends, or a threshold of time that is reached.
 
-    ``scan`` is the range variable that began or ended (None for a threshold); ``instant`` its instant; ``inside`` the
-    subqueries it lies in, outermost first (``NOT EXISTS``, ``EXISTS``).  ``beginning`` is that of time, when constant
-    rows begin; ``greatest`` is the closed form's: the latest of several starts.
+    ``scan`` is the range variable that began or ended (None for a threshold), ``instant`` is its instant, and
+    ``inside`` names the enclosing subqueries, outermost first (``NOT EXISTS``, ``EXISTS``).  The kind ``beginning`` is
+    the beginning of time, when constant rows begin.  The kind ``greatest`` belongs to the closed form of Q^M: the
+    latest of several starts.
     """
 
     kind: DriverKind
@@ -41,9 +42,9 @@ class Driver:
 
 @dataclass(frozen=True)
 class Event:
-    """One branch of ``starts`` or ``ends``: the pairs (row of ``relation``, ``instant``).  NOW does not occur in it.
+    """One branch of ``starts`` or ``ends``: the pairs (row of ``relation``, ``instant``).
 
-    The instant is an expression over the columns of the relation.
+    The instant is an expression over the columns of the relation.  NOW does not occur in it.
     """
 
     driver: Driver
@@ -51,33 +52,33 @@ class Event:
 
     @property
     def instant(self) -> Scalar:
-        """s, as an expression over the relation's columns."""
+        """s, as an expression over the columns of the relation."""
         return self.driver.instant
 
     def over(self, relation: Relation) -> Event:
-        """The same driver's event over another relation."""
+        """Return the event of the same driver over another relation."""
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:
-        """Those of the event's rows for which a predicate is true."""
+        """Return the event restricted to the rows for which a predicate is true."""
         return self.over(Select(self.relation, predicate))
 
     @property
     def projection(self) -> Project:
-        """The event's relation, of an event that is a projection of a block: a branch (``derivation.merge``)."""
+        """The relation of a branch, which is a projection of a block (``derivation.merge``)."""
         assert isinstance(self.relation, Project)
         return self.relation
 
     @property
     def block(self) -> Relation:
-        """What a branch projects: sources and a condition."""
+        """The input of the branch's projection: sources and a condition."""
         return self.projection.input
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The answer's columns that a branch gives; its instant, which comes after them, left out."""
+        """The answer's columns, without the column of the instant."""
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:
-        """The same branch over another block."""
+        """Return the same branch over another block."""
         return self.over(replace(self.projection, input=block))

@@ -1,12 +1,12 @@
-"""Formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; MonPoly's language).
+"""Formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; the language of MonPoly).
 
-A formula is asked at a *time point*: the states of a log are numbered by ``tp`` 0, 1, 2 …, each has a time ``at``
-(microseconds UTC) that never goes down along them, and each gives every predicate a multiset of rows.  The answer at a
-time point is a multiset of values for the formula's free variables; how often each occurs is its *count*.  Under set
+A formula is evaluated at a *time point*.  The states of a log are numbered by ``tp`` 0, 1, 2 ….  Each state has a time
+``at`` (microseconds UTC), which never decreases, and a multiset of rows for every predicate.  The answer at a time
+point is a multiset of values for the formula's free variables; the multiplicity of a value is its *count*.  Under set
 semantics every count is 1.
 
-A variable is the same variable wherever it has the same name and type within the scope of its quantifier.  Formulas are
-immutable values; equal ones are the same formula, so that what occurs twice is computed and stored once.
+Two variables are the same if they have the same name and type within the scope of one quantifier.  Formulas are
+immutable values: a formula that occurs twice is computed and stored once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal as OneOf
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType, hashed_once
 
 VARIABLE_TYPES: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"))
-"""The types that variables have."""
+"""The types of variables."""
 _TERM_TYPES: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), BIGINT),
     **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
@@ -28,7 +28,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """The type of the terms that a table's column gives a predicate: BIGINT, DOUBLE or STRING; None: it gives none.
+    """Return the type of a predicate's term for a column of this type (BIGINT, DOUBLE or STRING), or None if none fits.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -39,7 +39,7 @@ def term_type(column: DataType) -> DataType | None:
 
 @dataclass(frozen=True, order=True)
 class Variable:
-    """A variable over data values; its type is that of a column."""
+    """A variable over data values, with the type of a column."""
 
     name: str
     type: DataType
@@ -47,7 +47,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value: an int, a float or a text as its type says."""
+    """A constant: an int, a float or a string, according to its type."""
 
     value: int | float | str
     type: DataType
@@ -59,7 +59,7 @@ Operation: TypeAlias = OneOf["+", "-", "*", "/", "MOD", "negate", "i2f", "f2i"]
 @hashed_once
 @dataclass(frozen=True)
 class Computed:
-    """An operation over terms; ``negate``, ``i2f`` and ``f2i`` take one.  Division of integers truncates."""
+    """An operation over terms.  ``negate``, ``i2f`` and ``f2i`` are unary.  Division of integers truncates."""
 
     operation: Operation
     arguments: tuple[Term, ...]
@@ -71,14 +71,14 @@ Term: TypeAlias = "Variable | Constant | Computed"
 
 @dataclass(frozen=True)
 class Interval:
-    """The lengths of time from ``low`` to ``high``, both included, microseconds; ``high`` None: without end."""
+    """Lengths of time from ``low`` to ``high``, both inclusive, in microseconds; ``high`` None is unbounded."""
 
     low: int = 0
     high: int | None = None
 
     @property
     def everything(self) -> bool:
-        """Whether it bounds nothing."""
+        """Whether the interval is [0, ∞)."""
         return self.low == 0 and self.high is None
 
 
@@ -88,7 +88,7 @@ ALWAYS = Interval()
 @hashed_once
 @dataclass(frozen=True)
 class Truth:
-    """True with count 1 at every time point, or at none."""
+    """True with count 1 at every time point, or false."""
 
     value: bool
 
@@ -96,7 +96,7 @@ class Truth:
 @hashed_once
 @dataclass(frozen=True)
 class Atom:
-    """S(t1, …, tk): the rows of the predicate in the state that agree with the terms, each with its count."""
+    """S(t1, …, tk): the rows of a predicate in the state that match the terms, each with its count."""
 
     predicate: str
     terms: tuple[Term, ...]
@@ -105,10 +105,11 @@ class Atom:
 @hashed_once
 @dataclass(frozen=True)
 class Comparison:
-    """Two terms compared, with count 1; other orders are written with these.
+    """A comparison of two terms, with count 1.  Other orders are written with these operators.
 
-    ``<>`` is an operator, as x ≠ y is one of the paper's: Q ∧ ¬(x = y) is Q less one where x = y, and that is something
-    else where Q has duplicates.  ``substring``: the left one is a part of the right one.
+    ``<>`` is an operator of its own, as x ≠ y is in the paper: Q ∧ ¬(x = y) subtracts one from the count of the rows
+    with x = y, which differs from Q ∧ x ≠ y if Q has duplicates.  ``substring``: the left term is a part of the right
+    one.
     """
 
     operator: OneOf["=", "<>", "<", "<=", "substring"]
@@ -119,11 +120,11 @@ class Comparison:
 @hashed_once
 @dataclass(frozen=True)
 class Matches:
-    """A regular expression (RE2's syntax) is found in a text, with count 1.
+    """A match of a regular expression (RE2 syntax) somewhere in a text, with count 1.
 
-    ``groups`` are what its capturing groups found in the first match, from the first group on: one that took no part
-    in the match is like none of the terms, None asks nothing of it.  A variable among them that the left side of the
-    And above does not have is bound by it.
+    ``groups`` are terms for the capturing groups of the first match, from the first group on; None places no condition
+    on a group.  A group that did not participate in the match equals no term.  A variable in ``groups`` that the left
+    side of the enclosing And does not have is bound to the group's text.
     """
 
     text: Term
@@ -134,12 +135,12 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right it is Q1 ∧ ¬Q2: counts are subtracted, not below 0.
+    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right, Q1 ∧ ¬Q2: counts are subtracted, down to 0.
 
-    A Comparison or Matches stands on the right only, where it filters the rows of Q1; its Not
-    takes one from the count of those that agree with it, and filters, too, under set semantics.  An equality of
-    a variable that Q1 does not have with a term over those it has extends each row by the term's value, and a Matches
-    by what its groups found.
+    A Comparison or a Matches occurs only on the right, where it filters the rows of Q1.  Its Not subtracts one from the
+    count of the rows that match; under set semantics this is a filter.  An equality between a variable that Q1 does not
+    have and a term over variables that Q1 has extends each row by the value of the term.  A Matches extends each row by
+    its groups.
     """
 
     left: Formula
@@ -158,9 +159,9 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class Not:
-    """¬Q, with count 1 where Q has none.
+    """¬Q, with count 1 where Q has no answer.
 
-    After the safe-range rewriting it stands on the right of an And, on the left of a Since, or over a formula without
+    After the safe-range rewriting it stands on the right of an And, on the left of a Since, or above a formula without
     free variables.
     """
 
@@ -170,7 +171,7 @@ class Not:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """∃x.Q: counts of all values of the variables are added."""
+    """∃x.Q: the counts of all values of the variables are added."""
 
     variables: tuple[Variable, ...]
     formula: Formula
@@ -179,7 +180,7 @@ class Exists:
 @hashed_once
 @dataclass(frozen=True)
 class Distinct:
-    """εQ: each answer once."""
+    """εQ: each answer with count 1."""
 
     formula: Formula
 
@@ -187,23 +188,23 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Previous:
-    """▽Q: the answers at the time point before, where the time from there to here lies in the interval."""
+    """▽Q: the answers at the previous time point, if the time since then lies in the interval."""
 
     interval: Interval
     formula: Formula
 
 
 Counting: TypeAlias = OneOf["any", "first", "second"]
-"""How a since or once counts (section 4.1): since1 and ◇1, since2 and ◇2, or ``any`` under set semantics."""
+"""How Since and Once count (section 4.1): since1 and ◇1, since2 and ◇2, or ``any`` under set semantics."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Since:
-    """Q1 since Q2: Q2 held at a time point as long ago as the interval says, and Q1 at every one after it up to here.
+    """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
-    The free variables of Q1 are among those of Q2.  ``first`` and ``second`` are the paper's
-    since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in which Q1 has to hold where Q2 does, too, and since2; ``second`` has no interval.
+    The free variables of Q1 are among those of Q2.  ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in which Q1
+    must also hold where Q2 does.  ``second`` is the paper's since2; it has no interval.
     """
 
     interval: Interval
@@ -215,10 +216,10 @@ class Since:
 @hashed_once
 @dataclass(frozen=True)
 class Once:
-    """◇Q: Q held at some time point up to here, as long ago as the interval says.
+    """◇Q: Q held at a time point within the interval before now.
 
-    ``first``: the counts of all of them are added (◇1); ``second``: how many time points ago the last one was, 1 here
-    (◇2 = true since2 Q).
+    ``first`` adds the counts of all such time points (◇1).  ``second`` counts the time points since the last one, with
+    1 at that time point itself (◇2 = true since2 Q).
     """
 
     interval: Interval
@@ -232,9 +233,10 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 @hashed_once
 @dataclass(frozen=True)
 class Aggregate:
-    """y <- SUM t; g Q: the function of ``item`` over the distinct answers of Q at a time point, for each of its groups.
+    """y <- SUM t; g Q: an aggregate of ``item`` over the distinct answers of Q at a time point, for each group.
 
-    Free variables: the groups and ``output``.  Without groups there is one group, also where Q has no answer.
+    The free variables are the groups and ``output``.  Without groups the aggregate has one row, even if Q has no
+    answer.
     """
 
     output: Variable
@@ -247,7 +249,7 @@ class Aggregate:
 @hashed_once
 @dataclass(frozen=True)
 class Definition:
-    """A relation defined by a formula in which it may occur itself (``Defined``), always under a Previous."""
+    """A relation defined by a formula, in which it may occur (``Defined``), always below a Previous."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -257,9 +259,9 @@ class Definition:
 @hashed_once
 @dataclass(frozen=True)
 class Fixpoint:
-    """µ: relations that are defined together, and the one asked for, its parameters standing for ``arguments``.
+    """µ: mutually recursive definitions, and the relation to evaluate with ``arguments`` for its parameters.
 
-    µX.Q is one definition X with the free variables of Q.  Names of definitions are different all over a formula.
+    µX.Q is one definition X with the free variables of Q.  The names of definitions are unique in a formula.
     """
 
     definitions: tuple[Definition, ...]
@@ -270,7 +272,7 @@ class Fixpoint:
 @hashed_once
 @dataclass(frozen=True)
 class Defined:
-    """A fixpoint's relation where its own definitions speak of it."""
+    """A reference to a fixpoint's relation within its own definitions."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -283,7 +285,7 @@ Formula: TypeAlias = (
 
 
 def parts(formula: Formula) -> tuple[Formula, ...]:
-    """The formulas directly below."""
+    """Return the direct subformulas."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return ()
@@ -298,7 +300,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """The same formula over others, as many as ``parts`` gives."""
+    """Return the same formula with other subformulas, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula
@@ -312,35 +314,35 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
 
 
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """The formula with its own free terms changed; those that bind variables, and what is below, stay."""
+    """Apply ``change`` to the formula's own terms, not to terms that bind variables and not to subformulas."""
     match formula:
-        case Atom(terms=given):
-            return replace(formula, terms=tuple(map(change, given)))
+        case Atom(terms=terms):
+            return replace(formula, terms=tuple(map(change, terms)))
         case Comparison(left=left, right=right):
             return replace(formula, left=change(left), right=change(right))
         case Matches(text=text, groups=groups):
-            found = tuple(None if group is None else change(group) for group in groups)
-            return replace(formula, text=change(text), groups=found)
-        case Fixpoint(arguments=given) | Defined(arguments=given):
-            return replace(formula, arguments=tuple(map(change, given)))
+            changed_groups = tuple(None if group is None else change(group) for group in groups)
+            return replace(formula, text=change(text), groups=changed_groups)
+        case Fixpoint(arguments=terms) | Defined(arguments=terms):
+            return replace(formula, arguments=tuple(map(change, terms)))
         case _:
             return formula
 
 
 def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
-    """The formula with a rule applied everywhere, innermost first."""
+    """Apply a rule to every subformula, innermost first."""
     return rule(with_parts(formula, tuple(rewritten(part, rule) for part in parts(formula))))
 
 
 def subformulas(formula: Formula) -> Iterator[Formula]:
-    """The formula and everything below it, outermost first."""
+    """Yield the formula and all its subformulas, outermost first."""
     yield formula
     for part in parts(formula):
         yield from subformulas(part)
 
 
 def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
-    """The term with its variables changed."""
+    """Return the term with ``change`` applied to its variables."""
     match term:
         case Variable():
             return change(term)
@@ -351,7 +353,7 @@ def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
 
 
 def variables_of(term: Term) -> tuple[Variable, ...]:
-    """The variables of a term, each once, in the order in which they are met."""
+    """Return the variables of a term, each once, in the order of their first occurrence."""
     match term:
         case Variable():
             return (term,)
@@ -362,7 +364,7 @@ def variables_of(term: Term) -> tuple[Variable, ...]:
 
 
 def free_variables(formula: Formula) -> tuple[Variable, ...]:
-    """The free variables, each once, in the order in which they are met."""
+    """Return the free variables, each once, in the order of their first occurrence."""
     match formula:
         case Atom(terms=terms) | Fixpoint(arguments=terms) | Defined(arguments=terms):
             return _each_once(variable for term in terms for variable in variables_of(term))

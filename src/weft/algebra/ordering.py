@@ -1,4 +1,4 @@
-"""The order in which answers are shown: the keys of ORDER BY over an answer's columns, compared as Spark does."""
+"""The order in which answers are shown: ORDER BY keys over an answer's columns, compared as Spark compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Key:
-    """A column of the answer, counted from 0; ``nulls_first``: NULLs come before all values in either direction."""
+    """A sort key: a column number (from 0), a direction, and whether NULLs sort first in either direction."""
 
     column: int
     descending: bool = False
@@ -18,7 +18,7 @@ class Key:
 
 
 def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Below 0 where ``left`` comes first, above 0 where ``right`` does, 0 where the keys are equal.
+    """Return a negative number if ``left`` sorts first, a positive one if ``right`` does, 0 if the keys are equal.
 
     >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
     -1
@@ -38,6 +38,6 @@ def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> 
 
 
 def _ranked(value: Any) -> tuple[bool, Any]:
-    """NaN is the greatest number and equal to itself."""
+    """Return a sortable value in which NaN equals itself and exceeds every other number."""
     undefined = isinstance(value, float) and math.isnan(value)
     return undefined, 0.0 if undefined else value

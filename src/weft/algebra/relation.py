@@ -1,15 +1,14 @@
-"""Relations and predicates: what a query is, as operators.
+"""Relations and predicates: the operators of a query.
 
-A relation gives rows over *range variables*: a ``ColumnRef`` names a column of one of them, and range variables are
-unique in a whole query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable of their own, the last
-two hide those of their inputs.  The inputs of a ``Join`` may mention one another's columns (after a replay one of them
-gives the instant at which the others are judged), and the relation inside ``Exists`` or ``NotExists`` those of the
-relations around it.
+A relation returns rows over *range variables*.  A ``ColumnRef`` names a column of one range variable, and range
+variables are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable; the last two
+hide those of their inputs.  The inputs of a ``Join`` may refer to one another's columns, because after a replay one
+input supplies the instant at which the others are evaluated.  The relation inside ``Exists`` or ``NotExists`` may refer
+to the columns of the surrounding relations.
 
-A ``Predicate`` is two-valued: it says whether something *is true*, SQL's unknown counting as not true.  Three-valued
-logic is settled when SQL is lowered (``NOT (a = b)`` becomes the scalar, ``NOT IN`` becomes NotExists over "is not
-false"), so that the rules never meet it.  EXISTS stays a predicate with a relation inside: that keeps the SQL of a
-branch the user's own query.
+A ``Predicate`` is two-valued: it is true or not true, and SQL's unknown is not true.  Lowering resolves three-valued
+logic (``NOT (a = b)`` becomes a scalar, ``NOT IN`` becomes NotExists over "is not false"), so the rules never see it.
+EXISTS remains a predicate with a relation inside, so that the SQL of a branch looks like the user's query.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 class Scan:
     """The rows of a table under the range variable ``alias``.
 
-    With ``whole`` all that ever held, at any instant (``FOR SYSTEM_TIME``), else those that hold at the query's.
+    With ``whole`` it returns all rows of the table's history (``FOR SYSTEM_TIME``), otherwise the rows that hold at the
+    instant of the query.
     """
 
     table: TableSchema
@@ -35,21 +35,21 @@ class Scan:
     whole: bool = False
 
     def ref(self, column: str) -> ColumnRef:
-        """A column of this scan."""
-        found = self.table.column(column)
-        assert found is not None, f"{self.table.name} has no column {column}"
-        return ColumnRef(self.alias, found.name, found.type)
+        """Return a column of this scan."""
+        match = self.table.column(column)
+        assert match is not None, f"{self.table.name} has no column {column}"
+        return ColumnRef(self.alias, match.name, match.type)
 
     @property
     def start(self) -> ColumnRef:
-        """The column that holds the first instant of a row's life."""
+        """The column with the first instant of a row's life."""
         return self.ref(self.table.start)
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Values:
-    """Constant rows under the range variable ``alias``; each row has a scalar without columns for each column."""
+    """Constant rows under the range variable ``alias``, with one scalar without column references per column."""
 
     alias: str
     columns: tuple[Column, ...]
@@ -59,7 +59,7 @@ class Values:
 @hashed_once
 @dataclass(frozen=True)
 class Join:
-    """Every combination of rows of the inputs (A ⋈ B, its condition being a Select above); of no input: one row."""
+    """The cross product of the inputs.  Its condition is a Select above it.  Without inputs it has one row."""
 
     inputs: tuple[Relation, ...]
 
@@ -76,7 +76,7 @@ class Select:
 @hashed_once
 @dataclass(frozen=True)
 class Output:
-    """A column of a projection."""
+    """A named column of a projection."""
 
     name: str
     value: Scalar
@@ -85,7 +85,7 @@ class Output:
 @hashed_once
 @dataclass(frozen=True)
 class Project:
-    """``outputs`` over ``input``, under the range variable ``alias``: a derived relation."""
+    """A derived relation: ``outputs`` computed over ``input``, under the range variable ``alias``."""
 
     input: Relation
     alias: str
@@ -95,9 +95,9 @@ class Project:
 @hashed_once
 @dataclass(frozen=True)
 class Union:
-    """The rows of all ``inputs``, duplicates kept, columns by position, under the range variable ``alias``.
+    """UNION ALL of the ``inputs``, with columns matched by position, under the range variable ``alias``.
 
-    The columns have the names of the first input's.
+    The columns have the names of the first input.
     """
 
     alias: str
@@ -107,7 +107,7 @@ class Union:
 @hashed_once
 @dataclass(frozen=True)
 class Distinct:
-    """The rows of ``input``, each once (two NULLs being the same)."""
+    """The distinct rows of ``input``; NULL equals NULL."""
 
     input: Relation
 
@@ -115,7 +115,7 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Measure:
-    """An aggregate: ``COUNT(*)`` (no argument), COUNT, SUM, AVG, MIN or MAX of a scalar over the input's columns."""
+    """An aggregate over the input's columns: ``COUNT(*)`` (no argument), COUNT, SUM, AVG, MIN or MAX of a scalar."""
 
     function: OneOf["count", "sum", "avg", "min", "max"]
     argument: Scalar | None
@@ -127,8 +127,8 @@ class Measure:
 class Grouped:
     """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
 
-    ``window`` is the length (an INTERVAL) of the moving window, None for what holds at the instant alone; see
-    ``algebra.temporal.Aggregation``.  A standing query has none.
+    ``window`` is the length (an INTERVAL) of the moving window, or None to aggregate only the rows that hold at the
+    instant (see ``algebra.temporal.Aggregation``).  A standing query has no window.
     """
 
     input: Relation
@@ -140,13 +140,13 @@ class Grouped:
 
 Relation: TypeAlias = "Scan | Values | Join | Select | Project | Union | Distinct | Grouped"
 Source: TypeAlias = "Scan | Values | Project | Union | Distinct | Grouped"
-"""What FROM lists: a relation that is neither a join nor a selection."""
+"""An item of FROM: a relation that is neither a join nor a selection."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Plain:
-    """A scalar condition that does not change with time."""
+    """A scalar condition that does not depend on time."""
 
     condition: Scalar
 
@@ -154,7 +154,7 @@ class Plain:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """All of ``items``; of none: true."""
+    """The conjunction of ``items``; true without items."""
 
     items: tuple[Predicate, ...]
 
@@ -162,7 +162,7 @@ class And:
 @hashed_once
 @dataclass(frozen=True)
 class Or:
-    """At least one of ``items``; of none: false."""
+    """The disjunction of ``items``; false without items."""
 
     items: tuple[Predicate, ...]
 
@@ -170,7 +170,7 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class NowFrom:
-    """NOW >= threshold.  Never, where the threshold is NULL."""
+    """NOW >= threshold; never true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -178,7 +178,7 @@ class NowFrom:
 @hashed_once
 @dataclass(frozen=True)
 class NowBefore:
-    """NOW < threshold.  Never, where the threshold is NULL."""
+    """NOW < threshold; never true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -186,7 +186,7 @@ class NowBefore:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """``body`` has a row (A ⋉ B)."""
+    """True if ``body`` has a row (A ⋉ B)."""
 
     body: Relation
 
@@ -194,7 +194,7 @@ class Exists:
 @hashed_once
 @dataclass(frozen=True)
 class NotExists:
-    """``body`` has no row (A ▷ B)."""
+    """True if ``body`` has no row (A ▷ B)."""
 
     body: Relation
 
@@ -204,13 +204,13 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 TRUE = And(())
 FALSE = Or(())
 UNIT = Join(())
-"""The relation of one row without columns: what a predicate's events are over."""
+"""The relation with one row and no columns: the input of a predicate's events."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Query:
-    """The distinct rows of ``outputs`` over ``input``: what a standing query's answer is."""
+    """The distinct rows of ``outputs`` over ``input``: the answer of a standing query."""
 
     input: Relation
     outputs: tuple[Output, ...]
@@ -224,11 +224,12 @@ class Query:
 @hashed_once
 @dataclass(frozen=True)
 class ViewSchema(TableSchema):
-    """A temporal view as queries see it: the table of its kept periods.
+    """The schema of a temporal view: a table of its stored periods.
 
-    A view that ``depends_on_now`` is judged at one instant when it is read, and its kept periods are what held then.  A
-    standing query is asked at every instant, so it has the ``definition`` of such a view in the place of the periods
-    (design section 11).  The definition is the view as it was bound; None where it was not asked for.
+    A view that ``depends_on_now`` is evaluated at one instant when it is read, and its stored periods are those of that
+    instant.  A standing query is evaluated at every instant, so it reads the ``definition`` of such a view instead of
+    the stored periods (design section 11).  The definition is the bound query of the view, or None if the caller did
+    not ask for it.
     """
 
     depends_on_now: bool = False
@@ -236,12 +237,12 @@ class ViewSchema(TableSchema):
 
 
 def needs_definition(table: TableSchema) -> bool:
-    """Whether a standing query has the definition of this view in the place of its kept periods."""
+    """Return whether a standing query reads this view's definition instead of its stored periods."""
     return isinstance(table, ViewSchema) and table.depends_on_now
 
 
 def conjunction(*predicates: Predicate) -> Predicate:
-    """AND with nested ANDs opened and doubles left out.
+    """Return the AND of predicates, with nested ANDs flattened and duplicates removed.
 
     >>> conjunction(TRUE, Or(()), Or(())) == Or(())
     True
@@ -255,7 +256,7 @@ def conjunction(*predicates: Predicate) -> Predicate:
 
 
 def disjunction(*predicates: Predicate) -> Predicate:
-    """OR with nested ORs opened and doubles left out."""
+    """Return the OR of predicates, with nested ORs flattened and duplicates removed."""
     items: dict[Predicate, None] = {}
     for predicate in predicates:
         if predicate == TRUE:
@@ -265,12 +266,12 @@ def disjunction(*predicates: Predicate) -> Predicate:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """What must all be true."""
+    """Return the conjuncts of a predicate."""
     return predicate.items if isinstance(predicate, And) else (predicate,)
 
 
 def sources(relation: Relation) -> tuple[Source, ...]:
-    """What a relation combines, through joins and selections: what FROM lists."""
+    """Return the sources below joins and selections: the items of FROM."""
     match relation:
         case Join(inputs=inputs):
             return tuple(source for part in inputs for source in sources(part))
@@ -281,7 +282,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
 
 
 def condition(relation: Relation) -> Predicate:
-    """What a relation demands of the combinations of its sources: what WHERE says."""
+    """Return the condition on the sources of a relation: its WHERE."""
     match relation:
         case Join(inputs=inputs):
             return conjunction(*(condition(part) for part in inputs))
@@ -292,13 +293,13 @@ def condition(relation: Relation) -> Predicate:
 
 
 def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
-    """The relation with these sources and this condition."""
+    """Return the relation with these sources and this condition."""
     joined: Relation = parts[0] if len(parts) == 1 else Join(parts)
     return joined if demanded == TRUE else Select(joined, demanded)
 
 
 def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
-    """The columns that a relation gives, in their order."""
+    """Return the columns of a relation, in order."""
     match relation:
         case Scan(table=table, alias=alias):
             return tuple(ColumnRef(alias, column.name, column.type) for column in table.columns)

@@ -1,7 +1,7 @@
 """Scalar expressions: a closed union of frozen values.
 
-Every expression has a ``type``.  Time literals are integers: TIMESTAMP and INTERVAL in microseconds (UTC), DATE in
-days since 1970-01-01.  ``Now`` is the instant at which the query is asked; after a replay none is left.
+Every expression has a ``type``.  Time literals are integers: TIMESTAMP and INTERVAL in microseconds (UTC), DATE in days
+since 1970-01-01.  ``Now`` is the instant at which the query is evaluated; a replay replaces every ``Now``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ColumnRef:
 @hashed_once
 @dataclass(frozen=True)
 class Literal:
-    """A constant.  ``fixed`` marks those that the rewriting itself put in, which are never lifted."""
+    """A constant.  ``fixed`` marks a constant that the rewriting inserted; it is never lifted."""
 
     value: Value
     type: DataType
@@ -41,8 +41,8 @@ class Literal:
 class Param:
     """A literal lifted out of a query (design section 5).
 
-    ``sign`` tells, of an interval, what the simplifier may rely on: -1 negative, 0 zero, 1 positive; it is part of
-    the plan's signature.  None where nothing is known.
+    ``sign`` is the sign of an interval (-1, 0 or 1; None if unknown).  The simplifier relies on it, and it is part of
+    the plan's signature.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Param:
 @hashed_once
 @dataclass(frozen=True)
 class Now:
-    """The instant at which the query is asked."""
+    """The instant at which the query is evaluated."""
 
     type: DataType = TIMESTAMP
 
@@ -61,13 +61,13 @@ class Now:
 @hashed_once
 @dataclass(frozen=True)
 class PeriodOf:
-    """The period set of the tuple that the range variable ``scan`` stands for: an argument of the period functions.
+    """The period set of the tuple of the range variable ``scan``: an argument of the period functions.
 
     ``PERIOD_START``, ``PERIOD_END`` (the last instant; t_now while open), ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
-    ``PERIOD_OVERLAPS`` are calls over it; they stand in temporal views only (``algebra.temporal``).
+    ``PERIOD_OVERLAPS`` are calls over it.  Only temporal views have them (``algebra.temporal``).
 
-    ``at`` is the instant up to which an open period is looked at (None: t_now): a refresh judges a predicate as of
-    the last one, too, and then the last instant of an open period is ``at``.
+    ``at`` is the instant at which an open period ends for this evaluation (None: t_now).  A refresh also evaluates
+    predicates as of the previous refresh.
     """
 
     scan: str
@@ -78,7 +78,7 @@ class PeriodOf:
 @hashed_once
 @dataclass(frozen=True)
 class Element:
-    """The element of an array that a condition is about, within EXISTS(array, x -> …) or FORALL: no value outside."""
+    """The array element in a condition within EXISTS(array, x -> …) or FORALL.  It has no value outside."""
 
     name: str
     type: DataType
@@ -87,7 +87,7 @@ class Element:
 @hashed_once
 @dataclass(frozen=True)
 class Call:
-    """An operator or function of the allow-list applied to its arguments."""
+    """An operator or an allowed function applied to its arguments."""
 
     name: str
     args: tuple[Scalar, ...]
@@ -97,7 +97,7 @@ class Call:
 @hashed_once
 @dataclass(frozen=True)
 class Cast:
-    """A conversion; what cannot be converted is NULL."""
+    """A conversion.  A value that cannot be converted becomes NULL."""
 
     arg: Scalar
     type: DataType
@@ -116,32 +116,32 @@ class Case:
 Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
-"""The query's last t: first instant of the window."""
+"""The query's last t: the first instant of the window."""
 TICK_END = Param("t", TIMESTAMP)
-"""The tick's t: first instant after the window."""
+"""The tick's t: the first instant after the window."""
 TIME_START = Param("t0", TIMESTAMP)
-"""The instant at which time begins, when constant relations begin (design section 2)."""
+"""The beginning of time, when constant relations begin (design section 2)."""
 REFRESHED = Param("refreshed", TIMESTAMP)
-"""The t of a refresh: the instant at which a kept view was brought up to date last."""
+"""The instant of a view's last refresh."""
 CHANGED_FROM = Param("changed_from", TIMESTAMP)
-"""The first instant that a change of tracked tables touches: t_now, or earlier where it corrects the past."""
+"""The first instant affected by a change of tracked tables: t_now, or earlier if the change corrects the past."""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
-    """Shorthand for an operator's application, boolean unless told."""
+    """Return a call of an operator, BOOLEAN by default."""
     return Call(name, args, type)
 
 
 def plus(instant: Scalar, interval: Scalar) -> Scalar:
-    """``instant + interval``, constants folded."""
+    """Return ``instant + interval``, with constants folded."""
     if isinstance(instant, Literal) and isinstance(interval, Literal) and instant.fixed and interval.fixed:
         return Literal(_micros(instant) + _micros(interval), TIMESTAMP, fixed=True)
     return Call("+", (instant, interval), TIMESTAMP)
 
 
 def minus(instant: Scalar, interval: Scalar) -> Scalar:
-    """``instant - interval``."""
+    """Return ``instant - interval``."""
     return Call("-", (instant, interval), TIMESTAMP)
 
 
@@ -151,12 +151,12 @@ def _micros(literal: Literal) -> int:
 
 
 def greatest(instants: tuple[Scalar, ...]) -> Scalar:
-    """The latest of several instants (paper section 4.2, MAX)."""
+    """Return the latest of several instants (paper section 4.2, MAX)."""
     return instants[0] if len(instants) == 1 else Call("greatest", instants, TIMESTAMP)
 
 
 def children(scalar: Scalar) -> tuple[Scalar, ...]:
-    """The direct subexpressions."""
+    """Return the direct subexpressions."""
     match scalar:
         case Call(args=args):
             return args
@@ -170,7 +170,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """The same expression over other subexpressions."""
+    """Return the same expression with other subexpressions."""
     match scalar:
         case Call(name=name, type=type):
             return Call(name, parts, type)
@@ -184,25 +184,25 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
 
 
 def columns(scalar: Scalar) -> frozenset[ColumnRef]:
-    """Every column mentioned."""
+    """Return every column that occurs in the expression."""
     if isinstance(scalar, ColumnRef):
         return frozenset((scalar,))
     return frozenset().union(*(columns(child) for child in children(scalar)))
 
 
 def is_constant(scalar: Scalar) -> bool:
-    """Whether no row has a say in it: it mentions no column and no element of an array."""
+    """Return whether the expression is the same for all rows: it has no column and no array element."""
     return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
 
 
 def mentions_now(scalar: Scalar) -> bool:
-    """Whether NOW occurs in it."""
+    """Return whether NOW occurs in the expression."""
     return isinstance(scalar, Now) or any(mentions_now(child) for child in children(scalar))
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """``base`` + ``micros`` + Σ count · interval: an instant taken apart."""
+    """An instant as a sum: ``base`` + ``micros`` + Σ count · interval."""
 
     base: Scalar
     micros: int
@@ -210,7 +210,7 @@ class Shifted:
 
 
 def shifted(instant: Scalar) -> Shifted:
-    """An instant as a base and the intervals added to it.
+    """Split an instant into a base and the intervals added to it.
 
     >>> x = ColumnRef("m", "ts", TIMESTAMP)
     >>> shifted(Call("+", (x, Literal(5, INTERVAL)), TIMESTAMP)).micros

@@ -1,6 +1,6 @@
 """Types, columns and table schemas.
 
-A table is append-only (``end is None``) or has lives that end.  Time is microseconds since 1970-01-01 UTC.
+A table is append-only (``end is None``), or its rows have lives that end.  Time is microseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """A frozen class whose objects work out their hash once: rewriting looks up whole trees at each of their levels.
+    """Cache the hash of a frozen class's objects, because rewriting looks up whole trees at each of their levels.
 
-    Two objects are compared part by part, each pair of parts once: expressions share parts, of which there are more
-    ways through than anybody could go.
+    Equality compares each pair of parts once.  Expressions share parts, so a plain comparison could take exponential
+    time.
     """
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
     compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
 
     def remembered(self: Any) -> int:
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = self.__dict__["_hash"] = worked_out(self)
-        return known
+        cached: int | None = self.__dict__.get("_hash")
+        if cached is None:
+            cached = self.__dict__["_hash"] = worked_out(self)
+        return cached
 
     def equal(self: Any, other: Any) -> Any:
         if self is other:
@@ -45,10 +45,10 @@ def hashed_once(cls: C) -> C:
                 _comparing.same = None
         if (id(self), id(other)) in same:
             return True
-        found = compared(self, other)
-        if found is True:
+        result = compared(self, other)
+        if result is True:
             same.add((id(self), id(other)))
-        return found
+        return result
 
     cls.__hash__ = remembered  # type: ignore[assignment]
     cls.__eq__ = equal  # type: ignore[assignment]
@@ -56,18 +56,18 @@ def hashed_once(cls: C) -> C:
 
 
 _comparing: Final = threading.local()
-"""The pairs that are known to be the same in the comparison under way."""
+"""Pairs already found equal in the current comparison, per thread."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class DataType:
-    """A type, written as Spark writes it (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
+    """A type, written as in Spark (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
-    ``element`` is that of an ARRAY's elements or a MAP's values, ``key`` that of a MAP's keys; ``fields`` are those of
-    a STRUCT.  Nested types are those of expressions within a query.  A column that is declared with one is a STRING of
-    JSON text, and ``shape`` is what that text is read as where parts of it are asked for.  It takes no part in
-    comparisons: as a whole the column is text.
+    ``element`` is the type of an ARRAY's elements or a MAP's values, ``key`` the type of a MAP's keys, ``fields`` the
+    fields of a STRUCT.  Only expressions within a query have nested types.  A column declared with a nested type is a
+    STRING of JSON text, and ``shape`` is the nested type under which a query reads parts of it.  Comparisons ignore
+    ``shape``, because the column as a whole is text.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -83,7 +83,9 @@ class DataType:
 
     @classmethod
     def of_column(cls, text: str) -> DataType:
-        """Reads the type of a column as it is declared, which may be nested; raises ValueError as ``parse_nested``.
+        """Return the type of a column declared with this text, which may be nested.
+
+        Raise ValueError as ``parse_nested`` does.
 
         >>> kind = DataType.of_column("array<int>")
         >>> str(kind), kind.declared
@@ -93,40 +95,39 @@ class DataType:
 
     @classmethod
     def of_json(cls, shape: DataType) -> DataType:
-        """JSON text that is read as ``shape``; a type that is not nested is that type.
+        """Return the type of JSON text read as ``shape``, or ``shape`` itself if it is not nested.
 
-        Raises ValueError for one that JSON does not have (``beyond_json``).
+        Raise ValueError for a type that JSON cannot represent (``beyond_json``).
         """
         if not shape.nested:
             return shape
-        if (found := shape.beyond_json()) is not None:
-            raise ValueError(f"{found[0]} within {shape}: {found[1]}")
+        if (problem := shape.beyond_json()) is not None:
+            raise ValueError(f"{problem[0]} within {shape}: {problem[1]}")
         return cls("STRING", shape=shape)
 
     @classmethod
     def parse(cls, text: str) -> DataType:
-        """Reads a type's text; raises ValueError for one that Weft does not know."""
+        """Return the type of a text; raise ValueError for a type that Weft does not store."""
         match = re.fullmatch(r"\s*([A-Za-z ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text)
         if match is None:
             raise ValueError(f"not a type: {text!r}")
         name = _ALIASES.get(match[1].upper(), match[1].upper())
         if name not in _NAMES:
-            raise ValueError(f"not a type that Weft stores: {text!r}")
+            raise ValueError(f"Weft does not store this type: {text!r}")
         if name == "DECIMAL":
             return cls(name, int(match[2] or 10), int(match[3] or 0))
         return cls(name)
 
     @classmethod
     def of_expression(cls, text: str) -> DataType:
-        """Reads the type of any expression, as ``str`` writes it; raises ValueError as ``parse``."""
+        """Return the type of an expression, as ``str`` writes it; raise ValueError as ``parse`` does."""
         return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
 
     @classmethod
     def parse_nested(cls, text: str, depth: int = 0) -> DataType:
-        """Reads a type that may be an ARRAY, a MAP or a STRUCT.
+        """Return the type of a text, which may be an ARRAY, a MAP or a STRUCT.
 
-        Raises ValueError as ``parse``, and for one that is more than ``MOST_NESTED`` deep or has two fields of one
-        name.
+        Raise ValueError as ``parse`` does, for more than ``MOST_NESTED`` levels, and for two fields with one name.
 
         >>> str(DataType.parse_nested("struct<a int, `b c`: map<string, array<double>>>"))
         'STRUCT<a: INT, `b c`: MAP<STRING, ARRAY<DOUBLE>>>'
@@ -135,12 +136,12 @@ class DataType:
         if outer is None:
             return cls.parse(text)
         if depth >= MOST_NESTED:
-            raise ValueError(f"a type nested more than {MOST_NESTED} deep")
+            raise ValueError(f"a type has more than {MOST_NESTED} nested levels")
         name, parts = outer[1].upper(), between_commas(outer[2])
         if name == "STRUCT":
             fields = tuple(_field(part, depth + 1) for part in parts)
             if len({each.lower() for each, _ in fields}) < len(fields):
-                raise ValueError(f"two fields of one name in {text[:80]!r}")
+                raise ValueError(f"two fields have the same name in {text[:80]!r}")
             return cls(name, fields=fields)
         if len(parts) != (2 if name == "MAP" else 1):
             raise ValueError(f"not a type: {text[:80]!r}")
@@ -162,58 +163,58 @@ class DataType:
 
     @property
     def declared(self) -> str:
-        """The type as a column is declared with it: that of the values for which JSON text stands."""
+        """The type with which the column was declared, nested or not."""
         return str(self.shape or self)
 
-    def extended(self, found: DataType) -> DataType:
-        """The type with the fields that ``found`` has besides; what it has already keeps its type.
+    def extended(self, other: DataType) -> DataType:
+        """Return the type with the fields that only ``other`` has added; fields in both keep their type here.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
         'ARRAY<STRUCT<a: INT, b: DATE>>'
         """
-        if self.name != found.name or not self.nested:
+        if self.name != other.name or not self.nested:
             return self
-        if self.element is not None and found.element is not None:
-            return replace(self, element=self.element.extended(found.element))
-        there = {name.lower(): kind for name, kind in found.fields}
+        if self.element is not None and other.element is not None:
+            return replace(self, element=self.element.extended(other.element))
+        there = {name.lower(): kind for name, kind in other.fields}
         fields = [(name, kind.extended(there.get(name.lower(), kind))) for name, kind in self.fields]
-        new = [each for each in found.fields if self.field_type(each[0]) is None]
+        new = [each for each in other.fields if self.field_type(each[0]) is None]
         return replace(self, fields=(*fields, *new))
 
     def beyond_json(self) -> tuple[DataType, str] | None:
-        """A part that no JSON has, and why; None where there is none."""
+        """Return the first part that JSON cannot represent, and the reason, or None."""
         if self.name == "MAP" and self.key != STRING:
             return self, "the keys of JSON are strings"
         if self in (INTERVAL, NULL, BINARY):
             return self, "JSON has no such values"
         if self.name == "DECIMAL" and not 0 <= (self.scale or 0) <= (self.precision or 0) <= MOST_DIGITS:
-            return self, f"a DECIMAL has at most {MOST_DIGITS} digits, those behind the point among them"
+            return self, f"a DECIMAL has at most {MOST_DIGITS} digits, including those after the point"
         parts = (self.element, *(kind for _, kind in self.fields))
-        return next((found for part in parts if part and (found := part.beyond_json())), None)
+        return next((problem for part in parts if part and (problem := part.beyond_json())), None)
 
     @property
     def nested(self) -> bool:
-        """Whether it is made of other types."""
+        """Whether the type is an ARRAY, a MAP or a STRUCT."""
         return self.name in NESTED
 
     def field_type(self, name: str) -> tuple[str, DataType] | None:
-        """A STRUCT's field of that name, in any case: its name as it is written, and its type."""
+        """Return a STRUCT's field by name, ignoring case: its name as declared, and its type."""
         return next((each for each in self.fields if each[0].lower() == name.lower()), None)
 
     @property
     def numeric(self) -> bool:
-        """Whether arithmetic is defined on it."""
+        """Whether arithmetic is defined on the type."""
         return self.name in NUMERIC
 
 
 def sums_fit(type: DataType) -> bool:
-    """Whether a type with ten more digits than this DECIMAL exists: sums of ten billion values fit it."""
+    """Return whether a DECIMAL type with ten more digits exists, so that sums of ten billion values fit it."""
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
 
 def between_commas(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets and no name in backquotes."""
+    """Split a text at the commas outside brackets and backquotes."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == "`"
@@ -227,10 +228,10 @@ def between_commas(text: str) -> list[str]:
 
 
 def _field(text: str, depth: int) -> tuple[str, DataType]:
-    found = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\W\d]\w*))\s*(?::|\s)\s*(.+)", text, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\W\d]\w*))\s*(?::|\s)\s*(.+)", text, re.DOTALL)
+    if match is None:
         raise ValueError(f"not a field and its type: {text.strip()[:80]!r}")
-    return found[1].replace("``", "`") if found[1] else found[2], DataType.parse_nested(found[3], depth)
+    return match[1].replace("``", "`") if match[1] else match[2], DataType.parse_nested(match[3], depth)
 
 
 def _field_name(name: str) -> str:
@@ -240,9 +241,9 @@ def _field_name(name: str) -> str:
 NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 MOST_DIGITS: Final = 38
 SUM_DIGITS: Final = 10
-"""How many digits a sum of DECIMALs has beyond those of its values."""
+"""The digits that a sum of DECIMALs has beyond those of its values."""
 MOST_NESTED: Final = 20
-"""How deep a type may be."""
+"""The most levels of a nested type."""
 _ALIASES: Final = {
     "INTEGER": "INT",
     "LONG": "BIGINT",
@@ -274,15 +275,15 @@ BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
-"""A set of instants, which only the period functions of temporal views take; no column has it."""
+"""A set of instants.  Only the period functions of temporal views take it; no column has this type."""
 MONTHS: Final = DataType("MONTHS")
-"""A length in months of the calendar (INTERVAL 1 YEAR is 12), which temporal views alone have; no column has it."""
+"""A length in calendar months (INTERVAL 1 YEAR is 12).  Only temporal views have it; no column has this type."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Column:
-    """A named column.  ``id`` stays the same for ever within its table; queries bind to it."""
+    """A named column.  Its ``id`` never changes; queries bind to the id."""
 
     id: int
     name: str
@@ -295,10 +296,10 @@ class Column:
 class TableSchema:
     """A table as queries see it.
 
-    ``start`` names the column that holds the first instant of a row's life; ``end`` the column that holds the
-    instant at which it ended (NULL: not yet), or is None for an append-only table, where nothing ends.
-    ``source`` tells what ``id`` is of: a table of the home, or a standing query, whose answers are read as the table
-    ``results.NAME`` with ``_first_at`` as their start.
+    ``start`` names the column with the first instant of a row's life.  ``end`` names the column with the instant at
+    which the life ended (NULL: not yet); it is None for an append-only table.  ``source`` is the kind of object that
+    ``id`` identifies: a table of the home, or a standing query, whose answers are the table ``results.NAME`` with
+    ``_first_at`` as its start.
     """
 
     id: int
@@ -309,7 +310,7 @@ class TableSchema:
     source: Literal["table", "results"] = "table"
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, in any case, or None."""
+        """Return the column with this name, ignoring case, or None."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 

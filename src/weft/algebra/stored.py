@@ -1,9 +1,9 @@
-"""A bound query as JSON, and back: what was bound is what stands.
+"""Serialize a bound query as JSON, and read it back.
 
-Tables are kept by their ids and columns by their ids within the table, so that neither a new column nor another name
-can change what an installed query means.  ``FORMAT`` is the version of this form.
+The JSON holds the ids of tables and of their columns, so that neither a new column nor a new name changes the meaning
+of an installed query.  ``FORMAT`` is the version of this form.
 
-A node is a list of its class's name and its parts, in the order of the class; a type is its text.
+A node is a list of its class's name and its parts, in the order of the class.  A type is its text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.errors import DerivationError
 FORMAT: Final = 1
 
 TableKey = tuple[str, int]
-"""What a table is of (``TableSchema.source``), and its id there."""
+"""The kind of table (``TableSchema.source``) and its id."""
 
 _RELATIONS: Final = (
     "Values",
@@ -49,7 +49,7 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def stored(query: Query) -> str:
-    """The query as JSON text, the same text for the same query."""
+    """Return the query as JSON text; equal queries have equal texts."""
     tables = {scan.alias: scan.table for scan in scans(query)}
     listed = {alias: [table.source, table.id] for alias, table in tables.items()}
     body = {"format": FORMAT, "tables": listed, "query": _encoded(query, tables)}
@@ -57,9 +57,9 @@ def stored(query: Query) -> str:
 
 
 def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
-    """The query of a JSON text over the tables as they are now.
+    """Read a query from JSON text, over the current schemas of its tables.
 
-    Raises DerivationError for another format, and where a table or column is gone or has another type.
+    Raise DerivationError for another format, and if a table or a column is gone or has another type.
     """
     body = json.loads(text)
     if body.get("format") != FORMAT:
@@ -68,7 +68,7 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
     for alias, (source, table_id) in body["tables"].items():
         table = tables.get((source, table_id))
         if table is None:
-            raise DerivationError(f"the stored query reads a {source} with id {table_id}, which is not there")
+            raise DerivationError(f"the stored query reads a {source} with id {table_id}, which does not exist")
         bound[alias] = table
     return cast("Query", _decoded(body["query"], bound))
 
@@ -76,13 +76,13 @@ def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
 def _encoded(part: Any, tables: Mapping[str, TableSchema]) -> Any:
     match part:
         case Scan(whole=True):
-            raise DerivationError("what reads the whole history of a table is asked once, and never stands")
+            raise DerivationError("a query over the history of a table (FOR SYSTEM_TIME) cannot be installed")
         case Scan(alias=alias):
             return ["Scan", alias]
         case ColumnRef(scan=scan, column=column) if scan in tables:
-            found = tables[scan].column(column)
-            assert found is not None
-            return ["Stored", scan, found.id, str(part.type)]
+            column_schema = tables[scan].column(column)
+            assert column_schema is not None
+            return ["Stored", scan, column_schema.id, str(part.type)]
         case ColumnRef(scan=scan, column=column):
             return ["Derived", scan, column, str(part.type)]
         case DataType():

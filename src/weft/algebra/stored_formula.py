@@ -1,6 +1,6 @@
-"""A formula as JSON, and back: what a synopsis was installed for is what it stands for.
+"""Serialize a formula as JSON, and read it back: the definition of an installed synopsis.
 
-A node is a list of its class's name and its parts, in the order of the class; a type is its text.
+A node is a list of its class's name and its parts, in the order of the class.  A type is its text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def encoded(part: Any) -> Any:
-    """A formula, or a part of one, as what JSON can hold: the same for the same formula.
+    """Return a formula, or a part of one, as a value for JSON; equal formulas have equal values.
 
     >>> encoded(formulas.Once(formulas.ALWAYS, formulas.Truth(True)))
     ['Once', ['Interval', 0, None], ['Truth', True], 'any']
@@ -42,12 +42,12 @@ def encoded(part: Any) -> Any:
 
 
 def decoded(form: Any) -> Formula:
-    """The formula that was ``encoded`` so; raises DerivationError for a part that is none of a formula's."""
+    """Return the formula of an encoded value; raise DerivationError for an unknown part."""
     return cast("Formula", _decoded(form))
 
 
 def decoded_variable(form: Any) -> Variable:
-    """The same of a variable."""
+    """Return the variable of an encoded value; raise DerivationError for an unknown part."""
     return cast("Variable", _decoded(form))
 
 

@@ -1,17 +1,17 @@
-"""Temporal relations and their operators: what a temporal view is (Yang and Widom 1998, sections 3 and 5).
+"""Temporal relations and their operators: the expressions of temporal views (Yang and Widom 1998, sections 3 and 5).
 
-A temporal relation is a set of *tuples*: a row (its explicit attributes) with the set of instants at which it holds,
-two NULLs being the same when rows are told apart.  A row occurs in one tuple only (BCDM).  The set is kept as maximal
-periods [valid_from, valid_to), microseconds UTC; a ``valid_to`` that is NULL is open: it holds now, and until
-changed (NOW in the paper).  No period reaches beyond t_now, the instant at which an expression is asked; one that
-would is open.
+A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) with the set of instants at which
+the row holds.  No two tuples have the same row (BCDM), and NULL equals NULL.  The set of instants is stored as maximal
+periods [valid_from, valid_to), microseconds UTC.  A NULL ``valid_to`` marks an open period: the row holds now and until
+it is changed (NOW in the paper).  No period reaches beyond t_now, the instant of the evaluation; a period that would is
+open.
 
-Operators without a word on time are τ-reducible: the snapshot of the result at each instant is the ordinary operator
-over the snapshots of its inputs.  A predicate that speaks of NOW or of a period set (``mentions_time``) is judged at
-t_now, once a tuple with its whole period set; it keeps the tuple with all of its past, or leaves it out (θ-reducible).
+Operators that do not refer to time are τ-reducible: the snapshot of the result at each instant is the ordinary operator
+over the snapshots of its inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is evaluated at
+t_now, once per tuple with its full period set; it keeps or removes the tuple with all of its past (θ-reducible).
 
-Expressions are immutable values; equal ones are the same expression, so that what occurs twice is computed once.
-Columns are named as elsewhere in the algebra, ``ColumnRef(range variable, name)``.
+Expressions are immutable values: an expression that occurs twice is computed once.  A column is a ``ColumnRef(range
+variable, name)``, as elsewhere in the algebra.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ VALID_TO: Final = "valid_to"
 @hashed_once
 @dataclass(frozen=True)
 class Base:
-    """R: the recorded history of a tracked table, or a kept view, under the range variable ``alias``.
+    """R: the recorded history of a tracked table, or the stored periods of a view, under the range variable ``alias``.
 
-    Its attributes are the table's columns but for its start and end.  In a maintenance expression it is the state
-    before the change.
+    Its attributes are the table's columns except its start and end.  In a maintenance expression it is the state before
+    the change.
     """
 
     table: TableSchema
@@ -47,7 +47,7 @@ class Base:
 @hashed_once
 @dataclass(frozen=True)
 class Deleted:
-    """∇R: what a change takes out of a base relation."""
+    """∇R: the part of a base relation that a change removes."""
 
     base: Base
 
@@ -55,7 +55,7 @@ class Deleted:
 @hashed_once
 @dataclass(frozen=True)
 class Inserted:
-    """ΔR: what a change puts into a base relation."""
+    """ΔR: the part that a change adds to a base relation."""
 
     base: Base
 
@@ -63,7 +63,7 @@ class Inserted:
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """Constant rows, which hold since time began (t0).  Without rows: the empty relation."""
+    """Constant rows, which hold since the beginning of time (t0).  Without rows: the empty relation."""
 
     alias: str
     columns: tuple[Column, ...]
@@ -82,7 +82,7 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: rows of ``outputs``, each with the instants of all tuples that give it; under the range variable ``alias``."""
+    """π: rows of ``outputs``, each with the instants of all tuples that produce it; ``alias`` is the range variable."""
 
     input: Temporal
     alias: str
@@ -92,7 +92,7 @@ class Projection:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalJoin:
-    """⋈_p: combinations of tuples that share an instant, with the instants they share (∩)."""
+    """⋈_p: combinations of tuples that share an instant, each with the shared instants (∩)."""
 
     inputs: tuple[Temporal, ...]
     predicate: Scalar
@@ -101,7 +101,7 @@ class TemporalJoin:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalUnion:
-    """R ∪ S: rows of either with the instants of both, columns by position, named as the left one's."""
+    """R ∪ S: the rows of both, with the union of their instants.  Columns match by position and have the left names."""
 
     left: Temporal
     right: Temporal
@@ -110,7 +110,7 @@ class TemporalUnion:
 @hashed_once
 @dataclass(frozen=True)
 class Difference:
-    """R − S: rows of the left with their instants less those of the same row on the right, columns by position."""
+    """R − S: the rows of the left, minus the instants of the same row on the right.  Columns match by position."""
 
     left: Temporal
     right: Temporal
@@ -119,9 +119,9 @@ class Difference:
 @hashed_once
 @dataclass(frozen=True)
 class Semijoin:
-    """⋉: the tuples of the left, with all their instants, that agree with some tuple of the right in ``on``.
+    """⋉: the tuples of the left, with all their instants, that equal some tuple of the right in the columns ``on``.
 
-    ``on`` pairs columns of the left with columns of the right; two NULLs agree.  Instants do not matter (section
+    ``on`` pairs columns of the left with columns of the right; NULL equals NULL.  Instants do not matter (section
     4.2.2).
     """
 
@@ -135,8 +135,8 @@ class Semijoin:
 class Extension:
     """EX_w: each tuple holds for ``window`` (an INTERVAL) longer after each of its instants (section 5.2).
 
-    ``at`` is the instant as of which it is judged (None: t_now): a longer period that holds at ``at`` or reaches
-    beyond it is open, and goes on until t_now.
+    ``at`` is the instant of the evaluation (None: t_now).  An extended period that holds at ``at`` or ends after it is
+    open and continues until t_now.
     """
 
     input: Temporal
@@ -147,10 +147,10 @@ class Extension:
 @hashed_once
 @dataclass(frozen=True)
 class Aggregation:
-    """Π_{A',0}: at each instant the measures of each group, over the rows that hold then (section 5.1).
+    """Π_{A',0}: at each instant, the measures of each group over the rows that hold at that instant (section 5.1).
 
-    A group is there while it has rows; without ``groups`` there is one, at all instants since t0, with a count of 0
-    where there are none.  A moving window is an ``Extension`` below it: Π_{A',w} = Π_{A',0}(EX_w).
+    A group exists while it has rows.  Without ``groups`` one group exists at all instants since t0; its count is 0
+    where no rows hold.  A moving window is an ``Extension`` below: Π_{A',w} = Π_{A',0}(EX_w).
     """
 
     input: Temporal
@@ -162,7 +162,7 @@ class Aggregation:
 @hashed_once
 @dataclass(frozen=True)
 class Fragment:
-    """FR_[since, NOW]: what the tuples have from the instant ``since`` on (Theorem 5.3)."""
+    """FR_[since, NOW]: the instants of the tuples from ``since`` on (Theorem 5.3)."""
 
     input: Temporal
     since: Scalar
@@ -176,7 +176,7 @@ Temporal: TypeAlias = (
 
 @lru_cache(maxsize=20_000)
 def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
-    """The explicit attributes of a temporal relation, in their order."""
+    """Return the explicit attributes of a temporal relation, in order."""
     match relation:
         case Base(table=table, alias=alias):
             hidden = (table.start, table.end)
@@ -199,7 +199,7 @@ def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
 
 
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
-    """The relations directly below."""
+    """Return the direct inputs of an operator."""
     match relation:
         case Base() | Deleted() | Inserted() | Constant():
             return ()
@@ -216,7 +216,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
-    """The same operator over other inputs, as many as ``inputs`` gives."""
+    """Return the same operator over other inputs, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:
@@ -231,19 +231,19 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:
-    """The expression and everything below it, outermost first."""
+    """Yield the expression and all its subexpressions, outermost first."""
     yield relation
     for part in inputs(relation):
         yield from each(part)
 
 
 def mentions_time(predicate: Scalar) -> bool:
-    """Whether a predicate speaks of NOW or of a period set, so that it is judged at t_now (section 3.2.2)."""
+    """Return whether a predicate refers to NOW or to a period set, and so is evaluated at t_now (section 3.2.2)."""
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
 
 
 def periods_asked(scalar: Scalar) -> frozenset[str]:
-    """The range variables whose period sets a scalar speaks of."""
+    """Return the range variables to whose period sets a scalar refers."""
     if isinstance(scalar, PeriodOf):
         return frozenset((scalar.scan,))
     return frozenset().union(*map(periods_asked, children(scalar)))

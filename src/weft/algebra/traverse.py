@@ -1,7 +1,7 @@
-"""One traversal for every question about a query: its nodes' children, and the same node over other children.
+"""The traversal of queries: the children of a node, and the same node with other children.
 
-A node is a relation, a predicate, a scalar or a whole ``Query``.  ``walk`` answers "which … are in it", ``transform``
-"the same, but …"; a new kind of node is added to ``children`` and ``rebuild`` and nowhere else.
+A node is a relation, a predicate, a scalar or a ``Query``.  ``walk`` searches a tree and ``transform`` rewrites it.
+Add a new kind of node to ``children`` and ``rebuild`` and nowhere else.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The direct parts of a node, in the order of the text (a projection's input before its outputs)."""
+    """Return the direct parts of a node, in the order of the text (a projection's input before its outputs)."""
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()
@@ -82,33 +82,33 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
-    """The same node over other parts, as many and of the kinds that ``children`` gave."""
-    given: Any = parts
-    made: Node
+    """Return the same node with other parts, in the number and kinds that ``children`` returned."""
+    new_parts: Any = parts
+    result: Node
     match node:
         case Scan():
-            made = node
+            result = node
         case Values(rows=rows):
-            scalars = iter(given)
-            made = replace(node, rows=tuple(tuple(next(scalars) for _ in row) for row in rows))
+            scalars = iter(new_parts)
+            result = replace(node, rows=tuple(tuple(next(scalars) for _ in row) for row in rows))
         case Join() | Union():
-            made = replace(node, inputs=given)
+            result = replace(node, inputs=new_parts)
         case And():
-            made = conjunction(*given)
+            result = conjunction(*new_parts)
         case Or():
-            made = disjunction(*given)
+            result = disjunction(*new_parts)
         case Select():
-            made = Select(given[0], given[1])
+            result = Select(new_parts[0], new_parts[1])
         case Project(outputs=outputs) | Query(outputs=outputs):
-            named = tuple(Output(output.name, value) for output, value in zip(outputs, given[1:], strict=True))
-            made = replace(node, input=given[0], outputs=named)
+            named = tuple(Output(output.name, value) for output, value in zip(outputs, new_parts[1:], strict=True))
+            result = replace(node, input=new_parts[0], outputs=named)
         case Distinct() | Exists() | NotExists() | Plain() | NowFrom() | NowBefore():
-            made = type(node)(given[0])
+            result = type(node)(new_parts[0])
         case Grouped():
-            made = _regrouped(node, given)
+            result = _regrouped(node, new_parts)
         case _:
-            made = with_children(cast("Scalar", node), given)
-    return cast("N", made)
+            result = with_children(cast("Scalar", node), new_parts)
+    return cast("N", result)
 
 
 def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
@@ -119,7 +119,7 @@ def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, outermost first, in the order of the text."""
+    """Yield the node and everything below it, outermost first, in the order of the text."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -128,7 +128,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _above_scalars(node: Node) -> Iterator[Node]:
-    """What ``walk`` gives but the scalars and what bears them: no relation and no threshold is inside a scalar."""
+    """Yield the nodes of ``walk`` except scalars.  Relations and thresholds never occur inside a scalar."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -143,9 +143,9 @@ def _above_scalars(node: Node) -> Iterator[Node]:
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:
-    """The node with ``change`` applied to everything in it, innermost first.
+    """Return the node with ``change`` applied to every part, innermost first.
 
-    ``change`` gives a node of the same kind: a relation for a relation, a predicate for a predicate.
+    ``change`` returns a node of the same kind: a relation for a relation, a predicate for a predicate.
     """
     parts = children(node)
     if not parts:
@@ -159,23 +159,23 @@ def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
 
 
 def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """The node with every outermost scalar in it (a condition, a threshold, an output) given to ``change``."""
+    """Return the node with ``change`` applied to every outermost scalar (a condition, a threshold, an output)."""
     parts = tuple(change(cast("Scalar", p)) if is_scalar(p) else map_scalars(p, change) for p in children(node))
     return rebuild(node, parts) if parts else node
 
 
 def is_scalar(node: Node) -> bool:
-    """Whether a node is a scalar expression."""
+    """Return whether a node is a scalar expression."""
     return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Element, Call, Cast, Case))
 
 
 def scans(node: Node) -> Iterator[Scan]:
-    """Every scan, those of subqueries included, in the order of the text."""
+    """Yield every scan, including those of subqueries, in the order of the text."""
     return (part for part in _above_scalars(node) if isinstance(part, Scan))
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """Every outermost scalar: conditions, thresholds, outputs, those of subqueries included."""
+    """Yield every outermost scalar (conditions, thresholds, outputs), including those of subqueries."""
     for part in children(node):
         if is_scalar(part):
             yield cast("Scalar", part)
@@ -184,34 +184,34 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 
 def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
-    """Every threshold of time, those of subqueries included."""
+    """Yield every threshold of time, including those of subqueries."""
     return (part for part in _above_scalars(node) if isinstance(part, (NowFrom, NowBefore)))
 
 
 def mentioned(node: Node) -> frozenset[ColumnRef]:
-    """Every column mentioned, those of subqueries included."""
+    """Return every column that occurs, including those in subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, ColumnRef))
 
 
 def params(node: Node) -> frozenset[Param]:
-    """Every parameter mentioned."""
+    """Return every parameter that occurs."""
     return frozenset(part for part in walk(node) if isinstance(part, Param))
 
 
 def range_variables(node: Node) -> tuple[str, ...]:
-    """The range variables that are bound in it, in the order of the text, each once."""
+    """Return the range variables bound in the node, each once, in the order of the text."""
     bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union, Grouped)))
     return tuple(dict.fromkeys(bound))
 
 
 def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """The columns that are mentioned in it, of range variables that it does not bind."""
+    """Return the columns of range variables that the node mentions but does not bind."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
 
 
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
-    """The node with some of its parts replaced, outermost first; what is put in is not looked at again."""
+    """Replace parts of the node, outermost first.  Replacements are not searched again."""
     if node in replacement:
         return cast("N", replacement[node])
     parts = children(node)
@@ -222,7 +222,7 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:
-    """The node with range variables renamed, free ones too where ``names`` has them."""
+    """Rename range variables, including free ones, according to ``names``."""
 
     def change(part: Node) -> Node:
         match part:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
     from weft.execution.forecast import Forecast
     from weft.execution.relations import Relation
-    from weft.planning.view_plan_words import Explained
+    from weft.planning.view_plan_words import ViewExplanation
 
 
 class Asking(Viewing):
@@ -89,7 +89,7 @@ class Asking(Viewing):
         schemas = self.opened.schemas(sql)
         return explained(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
 
-    def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | Explained:
+    def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """The same of a standing query, as it runs, with its answers so far and when it is due next; or of a view.
 
         Raises NotFound, PlanMismatch where it fits its tables no more, StorageError.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
     from weft.execution.temporal.refresh_views import Maintained
     from weft.execution.temporal.showing import ShownAuxiliary
-    from weft.planning.view_plan_words import Explained
+    from weft.planning.view_plan_words import ViewExplanation
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +90,7 @@ class Viewing(WeftMethods):
             size=size,
         )
 
-    def explain_view(self, name: str) -> Explained:
+    def explain_view(self, name: str) -> ViewExplanation:
         """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch, StorageError."""
         from weft.execution.temporal.refresh_views import view_plan_of
         from weft.planning.view_plan_words import explained_view

@@ -27,7 +27,7 @@ from weft.execution.reader import Reader
 from weft.extraction.sources.apply_changes import record_changes
 from weft.planning.view_plan import bound_view
 from weft.runtime.session import stop_session
-from weft.sql.render_temporal import Asked, Leaf, value_sql
+from weft.sql.render_temporal import Evaluation, Leaf, value_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -226,7 +226,7 @@ class _Directory:
         for table in view_plan.tables:
             columns = [column.name for column in table.columns]
             reader.whole(table.name, columns).createOrReplaceTempView(table.name)
-        return spark.sql(value_sql(view_plan.plan.view, _table_of, Asked(self.now, since))).count()
+        return spark.sql(value_sql(view_plan.plan.view, _table_of, Evaluation(self.now, since))).count()
 
 
 def _table_of(leaf: Leaf) -> str:

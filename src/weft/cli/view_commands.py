@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.catalog.views import ViewRecord
     from weft.execution.temporal.refresh_views import Maintained
     from weft.execution.temporal.showing import ShownAuxiliary
-    from weft.planning.view_plan_words import Explained
+    from weft.planning.view_plan_words import ViewExplanation
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
 NONE_YET = 'There is no view yet. `weft view add NAME "SELECT …"` keeps one.'
@@ -123,7 +123,7 @@ def explain(
     tell_view(found, full=full, json=json)
 
 
-def tell_view(found: Explained, *, full: bool, json: bool) -> None:
+def tell_view(found: ViewExplanation, *, full: bool, json: bool) -> None:
     """Prints the explanation of a view."""
     if json:
         say_json(

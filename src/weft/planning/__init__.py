@@ -1,1 +1,1 @@
-"""From a query's text to its plan."""
+"""Plans: the compilation of a query's text."""

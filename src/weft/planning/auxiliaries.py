@@ -1,4 +1,4 @@
-"""Auxiliary views as the catalog keeps them: each a bound query of one table, and its text for people."""
+"""Auxiliary views as the catalog stores them: a bound query over one table, and its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.sql import render
 
 
 def query_of(auxiliary: Auxiliary) -> Query:
-    """SELECT its columns FROM its table WHERE its conditions."""
+    """Return the query of an auxiliary view: SELECT its columns FROM its table WHERE its conditions."""
     scan = Scan(auxiliary.table, auxiliary.table.name)
     demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
     rows = Select(scan, demanded) if auxiliary.conditions else scan
@@ -22,14 +22,14 @@ def query_of(auxiliary: Auxiliary) -> Query:
 
 
 def auxiliary_of(query: Query) -> Auxiliary:
-    """The auxiliary view that a query of this form is (``query_of``)."""
+    """Return the auxiliary view of a query in the form of ``query_of``."""
     (scan,) = scans(query)
     demanded = (part.condition for part in conjuncts(condition(query.input)) if isinstance(part, Plain))
     return Auxiliary(scan.table, tuple(output.name for output in query.outputs), frozenset(demanded))
 
 
 def text_of(auxiliary: Auxiliary) -> str:
-    """Its query in one line.
+    """Return the query of an auxiliary view in one line.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP, Column
     >>> bounds = Column(2, "valid_from", TIMESTAMP), Column(3, "valid_to", TIMESTAMP)
@@ -41,7 +41,7 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """The query over other tables in the place of some, by the ids of those; they have the columns that it names."""
+    """Replace tables of a query, by id, with others that have the same columns."""
 
     def change(node: Any) -> Any:
         return (

@@ -1,8 +1,8 @@
-"""How a table's values go through a synopsis: a formula's variables have few types, and none of them has NULL.
+"""Encode a table's values for a synopsis, because a formula's variables have few types and no NULL.
 
-The type of a variable *carries* that of a column: TIMESTAMP and DATE go as whole numbers, DECIMAL and BINARY as text.
-A value that may be NULL and that nothing is asked of, only handed on to the answer, goes as text that says which it is;
-rows with a NULL in another column are in no answer and are left out.  SQL here is for DuckDB (``sql.local``).
+A variable's type *carries* a column's type: TIMESTAMP and DATE as integers, DECIMAL and BINARY as text.  A nullable
+value that only passes through to the answer becomes text that marks NULL.  Rows with a NULL in another column are in no
+answer and are omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ _NONE: Final = "'N'"
 
 
 @dataclass(frozen=True)
-class Carried:
-    """Values of the type ``column``; ``nullable`` where NULL is carried, too."""
+class ValueEncoding:
+    """The encoding of values of the type ``column``; with ``nullable`` it also encodes NULL."""
 
     column: DataType
     nullable: bool
 
     @property
     def type(self) -> DataType:
-        """Of the variable."""
+        """The type of the variable."""
         return STRING if self.nullable else self._plain
 
     @property
     def ordered(self) -> bool:
-        """Whether the variable's values are in the order of the column's."""
+        """Whether the encoding keeps the order of the column's values."""
         return self.column == STRING or self._plain != STRING
 
-    def taken(self, value: str) -> str:
-        """SQL of what stands for the SQL ``value`` of a column."""
-        plain = self._taken(value)
+    def encoded(self, value: str) -> str:
+        """Return SQL that encodes the column value ``value``."""
+        plain = self._encoded(value)
         if not self.nullable:
             return plain
         return f"CASE WHEN {value} IS NULL THEN {_NONE} ELSE CONCAT('V', CAST({plain} AS STRING)) END"
 
-    def given(self, value: str) -> str:
-        """SQL of the column's value that the SQL ``value`` stands for."""
+    def decoded(self, value: str) -> str:
+        """Return SQL that decodes ``value`` into the column's value."""
         if not self.nullable:
-            return self._given(value)
+            return self._decoded(value)
         text = f"SUBSTRING({value}, 2)"
         plain = text if self._plain == STRING else f"CAST({text} AS {self._plain})"
-        return f"CASE WHEN {value} = {_NONE} THEN NULL ELSE {self._given(plain)} END"
+        return f"CASE WHEN {value} = {_NONE} THEN NULL ELSE {self._decoded(plain)} END"
 
     @property
     def _plain(self) -> DataType:
@@ -54,7 +54,7 @@ class Carried:
             return self.column
         return {"TIMESTAMP": BIGINT, "DATE": INT}.get(self.column.name, STRING)
 
-    def _taken(self, value: str) -> str:
+    def _encoded(self, value: str) -> str:
         match self.column.name:
             case "TIMESTAMP":
                 return f"UNIX_MICROS({value})"
@@ -64,12 +64,12 @@ class Carried:
                 return f"CAST({value} AS STRING)"
             case "BINARY":
                 return f"HEX({value})"
-            case "DOUBLE" | "FLOAT":  # the two zeros are one value
+            case "DOUBLE" | "FLOAT":  # 0.0 and -0.0 are one value
                 return f"CASE WHEN {value} = 0 THEN CAST('0.0' AS {self.column}) ELSE {value} END"
             case _:
                 return value
 
-    def _given(self, value: str) -> str:
+    def _decoded(self, value: str) -> str:
         match self.column.name:
             case "TIMESTAMP":
                 return f"TIMESTAMP_MICROS({value})"

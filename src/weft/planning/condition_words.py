@@ -1,4 +1,4 @@
-"""What a query demands, in words and in the names of its text: conditions that must be true at one instant."""
+"""Describe the conditions of a query at one instant, in words and with the names of its text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.sql.scope import as_written
 
 
 def condition_words(predicate: Predicate) -> str:
-    """A condition as a clause.
+    """Return a condition as a clause.
 
     >>> from shown import M, R, TIED
     >>> from weft.algebra.relation import Select, conjunction
@@ -53,7 +53,7 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """NOW beside a threshold; one that is a microsecond after an instant stands for the other side of that instant."""
+    """Compare NOW with a threshold; one microsecond after an instant turns >= into >, and < into <=."""
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:
         return f"NOW() {after} {words.removeprefix(JUST_AFTER)}"
@@ -62,11 +62,11 @@ def _compared(threshold: Scalar, after: str, at: str) -> str:
 
 def _rows(body: Relation, one: str, several: str) -> str:
     read, demanded = sources(body), conjuncts(condition(body))
-    told = f"{one if len(read) == 1 else several} {' and '.join(map(_source, read))}"
+    clause = f"{one if len(read) == 1 else several} {' and '.join(map(_source, read))}"
     nested = [each for each in demanded if isinstance(each, (Exists, NotExists))]
     own = [condition_words(each) for each in demanded if each not in nested]
-    told += f" with {' and '.join(own)}" if own else ""
-    return told + "".join(f"{' and' if n else ''} for which {condition_words(each)}" for n, each in enumerate(nested))
+    clause += f" with {' and '.join(own)}" if own else ""
+    return clause + "".join(f"{' and' if n else ''} for which {condition_words(each)}" for n, each in enumerate(nested))
 
 
 def _source(source: Source) -> str:

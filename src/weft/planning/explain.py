@@ -1,7 +1,7 @@
-"""What a plan does, for a person to read before installing: its SQL as it will run, and why each answer appears.
+"""Explain a plan before it is installed: the SQL that will run, and why each answer appears.
 
-Pure, and without Spark.  The SQL of a branch is the text that a tick of this one query runs, with ``:tau`` and ``:t``
-in the place of its two instants; ``views`` says what the names in it stand for during that tick.
+This module is pure and does not use Spark.  The SQL of a branch is what a tick of this query alone runs, with ``:tau``
+and ``:t`` for its two instants; ``views`` defines the names in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class BranchText:
-    """One branch: ``driver`` is its kind, ``table`` the one whose rows drive it (None: time does)."""
+    """A branch: the kind of its driver, the table whose rows drive it (None: time does), the reason, and the SQL."""
 
     driver: str
     table: str | None
@@ -46,7 +46,7 @@ class BranchText:
 
 @dataclass(frozen=True)
 class ViewText:
-    """A name in the SQL and what it stands for, as SQL over the tables."""
+    """A view in the SQL, and its definition over the tables."""
 
     name: str
     sql: str
@@ -54,10 +54,10 @@ class ViewText:
 
 @dataclass(frozen=True, repr=False)
 class Explanation(InLines):
-    """All that ``explain`` shows.  ``first`` is Q^M, ``later`` Q^I; ``parameters`` are (name, type, value as SQL).
+    """The output of ``explain``.  ``first`` is Q^M, ``later`` is Q^I; ``parameters`` are (name, type, value as SQL).
 
-    ``name`` is that of an installed query; what a home knows of it is in ``how_many`` (answers) and ``next_due``, in
-    words.
+    For an installed query, ``name`` is its name, and ``how_many`` (answers) and ``next_due`` say what the home knows,
+    in words.
     """
 
     query: str
@@ -80,24 +80,24 @@ class Explanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person needs before leaving it standing, in about ten lines."""
-        told = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
+        """What a person should know before installing the query, in about ten lines."""
+        lines = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
         if self.first and not self.closed:
-            told.append("NOTE: the first delivery goes through the whole history, and takes longer than later ones")
+            lines.append("NOTE: the first delivery reads the whole history and takes longer than later ones")
         pointer = f"weft explain {self.name or '…'} --full shows the SQL that runs, and what it reads."
         home = [each for each in (self.how_many, self.next_due) if each]
-        return (*self.summary.lines, *first(told, _NOTES, "NOTE: {} more with --full"), *home, pointer)
+        return (*self.summary.lines, *first(lines, _NOTES, "NOTE: {} more with --full"), *home, pointer)
 
 
 _NOTES: Final = 3
-"""Lines of warnings and notes in what is brief."""
+"""The most lines of warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:
-    """The explanation of a plan."""
+    """Return the explanation of a plan."""
     runs = plan.with_numbered_columns
     later = branches(plan, runs.branches, whole=False)
-    # A query from now on begins with the window [now, t): it has no first delivery of its own.
+    # A query from now on starts with the window [now, t), so it has no separate first delivery.
     delivered = () if plan.from_now else runs.first
     lasting = lasts(plan.lifted)
     return Explanation(
@@ -119,37 +119,38 @@ def explain(plan: Plan) -> Explanation:
 
 
 def asked_once(plan: Plan) -> tuple[str, ...]:
-    """The SELECTs whose rows, united, are the answer at one instant (``:t``), as ``weft try`` runs them."""
+    """Return the SELECTs whose union is the answer at one instant (``:t``), as ``weft try`` runs them."""
     return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
-    """The branches with this query's constants and ``:t`` left open, as one tick of it alone runs them.
+    """Return the branches with this query's constants and ``:t`` unbound, as a tick of this query alone runs them.
 
-    ``whole``: those of the first delivery, over whole tables, from the beginning of time; else ``:tau`` is open, too.
+    ``whole`` selects the first delivery, over whole tables from the beginning of time; otherwise ``:tau`` is unbound
+    too.
     """
     window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
-def _texts(plan: Plan, events: Sequence[Event], found: Sequence[Branch]) -> tuple[BranchText, ...]:
-    """The branches, in the names that they had before anything was renamed for Spark's sake."""
+def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
+    """Return the branches with the names of the query's text, from before the renaming for Spark."""
     texts = []
-    for event, branch in zip(events, found, strict=True):
+    for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
-        told = why(with_constants(event, plan.values))
-        texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, told, branch.sql))
+        reason = why(with_constants(event, plan.values))
+        texts.append(BranchText(driver.kind, driver.scan.table.name if driver.scan else None, reason, branch.sql))
     return tuple(texts)
 
 
-def _views(found: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """The news and look-ups that the branches share, as SQL; whole tables stand for themselves."""
+def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
+    """Return the SQL of the delta scans and look-ups that the branches share; whole tables need none."""
     read: dict[str, set[str]] = {}
-    for branch in found:
+    for branch in compiled:
         for table, names in columns_read(branch).items():
             read.setdefault(table, set()).update(names)
     paths: dict[str, dict[Access, None]] = {}
-    for branch in found:
+    for branch in compiled:
         for path in branch.paths.values():
             while not isinstance(path, FullScan):
                 paths.setdefault(path.view, {})[path] = None
@@ -182,7 +183,7 @@ def _rows(same: Sequence[Access]) -> str:
 
 
 def _slice(path: DeltaScan) -> str:
-    """ts >= :tau - shift AND ts < :t - shift; the constants being written in, a shift is a number of microseconds."""
+    """Return ts >= :tau - shift AND ts < :t - shift, where the shift is a number of microseconds."""
     column = render.name(path.column)
     ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
     low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)
@@ -190,8 +191,8 @@ def _slice(path: DeltaScan) -> str:
 
 
 def _back(instant: Scalar, micros: int) -> Scalar:
-    whole = micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs: the rest is shown apart
-    for part in (whole, micros - whole):
+    milliseconds = micros // 1_000 * 1_000  # NOW > c is NOW >= c + 1 µs; show the remainder separately
+    for part in (milliseconds, micros - milliseconds):
         if part:
             instant = minus(instant, Literal(part, INTERVAL))
     return instant

@@ -1,8 +1,8 @@
-"""What the catalog keeps of a plan and of a query's constants: the bound form, checked when it is read again.
+"""Serialize a plan and a query's constants for the catalog, and verify them on reading.
 
-The form is JSON with a format number of its own (``algebra.stored``).  A plan's signature is a hash of the form, so two
-queries have the same plan exactly if they differ in constants and names only, and a form that reads back as another
-query than the one that was installed is noticed.
+The form is JSON with its own format number (``algebra.stored``).  A plan's signature is a hash of the form.  So two
+queries share a plan exactly if they differ only in constants and names, and a form that reads back as another query is
+detected.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 
 @dataclass(frozen=True)
 class StoredForm:
-    """What the catalog keeps: of a plan ``signature`` and ``body``, of the query its constants and its names.
+    """The stored form: ``signature`` and ``body`` of the plan, and the constants and names of the query.
 
-    ``names`` are its range variables, in the order of the plan's t1, t2 …, so that a tick of it alone runs what
-    ``explain`` prints.
+    ``names`` are the query's range variables in the order of the plan's t1, t2 …, so that a tick of this query alone
+    runs the SQL that ``explain`` prints.
     """
 
     signature: str
@@ -44,7 +44,7 @@ class StoredForm:
 
 
 def stored_form(plan: Plan) -> StoredForm:
-    """The form of a plan and of the constants and names of the query that it was compiled from."""
+    """Return the form of a plan, with the constants and names of its query."""
     body = _body(plan)
     return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
 
@@ -52,13 +52,13 @@ def stored_form(plan: Plan) -> StoredForm:
 def form_of_text(
     text: str, parameters: Iterable[tuple[str, JsonValue]], tables: Mapping[str, TableSchema], *, from_now: bool
 ) -> StoredForm:
-    """The form of a plan that was kept as a text with constants of its own, for a query with the constants given.
+    """Return the form of a plan that was stored as a text, for a query with other constants.
 
-    The constants are in the order in which the text has its own.  Raises SqlError where the text no longer compiles.
+    The constants are in the order of those in the text.  Raise SqlError if the text no longer compiles.
     """
     shape = lift(normalize(bind(text, tables))).query
-    given = {f"p{n}": restored_parameter(*each) for n, each in enumerate(parameters, 1)}
-    lifted = lift(canonical(bind_params(shape, given)))
+    constants = {f"p{n}": restored_parameter(*each) for n, each in enumerate(parameters, 1)}
+    lifted = lift(canonical(bind_params(shape, constants)))
     return stored_form(Plan(lifted.query, lifted.values, from_now))
 
 
@@ -72,14 +72,14 @@ def _signature(body: str) -> str:
 
 
 def signature(plan: Plan) -> str:
-    """The same for two queries exactly if they differ in constants and names of range variables and columns only."""
+    """Return a hash that is equal for two queries exactly if they differ only in constants and names."""
     return _signature(_body(plan))
 
 
 def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Plan:
-    """The plan of a stored form, over the tables as they are now.
+    """Return the plan of a stored form, over the current schemas of its tables.
 
-    Raises PlanMismatch where it is of another format, reads what is no longer there, or does not have the signature
+    Raise PlanMismatch if the form has another format, reads a missing table or column, or lacks the signature
     ``expected``.
     """
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
@@ -87,16 +87,16 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
         body = json.loads(form)
         if body.get("format") != FORMAT:
             raise DerivationError(f"the plan has format {body.get('format')}, this Weft reads {FORMAT}")
-        found = Plan(restored(json.dumps(body["query"]), by_key), (), body["from_now"])
+        plan = Plan(restored(json.dumps(body["query"]), by_key), (), body["from_now"])
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored plan {expected} cannot be read: {error}") from error
-    if signature(found) != expected:
-        raise PlanMismatch(f"the stored plan {expected} reads back as {signature(found)}: it is another query")
-    return found
+    if signature(plan) != expected:
+        raise PlanMismatch(f"the stored plan {expected} reads back as {signature(plan)}: it is another query")
+    return plan
 
 
 def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
-    """A constant as the catalog keeps it; ``restored_parameter`` is the inverse."""
+    """Return a constant as the catalog stores it; ``restored_parameter`` is the inverse."""
     raw = value.value
     if isinstance(raw, bytes):
         return str(value.type), raw.hex()
@@ -106,16 +106,16 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 
 
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
-    """The values of constants alone: a tick asks for each constant of each of its queries."""
-    return [raw if kind in _KEPT_AS_SUCH else restored_parameter(kind, raw).value for kind, raw in constants]
+    """Return only the values of constants, quickly, because a tick reads each constant of each of its queries."""
+    return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 
 
-_KEPT_AS_SUCH: Final = frozenset((*INTEGRAL, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "INTERVAL"))
+_STORED_UNCHANGED: Final = frozenset((*INTEGRAL, "STRING", "BOOLEAN", "TIMESTAMP", "DATE", "INTERVAL"))
 _constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
-    """A constant as it was when it was lifted."""
+    """Return a constant as it was when it was lifted."""
     type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)

@@ -1,4 +1,4 @@
-"""Formulas of temporal logic as standing queries: their predicates are a home's tables."""
+"""Plan formulas of temporal logic as standing queries, with a home's tables as their predicates."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax":
 def formula_synopsis(
     text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
 ) -> SynopsisPlan:
-    """The synopsis of a formula's text, whose predicates are named as the tables.
+    """Return the synopsis of a formula's text, whose predicates are named after the tables.
 
-    ``duplicates``: those of a formula of two sorts count, as those of µTL always do.
+    ``duplicates`` counts the answers of a two-sorted formula; answers of µTL are always counted.
 
-    Raises FormulaError for what is no formula or has no finite answers, SynopsisError for tables that cannot be read
-    and for a division that may be by 0, at which a tick would fail for ever.
+    Raise FormulaError for an invalid formula or infinite answers.  Raise SynopsisError for tables that a formula cannot
+    read, and for a division that may be by 0, because every later tick would fail.
     """
     points = _points(tables)
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
-    named = set(_NAME.findall(text))
+    names = set(_NAME.findall(text))
     signature = {}
     reasons = Reasons()
     for name, table in tables.items():
         terms = terms_of(table, log=name in logs)
-        if name in named:
+        if name in names:
             with reasons.part():
                 _require_only_added(table)
         if table.source == "table" and name != TIME_POINTS:
@@ -51,28 +51,30 @@ def formula_synopsis(
             signature[name] = Predicate(name, types, tuple(column.name for column, _ in terms), unnamed)
     reasons.check()
     semantics: Semantics = _SEMANTICS.get(language, "bag" if duplicates else "set")
-    asked = why = None
+    original = history = None
     if language == "2fol":
-        given = two_sorted(text, signature)
-        plan = planned(given, semantics)
-        found, asked, why = plan.reading, two_sorted_text(given.formula), plan.history
+        formula = two_sorted(text, signature)
+        plan = planned(formula, semantics)
+        read_formula, original, history = plan.reading, two_sorted_text(formula.formula), plan.history
     else:
-        found = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
-    _require_divisors(found.formula, semantics)
-    atoms = {part.predicate for part in subformulas(found.formula) if isinstance(part, Atom)} - {POINTS}
+        read_formula = reading(text, signature) if language == "monpoly" else counted_reading(text, signature)
+    _require_divisors(read_formula.formula, semantics)
+    atoms = {part.predicate for part in subformulas(read_formula.formula) if isinstance(part, Atom)} - {POINTS}
     read = sorted({undated(name) or name for name in atoms})
     over = {name: tables[name] for name in read}
     _require_one_kind(over, logs)
     of_log = points if logs & over.keys() else None
-    over_tables = FormulaOver(language, found.formula, found.columns, semantics, over, of_log, asked, why)
+    over_tables = FormulaOver(
+        language, read_formula.formula, read_formula.columns, semantics, over, of_log, original, history
+    )
     return complete(SynopsisPlan(over_tables))
 
 
 def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:
-    """The table of all states of a log, where there is one."""
-    found = tables.get(TIME_POINTS)
-    at = None if found is None else found.column(AT)
-    return found if found is not None and _numbered(found) and at is not None and at.type == TIMESTAMP else None
+    """Return the table of all states of a log, or None."""
+    table = tables.get(TIME_POINTS)
+    at = None if table is None else table.column(AT)
+    return table if table is not None and _numbered(table) and at is not None and at.type == TIMESTAMP else None
 
 
 def _numbered(table: TableSchema) -> bool:
@@ -83,30 +85,30 @@ def _numbered(table: TableSchema) -> bool:
 def _require_only_added(table: TableSchema) -> None:
     if table.source == "results" or not table.append_only:
         raise SynopsisError(
-            f"a formula cannot speak of {table.name}: its rows are answers of another query, or end",
-            hint="A predicate is a table that rows are only added to.",
+            f"a formula cannot read {table.name}: it is not an append-only table of the home",
+            hint="Use an append-only table as the predicate.",
         )
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:
-    """Raises SynopsisError for a division of integers whose divisor nothing beside it keeps from being 0."""
-    found = unguarded(prepared(formula, semantics), semantics)
-    if found is not None:
-        division, divisor = (bare_text(term) for term in (found, found.arguments[1]))
+    """Raise SynopsisError for a division of integers if no condition keeps the divisor from being 0."""
+    quotient = unguarded(prepared(formula, semantics), semantics)
+    if quotient is not None:
+        division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
         condition = f"NOT ({divisor} = 0)" if semantics == "set" else f"{divisor} <> 0"
         raise SynopsisError(
-            f"nothing keeps {divisor} from being 0 in {division}, and a division by 0 would stop the query for ever",
-            hint=f"Say beside it which rows are meant: AND {condition}",
+            f"{divisor} may be 0 in {division}, and a division by 0 would stop the query for ever",
+            hint=f"Exclude the rows in which it is 0: AND {condition}",
         )
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
-    """All tables are of the log, or none: else their states are not the same."""
+    """Require that all tables belong to the log or none does; otherwise their states differ."""
     if not over:
-        raise SynopsisError("the formula speaks of no table", hint="Name its predicates as the tables.")
+        raise SynopsisError("the formula names no table", hint="Name its predicates after tables.")
     others = over.keys() - logs
     if others and logs & over.keys():
         raise SynopsisError(
-            f"{min(logs & over.keys())} is of a log whose states are those of {TIME_POINTS}, and {min(others)} is not",
-            hint="Speak of tables of the one kind.",
+            f"{min(logs & over.keys())} belongs to the log of {TIME_POINTS}, but {min(others)} does not",
+            hint="Use only tables of the log, or none of them.",
         )

@@ -1,4 +1,4 @@
-"""How many answers a query that is not installed may have, as far as the sizes of its tables tell, in words."""
+"""Estimate, in words, how many answers a query may have, from the sizes of its tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 @dataclass(frozen=True)
 class Extent:
-    """How many rows a table has, and the first and last of their instants (microseconds UTC; None: it is empty).
+    """The number of rows of a table, and its first and last instants (microseconds UTC; None if empty).
 
-    Of a tracked table they are changes: a row for each begin and each end of a period.  ``view``: it is a view, which
-    is brought up to date before it is asked, so that what it has now bounds nothing.
+    For a tracked table the rows are changes: one for each begin and each end of a period.  A ``view`` is refreshed
+    before it is read, so its present size is no bound.
     """
 
     rows: int
@@ -29,48 +29,48 @@ class Extent:
 
 
 def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Why a query over these tables had no new answer in a window that ends at ``until`` (µs UTC), in words."""
+    """Say why a query over these tables had no new answer in a window that ends at ``until`` (µs UTC)."""
     end = format_instant(until)
-    told = "; ".join(_told(name, extents[name]) for name in sorted(extents))
+    extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):
-        return f"No row was loaded for the time before {end}: {told}."
-    return f"There are rows from before {end}, and none of them became an answer in this window: {told}."
+        return f"No row was loaded for the time before {end}: {extent_texts}."
+    return f"No row from before {end} became an answer in this window: {extent_texts}."
 
 
-def _told(name: str, extent: Extent) -> str:
+def _extent_text(name: str, extent: Extent) -> str:
     if extent.first is None or extent.last is None:
         return f"{name} has {extent.rows:,} row{'s' * (extent.rows != 1)}"
     return f"{name} has rows from {format_instant(extent.first)} to {format_instant(extent.last)}"
 
 
-def how_many(found: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
-    """What the tables' sizes say; None where nothing is known of a table, or the query has no answer ever.
+def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
+    """Return an estimate from the tables' sizes, or None if one is unknown or the query can have no answer.
 
-    ``from_now``: what was an answer so far does not count.
+    With ``from_now``, present answers do not count.
     """
-    if not found.when or any(name not in extents for name in found.tables):
+    if not summary.when or any(name not in extents for name in summary.tables):
         return None
-    sizes = [f"{name} has {_size(extents[name], _unit(found, [name]))}" for name in found.tables]
-    if found.bounded_by is None or any(extents[name].view for name in found.bounded_by):
-        return f"How many: `weft try` counts those of now ({', '.join(sizes)})."
-    most = sum(extents[name].rows for name in found.bounded_by)
-    names = list(dict.fromkeys(found.bounded_by))
+    sizes = [f"{name} has {_size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
+    if summary.bounded_by is None or any(extents[name].view for name in summary.bounded_by):
+        return f"How many: `weft try` counts the present answers ({', '.join(sizes)})."
+    most = sum(extents[name].rows for name in summary.bounded_by)
+    names = list(dict.fromkeys(summary.bounded_by))
     if not most:
-        return f"How many: none so far, there is nothing in {' or '.join(names)}."
-    rates = [told for name in names if (told := rate(extents[name])) is not None]
+        return f"How many: none so far; no rows in {' or '.join(names)}."
+    rates = [daily_rate for name in names if (daily_rate := rate(extents[name])) is not None]
     daily = f" ({rates[0]})" if len(names) == 1 and rates else ""
-    each = _each(found) + daily
+    each = _each(summary) + daily
     if from_now:
         there = sum(extents[name].rows for name in names)
-        return f"How many: at most {each}, of which there {'is' if there == 1 else 'are'} {there:,} now."
-    return f"How many so far: at most {most:,}, {each}; `weft try` counts those of now."
+        return f"How many: at most {each}; rows now: {there:,}."
+    return f"How many so far: at most {most:,}, {each}; `weft try` counts the present ones."
 
 
-def _each(found: Summary) -> str:
-    """Of what there is how much: a table that several SELECTs are over counts once for each of them."""
+def _each(summary: Summary) -> str:
+    """Return the answers per row; a table in several SELECTs counts once for each."""
     alike: dict[tuple[int, str], list[str]] = {}
-    for name, times in Counter(found.bounded_by).items():
-        alike.setdefault((times, _unit(found, [name])), []).append(name)
+    for name, times in Counter(summary.bounded_by).items():
+        alike.setdefault((times, _unit(summary, [name])), []).append(name)
     parts = [
         f"{_TIMES.get(times, f'{times:,}')} for each {unit} of {' and '.join(names)}"
         for (times, unit), names in alike.items()
@@ -78,8 +78,8 @@ def _each(found: Summary) -> str:
     return " and ".join(parts)
 
 
-def _unit(found: Summary, names: Sequence[str]) -> str:
-    return "recorded change" if any(name in found.tracked for name in names) else "row"
+def _unit(summary: Summary, names: Sequence[str]) -> str:
+    return "recorded change" if any(name in summary.tracked for name in names) else "row"
 
 
 def _size(extent: Extent, unit: str) -> str:
@@ -87,7 +87,7 @@ def _size(extent: Extent, unit: str) -> str:
 
 
 def rate(extent: Extent) -> str | None:
-    """How many rows there are a day; None where they are of less than a day.
+    """Return the rows per day, or None if they span less than a day.
 
     >>> rate(Extent(611, 0, 41 * 86_400_000_000)), rate(Extent(3, 0, 30 * 86_400_000_000)), rate(Extent(611, 5, 5))
     ('15 a day over 41 days', '3 in 30 days', None)

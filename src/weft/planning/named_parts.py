@@ -1,4 +1,4 @@
-"""Long expressions as short lines: a part that occurs twice, or would make a line long, is given a name and a line.
+"""Split long expressions into short lines: a part that occurs twice, or is long, gets a name and its own line.
 
 >>> from shown_temporal import ENDED, R
 >>> from weft.algebra.temporal import Difference, Selection
@@ -29,11 +29,11 @@ from weft.planning.temporal_words import Words
 
 _WIDE: Final = 64
 _SHORT: Final = 16
-"""Characters from which on a part gets a name: of those that occur once, and of others."""
+"""The most characters of a part without a name: if it occurs once, and if it occurs more often."""
 
 
 class Naming:
-    """The names that one explanation has given so far, to expressions and to predicates that speak of time."""
+    """The names of expressions and of predicates on time in one explanation."""
 
     def __init__(self) -> None:
         self._names: dict[Temporal | Scalar, str] = {}
@@ -41,13 +41,13 @@ class Naming:
         self._lines: list[str] = []
 
     def call(self, relation: Temporal, name: str) -> None:
-        """Gives an expression this name from now on."""
+        """Name an expression."""
         self._names[relation] = name
 
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
-        """``label = expression``, after the lines that say what the names in it stand for, where those are new.
+        """Return ``label = expression``, preceded by the definitions of new names in it.
 
-        Its parts are named ``prefix`` and a number, its predicates p and a number.
+        Parts are named ``prefix`` and a number, predicates p and a number.
         """
         self._lines = []
         if relation not in self._names:
@@ -80,12 +80,12 @@ class Naming:
 
     @property
     def words(self) -> Words:
-        """With these names."""
+        """The rendering of expressions with these names."""
         return Words(self._names)
 
 
 def _below(relation: Temporal, known: dict[Temporal | Scalar, str]) -> tuple[list[Temporal], Counter[Temporal]]:
-    """An expression's parts, each once, what is below before what is above; and how often each is used."""
+    """Return the parts of an expression, each once and inner ones first, and how often each is used."""
     order: list[Temporal] = []
     uses: Counter[Temporal] = Counter()
     waiting: list[tuple[Temporal, bool]] = [(relation, False)]

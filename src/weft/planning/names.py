@@ -1,4 +1,4 @@
-"""Names of range variables: a plan's own, a query's own, and never one that a column has."""
+"""Rename range variables and columns: numbered names for plans, the query's own names, and names unlike any column."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _NUMBERED: Final = re.compile(r"t(\d+)(.*)")
 
 
 def numbered(query: Query) -> Query:
-    """The query with its range variables named t1, t2 … in the order of the text, its columns c1, c2 …"""
+    """Rename range variables to t1, t2 … in the order of the text, and columns to c1, c2 …"""
     names = {alias: f"t{number}" for number, alias in enumerate(range_variables(query), 1)}
     return rename(numbered_columns(query), names)
 
 
 def numbered_columns(query: Query) -> Query:
-    """The query with its columns named c1, c2 …"""
+    """Rename columns to c1, c2 …"""
     outputs = tuple(Output(f"c{number}", output.value) for number, output in enumerate(query.outputs, 1))
     return Query(query.input, outputs)
 
 
 def renumbered(event: Event, names: Sequence[str]) -> Event:
-    """A branch of a plan with the names of a query: t2 is its second, t2_was the copy of it that the rules made."""
-    found = {}
+    """Give a plan's branch the names of a query: t2 becomes its second name, t2_was that name with the suffix."""
+    names_by_alias = {}
     for alias in range_variables(event.relation):
         match = _NUMBERED.fullmatch(alias)
         if match is not None:
-            found[alias] = names[int(match[1]) - 1] + match[2]
-    return _renamed(event, found)
+            names_by_alias[alias] = names[int(match[1]) - 1] + match[2]
+    return _renamed(event, names_by_alias)
 
 
-def apart(event: Event, keep: Sequence[str]) -> Event:
-    """The event with each range variable renamed that has the name of a column of anything it reads.
+def without_clashes(event: Event, keep: Sequence[str]) -> Event:
+    """Rename the range variables that have the name of a column that the event reads.
 
-    Spark reads ``sender.name`` in a subquery over a table with a column ``sender`` as a part of that column.
+    In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of that column.
     """
     columns: set[str] = set()
     for part in walk(event.relation):

@@ -1,9 +1,10 @@
-"""From a query's text to its plan: the whole of Weft's compiling, in one screen, pure.
+"""Compile a query's text into a plan.  The whole compiler on one screen, without side effects.
 
-    text -> bind (-> definitions of views) -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
+text -> bind (-> definitions of views) -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
 
-A plan belongs to a shape: the query without its constants and names (design section 5).  ``for_one`` gives the SQL of a
-branch for one query, its constants written in, ``for_many`` for many, joined with a table of their parameters.
+A plan belongs to a shape: the query without its constants and names (design section 5).  ``for_one`` returns the SQL of
+a branch for one query, with its constants; ``for_many`` returns it for many queries, joined with a table of their
+parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from weft.derivation.monotone import Verdict, minimum_bounding, verdict
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
 from weft.errors import Reasons, SqlError
-from weft.planning.names import apart, numbered, numbered_columns, renumbered
+from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
 from weft.sql.identifiers import quoted
 from weft.sql.limits import within_limits
@@ -38,17 +39,18 @@ from weft.sql.rewriting import viewed
 from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
-"""The range variable of the parameter table; no user's begins with _."""
+"""The range variable of the parameter table; no user alias begins with _."""
 MOST_SOURCES: Final = 1_000
-"""Tables that all branches of a plan may name, subqueries' included: some 400 kB of SQL.  It is looked at twice: before
-anything is derived, so that deriving cannot take long, and after, since far names bring domains with them."""
+"""The most tables that all branches of a plan may name, including subqueries: about 400 kB of SQL.  It is checked
+before the derivation, to bound its time, and after it, because long names bring domains with them.
+"""
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-"""Where a window that is open at its beginning begins, where a branch asks for it."""
+"""The start of a window that has none, for branches that refer to it."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch ready to run: its event, how it reaches its tables, and its SQL."""
+    """A branch ready to run: its event, the access paths of its tables, and its SQL."""
 
     event: Event
     paths: Mapping[str, Access]
@@ -57,16 +59,16 @@ class Branch:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The columns that it gives, before the instant."""
+        """The columns of the branch, before the instant."""
         return (*self.leading, *self.event.outputs)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A query's shape, and one query's constants.
+    """The shape of a query, and the constants of one query.
 
     ``from_now`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
-    ``definitions`` are the views whose definitions are part of the query; no stored plan has them.
+    ``definitions`` are the views whose definitions are part of the query; a stored plan has none.
     """
 
     lifted: Query
@@ -86,7 +88,7 @@ class Plan:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether Q^M has the closed form."""
+        """Whether Q^M has the closed form, with the reason."""
         return verdict(self.lifted)
 
     @cached_property
@@ -96,22 +98,22 @@ class Plan:
 
     @cached_property
     def time_driven(self) -> bool:
-        """Whether rows can appear with no new data."""
+        """Whether rows can appear without new data."""
         return any(event.driver.kind in ("now_from", "now_before") for event in self.branches)
 
     @cached_property
     def has_constants(self) -> bool:
-        """Whether rows can appear when time begins, out of constant relations."""
+        """Whether rows of constant relations can appear when time begins."""
         return any(event.driver.kind == "beginning" for event in self.branches)
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables read."""
+        """The tables that the query reads."""
         return tuple({(scan.table.source, scan.table.id): scan.table for scan in scans(self.lifted)}.values())
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The ids of the queries whose results are read."""
+        """The ids of the queries whose results the query reads."""
         return tuple(table.id for table in self.tables if table.source == "results")
 
     @cached_property
@@ -121,17 +123,17 @@ class Plan:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The range variables as the query's own text names them, in the order of ``shape``'s t1, t2 …"""
+        """The range variables in the query's text, in the order of ``shape``'s t1, t2 …"""
         return range_variables(self.lifted)
 
     @cached_property
     def shape(self) -> Plan:
-        """The plan that queries share, which is of no query's text: names are t1, t2 …, columns c1, c2 …"""
+        """The plan that queries share, with range variables t1, t2 … and columns c1, c2 …"""
         return Plan(numbered(self.lifted), (), self.from_now)
 
     @cached_property
     def with_numbered_columns(self) -> Plan:
-        """The plan with its columns under the names that they have in a tick, which no user chose: c1, c2 …"""
+        """The plan with its columns named c1, c2 …, as in a tick; no user chose these names."""
         return replace(self, lifted=numbered_columns(self.lifted))
 
     @property
@@ -141,31 +143,30 @@ class Plan:
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compiles a text that is asked once, over ``tables`` (by name).  Raises SqlError for what cannot be asked."""
+    """Compile a query that is evaluated once, over ``tables`` (by name); raise SqlError for an invalid query."""
     return planned(bind(text, tables), from_now=from_now)
 
 
 def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compiles the text of a query that is to stand.  Raises SqlError for what cannot stand, or is too large."""
+    """Compile a standing query; raise SqlError if it is not allowed or too large."""
     query, definitions = bind_standing(text, tables)
     return planned(query, from_now=from_now, definitions=definitions)
 
 
 def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSchema, ...] = ()) -> Plan:
-    """The plan of a bound query; raises SqlError for one that is too large."""
+    """Return the plan of a bound query; raise SqlError if it is too large."""
     lifted = lift(canonical(normalize(query)))
     _within(size(lifted.query).sources)
-    found = Plan(lifted.query, lifted.values, from_now, definitions)
-    _within(sum(1 for event in found.branches for _ in scans(localize(event).relation)))
-    return found
+    plan_ = Plan(lifted.query, lifted.values, from_now, definitions)
+    _within(sum(1 for event in plan_.branches for _ in scans(localize(event).relation)))
+    return plan_
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """A query that is to stand, with the definitions of the views that depend on NOW; and those views.
+    """Return a standing query with the definitions of the views that depend on NOW, and those views.
 
-    Raises SqlError for what is no query, and where it speaks of the past or of the ends of rows.  At every instant at
-    which a row is in a table it has not ended yet: its end is recorded later, and an answer that was given by then
-    cannot depend on it (laws 1 and 2).
+    Raise SqlError for an invalid query, and if it refers to the past or to the ends of rows.  While a row is in a
+    table, its end is not yet recorded, and an earlier answer cannot depend on it (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()
@@ -190,32 +191,32 @@ def _of_ends(table: TableSchema, column: str) -> SqlError:
     listed = ", ".join(quoted(each.name) for each in table.columns if each.name not in (table.start, table.end))
     ended = viewed(f"SELECT {listed} FROM {quoted(name)} AS e WHERE PERIOD_END(e) < NOW()")
     return SqlError(
-        f"a standing query cannot speak of {column}: while a row is in {name}, its end is not known",
-        hint=f"Rows that have ended are not in the answer anyway. A view has what ended: {ended}, then weft try "
-        '"SELECT * FROM NAME". A standing query over it cannot be asked today.',
+        f"a standing query cannot use {column}: while a row is in {name}, its end is not known",
+        hint=f"The answer never has rows that have ended. To see them, create a view: {ended}, then weft try "
+        '"SELECT * FROM NAME". A standing query over the view is not supported today.',
     )
 
 
 def _refuse_history(query: Query) -> None:
-    """Raises SqlError where a query that is to stand reads a table as of an instant of its own."""
+    """Raise SqlError if a standing query reads a table FOR SYSTEM_TIME."""
     reasons = Reasons()
     for name in sorted({scan.table.name for scan in scans(query) if scan.whole}):
-        refused = SqlError(
-            f"a standing query cannot read {name} FOR SYSTEM_TIME: it is asked at every instant, over the rows that "
-            "hold then, and what held at one instant is no news",
-            hint=f"Ask it once with `weft try`; or leave FOR SYSTEM_TIME out to be told of the rows of {name} as they "
-            "begin. `weft try` over a view shows what held for how long: PERIOD_START(e), PERIOD_LENGTH(e).",
+        error = SqlError(
+            f"a standing query cannot read {name} FOR SYSTEM_TIME: Weft evaluates it at every instant, over the rows "
+            "that hold then",
+            hint=f"Run it once with `weft try`, or remove FOR SYSTEM_TIME to receive the rows of {name} as they begin. "
+            "`weft try` over a view with PERIOD_START(e) and PERIOD_LENGTH(e) shows for how long rows held.",
         )
-        reasons.add(refused)
+        reasons.add(error)
     reasons.check()
 
 
 def _within(sources: int) -> None:
     if sources > MOST_SOURCES:
         raise SqlError(
-            f"what the query comes to names {sources:,} tables, more than {MOST_SOURCES:,}: each table and comparison "
-            "with NOW() is a branch, in which all others are judged, and a NOT EXISTS grows with each level of nesting",
-            hint="Take it apart into several queries: one may read another's answers, FROM results.NAME.",
+            f"the derived query names {sources:,} tables, more than {MOST_SOURCES:,}: each table and comparison with "
+            "NOW() becomes a branch that reads all others, and NOT EXISTS grows with each level of nesting",
+            hint="Split it into several queries; one can read another's answers FROM results.NAME.",
         )
 
 
@@ -226,16 +227,16 @@ def for_one(
     whole: bool,
     names: Sequence[str] | None = None,
 ) -> Branch:
-    """A branch for one query: its constants written in, its own names for range variables where they are given.
+    """Return a branch for one query, with its constants and, if given, its names for range variables.
 
-    ``window`` gives tau, t and t0 (what is left out is kept as :tau, :t, :t0).
+    ``window`` binds tau, t and t0; unbound ones remain :tau, :t, :t0.
     """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
     return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
-    """The schema of a plan's parameter table: query_id, tau, p1 …"""
+    """Return the schema of a plan's parameter table: query_id, tau, p1 …"""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
         0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
@@ -243,7 +244,7 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """A branch for all queries of a plan: joined with the table of their parameters (NiagaraCQ; design section 5)."""
+    """Return a branch for all queries of a plan, joined with the parameter table (NiagaraCQ; design section 5)."""
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
     joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
@@ -251,12 +252,12 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
-    """Q(s) as SELECTs whose rows, united, are the answer (``weft try``)."""
+    """Return Q(s) as SELECTs whose union is the answer (``weft try``)."""
     return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:
-    """A branch of a plan with the constants of one query."""
+    """Return a branch of a plan with the constants of one query."""
     return _bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
 
 
@@ -266,14 +267,14 @@ def _bound(event: Event, known: Mapping[str, Scalar]) -> Event:
 
 
 def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branch:
-    local = apart(localize(event), keep=(PARAMETERS,))
+    local = without_clashes(localize(event), keep=(PARAMETERS,))
     paths = whole_tables(local) if whole else access_paths(local)
     views = {alias: path.view for alias, path in paths.items()}
     return Branch(local, paths, branch_sql(local, views, leading), leading)
 
 
 def encoded(value: Scalar) -> str:
-    """SQL of a value's stored form, a string, lossless for every type (``storage.ledger.decode`` is its inverse)."""
+    """Return SQL for a value's stored form, a string, lossless for every type (inverse: ``storage.ledger.decode``)."""
     text = render.scalar(value)
     match value.type.name:
         case "STRING":
@@ -289,12 +290,12 @@ def encoded(value: Scalar) -> str:
 
 
 def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
-    """The answer's columns."""
+    """Return the names and types of the answer's columns."""
     return tuple((output.name, output.value.type) for output in query.outputs)
 
 
 def columns_read(branch: Branch) -> dict[str, set[str]]:
-    """By table, the names of the columns that a branch reads."""
+    """Return the names of the columns that a branch reads, by table."""
     refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
     read: dict[str, set[str]] = {}
     for scan in scans(branch.event.projection):

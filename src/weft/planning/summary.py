@@ -1,7 +1,7 @@
-"""What a person needs to know of a query before leaving it standing: at most a dozen lines, in the names of its text.
+"""Summarize a query before it is installed: at most a dozen lines, with the names of its text.
 
-All of it is read off the branches: their drivers are what makes answers appear, and at the instant of a driver the
-conditions of the query hold.
+The summary follows from the branches: their drivers make answers appear, and at the instant of a driver the conditions
+of the query hold.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from weft.planning.time_order import exclude_each_other
 from weft.planning.words import appears, instant_words, named, turned
 
 WIDTH: Final = 110
-"""Characters of a line, beyond which what comes from the query's text is cut."""
+"""The most characters of a line; longer parts of the query's text are cut."""
 _CLAUSES: Final = 3
-"""What makes answers appear in so many lines, and what must hold then in as many."""
+"""The most lines for the causes of answers, and for the conditions."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """``when``: what makes answers appear, a clause each, joined by or; ``holding``: what is true at such an instant.
+    """The causes of a query's answers.
 
-    ``time``: by which the passing of time alone makes answers appear, with nothing arriving; none: it does not, unless
-    it makes rows appear in what comes from ``results``, the tables of other queries' answers.
-    ``ending``: rows that end can make answers appear, besides those that arrive (``arriving``) or, in a
-    tracked table, begin (``beginning``).
-    ``bounded_by``: by SELECT the table each row of which gives it at most one answer, so that there are no more answers
-    than rows of them, those of a table that stands twice counted twice (None: there is no such bound).  ``tables`` are
-    all that are read, of which ``tracked`` are recorded ones.
+    - ``when``: causes of answers, as clauses joined by "or"; ``holding``: the conditions at that instant.
+    - ``time``: instants at which time alone makes answers appear.  If empty, time alone does not, except through rows
+      of ``results``, the tables of other queries' answers.
+    - ``arriving``, ``beginning``, ``ending``: whether rows that arrive, begin (in a tracked table) or end can cause
+      answers.
+    - ``bounded_by``: for each SELECT the table each row of which gives at most one answer, so that the rows bound the
+      answers; a table in two SELECTs counts twice.  None: no such bound.
+    - ``tables``: all tables read; ``tracked``: those with recorded history.
     """
 
     when: tuple[str, ...]
@@ -76,27 +77,30 @@ class Summary:
             verbs = {"arrive": self.arriving, "begin": self.beginning, "end": self.ending}
             needed = " or ".join(verb for verb, may in verbs.items() if may)
             unless = f", unless it makes rows of {' or '.join(self.results)} appear" if self.results else ""
-            return cut(f"Time alone makes no answer appear{unless}: rows have to {needed}.")
+            return cut(f"Time alone makes no answer appear{unless}: rows must {needed}.")
         return "Time alone makes no answer appear later."
 
 
 def summary(plan: Plan) -> Summary:
-    """The summary of a plan with a query's constants."""
+    """Return the summary of a plan with a query's constants."""
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
     new = {appears(event.driver.scan) for event in events if event.driver.kind == "arrival" and event.driver.scan}
     timely = [event for event in events if _by_time(event)]
     alone = [event for event in timely if not _as_rows_arrive(event)]
-    found = blocks(plan.query)
+    parts = blocks(plan.query)
     return Summary(
         when=_clauses(events),
-        holding=(*_demanded(found, events), *(("it was no answer just before",) if plan.from_now and events else ())),
+        holding=(
+            *_demanded(parts, events),
+            *(("it was no answer just before",) if plan.from_now and events else ()),
+        ),
         time=tuple(dict.fromkeys(map(_turning, alone))),
         arriving="arrives" in new or len(alone) < len(timely),
         beginning="begins" in new,
         ending="departure" in kinds,
-        bounded_by=_bound(found),
+        bounded_by=_bound(parts),
         tables=tuple(table.name for table in plan.tables),
         tracked=tuple(table.name for table in plan.tables if not table.append_only),
         results=tuple(table.name for table in plan.tables if table.source == "results"),
@@ -104,14 +108,14 @@ def summary(plan: Plan) -> Summary:
 
 
 def cut(line: str) -> str:
-    """A line of at most ``WIDTH`` characters."""
+    """Cut a line to at most ``WIDTH`` characters."""
     indent = line[: len(line) - len(line.lstrip())]
     line = indent + " ".join(line.split())
     return line if len(line) <= WIDTH else line[: WIDTH - 2].rstrip() + " …"
 
 
 def first(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """At most so many lines, in the place of the last ones ``others`` with their number.
+    """Return at most ``most`` lines; the last one says how many ``others`` are omitted.
 
     >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
     (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])
@@ -124,27 +128,27 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Whether its instant is always one at which one of its rows arrives: these cannot all be there before it."""
+    """Return whether the event's instant is always one at which a row arrives, because not all rows can precede it."""
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
 
 
 def _turning(event: Event) -> str:
-    told, exact = turned(event.driver.instant)
-    return told or exact
+    clause, exact = turned(event.driver.instant)
+    return clause or exact
 
 
 def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
-    """What drives, in words; tables whose rows make answers as they arrive in one clause."""
-    found = []
+    """Return the drivers in words, with all tables whose arriving rows give answers in one clause."""
+    clauses = []
     for verb in ("arrives", "begins"):
         scans = (event.driver.scan for event in events if _just_arrives(event))
         tables = dict.fromkeys(named(scan) for scan in scans if scan is not None and appears(scan) == verb)
-        found += [f"a row of {' or '.join(tables)} {verb}"] if tables else []
+        clauses += [f"a row of {' or '.join(tables)} {verb}"] if tables else []
     for event in events:
         if not _just_arrives(event):
-            found.append(_clause(event))
-    return tuple(dict.fromkeys(found))
+            clauses.append(_clause(event))
+    return tuple(dict.fromkeys(clauses))
 
 
 def _just_arrives(event: Event) -> bool:
@@ -154,37 +158,37 @@ def _just_arrives(event: Event) -> bool:
 def _clause(event: Event) -> str:
     driver = event.driver
     if driver.kind == "beginning":
-        return "time begins, with the first tick: constant rows are there from then on"
-    freed = ", and no row stands against it any more" if "NOT EXISTS" in driver.inside else ""
+        return "time begins, with the first tick: constant rows hold from then on"
+    freed = ", and no row blocks it any more" if "NOT EXISTS" in driver.inside else ""
     if driver.scan is None:
         return f"{_turning(event)}{freed}"
     return f"a row of {named(driver.scan)} {'ends' if driver.kind == 'departure' else appears(driver.scan)}{freed}"
 
 
-def _demanded(found: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
-    """What holds at the instant of an answer beside what drives: plain conditions in one clause, then each other."""
+def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
+    """Return the conditions at the instant of an answer, without its driver: plain ones in one clause first."""
     if not events:
         return ()
-    if len(found) != 1:
-        demanding = any(condition(part.input) != TRUE for part in found)
+    if len(parts) != 1:
+        demanding = any(condition(part.input) != TRUE for part in parts)
         return ("the conditions of one of its SELECTs hold",) if demanding else ()
-    items = conjuncts(merged_predicate(condition(found[0].input)))
+    items = conjuncts(merged_predicate(condition(parts[0].input)))
     if len(events) == 1 and events[0].driver.kind == "now_from" and not events[0].driver.inside:
         items = tuple(each for each in items if not _is_driver(each, events[0]))
     plain = tuple(each for each in items if isinstance(each, Plain))
     others = [each for each in items if not isinstance(each, Plain) and each != TRUE]
-    told: list[Predicate] = [And(plain)] if plain else []
-    return tuple(condition_words(each) for each in (*told, *others))
+    predicates: list[Predicate] = [And(plain)] if plain else []
+    return tuple(condition_words(each) for each in (*predicates, *others))
 
 
 def _is_driver(item: Predicate, event: Event) -> bool:
     return isinstance(item, NowFrom) and instant_words(item.threshold) == instant_words(event.driver.instant)
 
 
-def _bound(found: Sequence[Query]) -> tuple[str, ...] | None:
-    """Each part of the query is over one table, rows of which it gives at most once each."""
+def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
+    """Return the table of each part of the query, or None if a part reads more than one."""
     tables = []
-    for part in found:
+    for part in parts:
         read = sources(part.input)
         if len(read) != 1 or not isinstance(read[0], Scan):
             return None

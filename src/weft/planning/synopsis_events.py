@@ -1,7 +1,7 @@
-"""The events of a synopsis: which rows of which tables its predicates have, and its answers as SQL over variables.
+"""The events of a synopsis: the rows of tables behind its predicates, and its answers as SQL over variables.
 
-A predicate's name is a hash of what its rows are, so that equal subformulas of different queries are equal formulas.
-SQL here is for DuckDB (``sql.local``); what Spark might compute otherwise is refused.
+A predicate's name is a hash of the definition of its rows, so that equal subformulas of different queries are equal.
+The SQL is for DuckDB (``sql.duckdb_dialect``); expressions that Spark might compute differently are refused.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from weft.algebra.traverse import substitute
 from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError, of_each
-from weft.planning.carried import Carried
+from weft.planning.carried import ValueEncoding
 from weft.sql import render
 from weft.sql.duckdb_dialect import unlike
 from weft.sql.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
-"""The range variable of a table's rows in the SQL of events."""
+"""The alias of a table's rows in the SQL of events."""
 ANSWER: Final = "a"
-"""That of answers ``tp, c1 … ck [, n]``."""
+"""The alias of answers ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""That of what they stand for, ``tp, v1 … vk [, n]``, in the SQL of outputs."""
-_HINT: Final = "Leave --keep synopsis out: then the tables' history answers it."
+"""The alias of decoded answers ``tp, v1 … vk [, n]`` in the SQL of outputs."""
+_HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: ``columns`` is SQL over those rows of ``table`` (as e) that meet all ``conditions``.
+    """The rows of a predicate: SQL ``columns`` over the rows of ``table`` (as e) that satisfy all ``conditions``.
 
-    ``reads`` are the table's columns that they speak of.
+    ``reads`` are the table's columns that they use.
     """
 
     predicate: str
@@ -62,11 +62,11 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A formula and its events.
+class FormulaEvents:
+    """A formula of a query, and its events.
 
-    ``values`` is SQL of what its answers' ``a.c1 … a.ck`` stand for, v1 … vk; ``outputs`` the answer's columns as SQL
-    over these (as v), each with its type.
+    ``values`` is SQL that decodes ``a.c1 … a.ck`` of its answers into v1 … vk.  ``outputs`` are the answer's columns as
+    SQL over these (as v), each with its type.
     """
 
     formula: Formula
@@ -75,8 +75,8 @@ class Part:
     outputs: tuple[tuple[str, DataType], ...]
 
 
-def of_query(query: Query) -> tuple[Part, ...]:
-    """The SELECTs of a query, each as a formula; raises SynopsisError where no synopsis can be kept of it."""
+def of_query(query: Query) -> tuple[FormulaEvents, ...]:
+    """Return a formula for each SELECT of a query; raise SynopsisError if it has no synopsis."""
     return tuple(of_each(_part, nests(query)))
 
 
@@ -87,10 +87,10 @@ def of_atoms(
     *,
     log: bool,
     count: DataType | None,
-) -> Part:
-    """A formula whose predicates are tables, ``log``: of a log of states that are numbered.
+) -> FormulaEvents:
+    """Return a formula whose predicates are tables; ``log`` means tables of a log with numbered states.
 
-    Its answers are the time point and the values of ``columns``, with their count where that has a type.
+    Its answers are the time point and the values of ``columns``, with a count if ``count`` gives its type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {POINTS: POINTS}
@@ -105,52 +105,52 @@ def of_atoms(
     if count is not None:
         outputs.append((f"{VALUES}.n", count))
     values = tuple(f"{ANSWER}.c{n}" for n in range(1, len(free) + 1))
-    return Part(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
+    return FormulaEvents(renamed, tuple(dict.fromkeys(events.values())), values, tuple(outputs))
 
 
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
-    """The columns of a table as a predicate's, each with the type of its terms.
+    """Return the columns of a table's predicate, each with the type of its terms.
 
-    None: no formula can use the values; they are texts, so that rows that differ in them are different ones.
+    None means that no formula can use the values.  They are then texts, so that rows that differ in them are distinct.
     """
-    left = ("ts", "tp") if log else ("ts",)
-    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in left)
+    hidden = ("ts", "tp") if log else ("ts",)
+    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """All rows of a table; one with a NULL agrees with no terms."""
-    taken, conditions, reads = [], [], []
+    """Return all rows of a table without NULLs, because a row with a NULL matches no terms."""
+    values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.name(column.name)}"
-        taken.append(f"CAST({ref} AS {type_ or STRING})")
+        values.append(f"CAST({ref} AS {type_ or STRING})")
         conditions.append(f"{ref} IS NOT NULL")
         reads.append(column.name)
-    return Events(_predicate(table, taken, conditions), table, tuple(reads), tuple(taken), tuple(conditions))
+    return Events(_predicate(table, values, conditions), table, tuple(reads), tuple(values), tuple(conditions))
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """The name of the predicate whose rows are these."""
-    told = repr((table.id, tuple(taken), sorted(set(conditions))))
-    return f"p{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    """Return the name of the predicate with these rows."""
+    definition = repr((table.id, tuple(taken), sorted(set(conditions))))
+    return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
 
-def _part(nest: Nest) -> Part:
+def _part(nest: Nest) -> FormulaEvents:
     scans = {project.alias: _scan(project) for project in nest.inputs}
     of_each(_require_plain, dict.fromkeys(scan.table for scan in scans.values()))
     joined = _joined(nest.formula)
     atoms = {part.predicate: part for part in subformulas(nest.formula) if isinstance(part, Atom)}
-    carried: dict[Variable, Carried] = {}
+    carried: dict[Variable, ValueEncoding] = {}
     for project in nest.inputs:
         for variable, output in zip(_variables(atoms[project.alias]), project.outputs, strict=True):
             column = scans[project.alias].table.column(output.name)
             nullable = column is None or column.nullable
-            carried[variable] = Carried(variable.type, nullable=nullable and variable not in joined)
+            carried[variable] = ValueEncoding(variable.type, nullable=nullable and variable not in joined)
     _require_ordered(nest.formula, carried)
     rows = of_each(lambda project: _rows(project, _variables(atoms[project.alias]), carried), nest.inputs)
     events = {project.alias: each for project, each in zip(nest.inputs, rows, strict=True)}
     formula = rewritten(nest.formula, lambda part: _with_carried(part, carried, events))
-    values = tuple(carried[each].given(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
-    return Part(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))
+    values = tuple(carried[each].decoded(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
+    return FormulaEvents(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))
 
 
 def _scan(project: Project) -> Scan:
@@ -162,12 +162,10 @@ def _scan(project: Project) -> Scan:
 def _require_plain(table: TableSchema) -> None:
     if table.source == "results":
         raise SynopsisError(
-            f"no synopsis can be kept of this query: it reads {table.name}, the answers of another one", hint=_HINT
+            f"this query has no synopsis: it reads {table.name}, the answers of another query", hint=_HINT
         )
     if not table.append_only:
-        raise SynopsisError(
-            f"no synopsis can be kept of this query: {table.name} is tracked, and its rows end", hint=_HINT
-        )
+        raise SynopsisError(f"this query has no synopsis: {table.name} is a tracked table, whose rows end", hint=_HINT)
 
 
 def _variables(atom: Atom) -> list[Variable]:
@@ -175,33 +173,33 @@ def _variables(atom: Atom) -> list[Variable]:
 
 
 def _joined(formula: Formula) -> set[Variable]:
-    """The variables of which more is asked than to be handed on."""
+    """Return the variables that are joined or compared, not only passed through to the answer."""
     places: Counter[Variable] = Counter()
-    found: set[Variable] = set()
+    joined: set[Variable] = set()
     for atom in {part for part in subformulas(formula) if isinstance(part, Atom)}:
         places.update(_variables(atom))
     for part in subformulas(formula):
         if isinstance(part, Comparison):
-            found |= {*variables_of(part.left), *variables_of(part.right)}
-    return found | {variable for variable, count in places.items() if count > 1}
+            joined |= {*variables_of(part.left), *variables_of(part.right)}
+    return joined | {variable for variable, count in places.items() if count > 1}
 
 
-def _require_ordered(formula: Formula, carried: Mapping[Variable, Carried]) -> None:
+def _require_ordered(formula: Formula, carried: Mapping[Variable, ValueEncoding]) -> None:
     for part in subformulas(formula):
         if isinstance(part, Comparison) and part.operator in ("<", "<="):
             for variable in (*variables_of(part.left), *variables_of(part.right)):
                 if not carried[variable].ordered:
                     raise SynopsisError(
-                        f"no synopsis can be kept of this query: it compares {variable.name}, a {variable.type}, with "
+                        f"this query has no synopsis: it compares {variable.name}, a {variable.type}, with "
                         "a column of another table",
-                        hint="Only = and <> are asked of such values. " + _HINT,
+                        hint="Such values support only = and <>. " + _HINT,
                     )
 
 
-def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, Carried]) -> Events:
-    """The events of one table, under a name that says what they are.
+def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, ValueEncoding]) -> Events:
+    """Return the events of one table, under a name that depends on their definition.
 
-    The name is made of the SQL that a user reads, so that it stays as it is when the SQL for DuckDB changes.
+    The name is a hash of Spark's SQL, so that it does not change with the SQL for DuckDB.
     """
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
@@ -215,42 +213,41 @@ def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Vari
 def _selected(
     project: Project,
     variables: Sequence[Variable],
-    carried: Mapping[Variable, Carried],
+    carried: Mapping[Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns and the conditions of the events of one table."""
+    """Return the columns and the conditions of one table's events."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]
     values = [rendered(substitute(output.value, own)) for output in project.outputs]
-    given = list(zip(variables, values, strict=True))
-    conditions += [f"{value} IS NOT NULL" for variable, value in given if not carried[variable].nullable]
-    return tuple(carried[variable].taken(value) for variable, value in given), tuple(conditions)
+    pairs = list(zip(variables, values, strict=True))
+    conditions += [f"{value} IS NOT NULL" for variable, value in pairs if not carried[variable].nullable]
+    return tuple(carried[variable].encoded(value) for variable, value in pairs), tuple(conditions)
 
 
 def _local_sql(scalar: Scalar) -> str:
-    """SQL for DuckDB that means there what it means in Spark."""
+    """Return SQL for DuckDB with the meaning that it has in Spark."""
     return render.scalar(all_within_range(scalar))
 
 
 def _mentioned(project: Project) -> set[ColumnRef]:
-    asked = [part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain)]
-    return {ref for scalar in (*asked, *(output.value for output in project.outputs)) for ref in columns(scalar)}
+    conditions = [part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain)]
+    return {ref for scalar in (*conditions, *(output.value for output in project.outputs)) for ref in columns(scalar)}
 
 
 def _require_local(scalar: Scalar) -> None:
-    found = unlike(scalar)
-    if found is not None:
+    differing = unlike(scalar)
+    if differing is not None:
         raise SynopsisError(
-            f"no synopsis can be kept of this query: {render.scalar(found)} is computed without Spark then, and might "
-            "come to something else",
+            f"this query has no synopsis: {render.scalar(differing)} might have another value without Spark",
             hint=_HINT,
         )
 
 
-def _with_carried(part: Formula, carried: Mapping[Variable, Carried], events: Mapping[str, Events]) -> Formula:
-    def variable(given: Variable) -> Variable:
-        return Variable(given.name, carried[given].type)
+def _with_carried(part: Formula, carried: Mapping[Variable, ValueEncoding], events: Mapping[str, Events]) -> Formula:
+    def variable(original: Variable) -> Variable:
+        return Variable(original.name, carried[original].type)
 
     match part:
         case Atom(predicate=predicate):
@@ -263,15 +260,15 @@ def _with_carried(part: Formula, carried: Mapping[Variable, Carried], events: Ma
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """The answer's columns as SQL over ``v1 … vk``, what the free variables in their order stand for."""
+    """Return the answer's columns as SQL over ``v1 … vk``, the free variables in order."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(free_variables(nest.formula), 1)}
-    found = []
+    outputs = []
     for output in nest.outputs:
         _require_local(output.value)
         if output.value.type.name in ("INTERVAL", "ARRAY", "NULL"):
             raise SynopsisError(
-                f"no synopsis can be kept of this query: its column {output.name} is an {output.value.type}", hint=_HINT
+                f"this query has no synopsis: its column {output.name} has the type {output.value.type}", hint=_HINT
             )
         own = {ref: ColumnRef(VALUES, places[ref.column], ref.type) for ref in columns(output.value)}
-        found.append((_local_sql(substitute(output.value, own)), output.value.type))
-    return tuple(found)
+        outputs.append((_local_sql(substitute(output.value, own)), output.value.type))
+    return tuple(outputs)

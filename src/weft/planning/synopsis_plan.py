@@ -1,7 +1,7 @@
-"""A query that is kept as a synopsis: which rows are its events, its formulas over them, and what answers are made of.
+"""Plan a query as a synopsis: its events, its formulas over them, and its answers.
 
-What the catalog keeps is what was bound, as of a plan (``planning.form``): for SQL the query, from which the formulas
-are made again, for a formula the formula and its tables.  The signature is a hash of that.
+As for a plan (``planning.form``), the catalog stores the bound form: for SQL the query, from which the formulas are
+derived again; for a formula the formula and its tables.  The signature is a hash of that form.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.errors import DerivationError, PlanMismatch
 from weft.planning.plan import bind_standing, columns_of, planned
-from weft.planning.synopsis_events import Part, of_atoms, of_query
+from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
-"""µTL twice: in ``mutl-minmax`` AND has the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec. 5)."""
+"""``mutl-minmax`` is µTL in which AND takes the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec.
+5).
+"""
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
-"""The table of all states of a log; a table of a log has the column ``tp`` of the state that a row is of."""
+"""The table of all states of a log.  A table of the log has a column ``tp`` with the state of each row."""
 TP: Final = "tp"
 AT: Final = "at"
 
 
 @dataclass(frozen=True)
 class FormulaOver:
-    """A formula, and by the names of its predicates the tables whose rows they are, columns in their order.
+    """A formula, and the table of each of its predicates, with columns in order.
 
-    ``columns`` are its free variables in the order of its answers.  ``points`` is the table of all states, where the
-    tables are of a log; else a state is an instant at which rows arrived.  Of a formula of two sorts ``asked`` is its
-    text, and ``why`` the reason for which it has no synopsis, where it has none; neither is in the catalog.
+    ``columns`` are its free variables in the order of its answers.  ``points`` is the table of all states if the tables
+    belong to a log; otherwise a state is an instant at which rows arrived.  For a two-sorted formula, ``asked`` is its
+    text and ``why`` the reason if it has no synopsis; the catalog stores neither.
     """
 
     language: Language
@@ -59,17 +61,17 @@ class FormulaOver:
 
 @dataclass(frozen=True)
 class SynopsisPlan:
-    """``parts`` are evaluated together; the answers are the distinct rows of all of them.
+    """A synopsis whose ``parts`` are evaluated together; the answers are the distinct rows of all parts.
 
-    ``discard``: rows of its tables go once they are taken in.
+    With ``discard``, rows of its tables are deleted once they are processed.
     """
 
     source: Query | FormulaOver
     discard: bool = False
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """The formulas; raises SynopsisError where there are none for the query."""
+    def parts(self) -> tuple[FormulaEvents, ...]:
+        """The formulas; raises SynopsisError if the query has none."""
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
@@ -77,14 +79,14 @@ class SynopsisPlan:
 
     @property
     def _count(self) -> DataType | None:
-        """The type of a formula's counts, None where answers are not counted: text, where they may be of any size."""
+        """The type of a formula's counts, or None without counts; STRING if they may be of any size."""
         if isinstance(self.source, Query) or self.semantics == "set":
             return None
         return STRING if stepped(prepared(self.source.formula, self.semantics)) else BIGINT
 
     @property
     def language(self) -> Language:
-        """In which it is written."""
+        """The language of the query."""
         return "sql" if isinstance(self.source, Query) else self.source.language
 
     @property
@@ -99,22 +101,22 @@ class SynopsisPlan:
 
     @cached_property
     def synopsis(self) -> Synopsis:
-        """∅, Δ, Γ of its formulas; raises Refused for what cannot be computed."""
+        """∅, Δ and Γ of its formulas; raises Refused for a formula that cannot be computed."""
         return shared([part.formula for part in self.parts], self.semantics)
 
     @cached_property
     def history(self) -> bool:
-        """Whether it is asked of the kept history at each tick, there being no synopsis of it."""
+        """Whether each tick reads the stored history, because no synopsis exists."""
         return any(undated(name) or name == POINTS for name, _ in self.synopsis.predicates)
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """What is stored between ticks."""
+        """The relations stored between ticks."""
         return () if self.history else self.synopsis.stored
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables read, that of the states among them."""
+        """The tables that it reads, including the table of states."""
         read = {events.table.id: events.table for part in self.parts for events in part.events}
         if self.points is not None:
             read[self.points.id] = self.points
@@ -125,31 +127,31 @@ class SynopsisPlan:
         """The answer's columns."""
         if isinstance(self.source, Query):
             return columns_of(self.source)
-        found = ((each.name, each.type) for each in self.source.columns)
-        return ((TP, BIGINT), *found, *(() if self._count is None else (("n", self._count),)))
+        columns = ((each.name, each.type) for each in self.source.columns)
+        return ((TP, BIGINT), *columns, *(() if self._count is None else (("n", self._count),)))
 
     @property
     def states(self) -> str:
-        """What tells its states: queries for which it is the same go through the same ones."""
+        """A key of the sequence of states; queries with the same key share it."""
         if self.points is not None:
             return f"log:{self.points.id}"
         return "tables:" + ",".join(str(table.id) for table in self.tables)
 
     def relation(self, stored: Stored) -> str:
-        """The name of a stored relation: the same for queries that go through the same states and store the same."""
-        # Runs were stored as their single instants once: a table of these is none of a relation of runs.
+        """Return the name of a stored relation, equal for queries with the same states and the same relation."""
+        # Earlier versions stored runs as single instants; such a table must not be read as a relation of runs.
         form = ["runs"] if stored.runs else []
-        told = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
-        return hashlib.sha256(told.encode()).hexdigest()[:20]
+        key = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
+        return hashlib.sha256(key.encode()).hexdigest()[:20]
 
     MARK: ClassVar = '{"synopsis":'
-    """What the stored form of every synopsis begins with."""
+    """The prefix of every stored synopsis."""
     has_constants: ClassVar = False
     time_driven: ClassVar = False
 
     @cached_property
     def body(self) -> str:
-        """What the catalog keeps."""
+        """The form that the catalog stores."""
         form: dict[str, Any]
         if isinstance(self.source, Query):
             form = {"query": json.loads(stored(self.source))}
@@ -158,104 +160,104 @@ class SynopsisPlan:
                 "formula": stored_formula.encoded(self.source.formula),
                 "columns": stored_formula.encoded(self.source.columns),
                 "semantics": self.semantics,
-                "predicates": {name: _told(table) for name, table in sorted(self.source.tables.items())},
-                "points": None if self.source.points is None else _told(self.source.points),
+                "predicates": {name: _stored_table(table) for name, table in sorted(self.source.tables.items())},
+                "points": None if self.source.points is None else _stored_table(self.source.points),
             }
-        # With what is stored: a Weft that would look for it elsewhere must not take it for empty.
+        # Include the stored relations, so that a version that names them differently does not read them as empty.
         relations = [self.relation(each) for each in self.stored]
         special = {**({"discard": True} if self.discard else {}), **({"history": True} if self.history else {})}
         marks = {"synopsis": FORMAT, **special, "language": self.language}
-        whole = {**marks, **form, "relations": relations}
-        return json.dumps(whole, separators=(",", ":"))
+        content = {**marks, **form, "relations": relations}
+        return json.dumps(content, separators=(",", ":"))
 
     @cached_property
     def signature(self) -> str:
-        """The same for two queries exactly if they are the same one over the same tables."""
+        """A hash that is equal for two queries exactly if they are the same query over the same tables."""
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 
 def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """The synopsis of a query's text over ``tables``.
+    """Return the synopsis of a query's text over ``tables``.
 
-    Raises SqlError for what cannot stand, SynopsisError where no synopsis can be kept of it.
+    Raise SqlError if the query cannot be installed, SynopsisError if it has no synopsis.
     """
     query, _ = bind_standing(text, tables)
-    planned(query)  # raises where it is too large
+    planned(query)  # raises SqlError if it is too large
     return complete(SynopsisPlan(normalize(query)))
 
 
 def complete(plan: SynopsisPlan) -> SynopsisPlan:
-    """The plan, all of which has been derived: what cannot be is refused now, and not in a tick."""
+    """Return the plan after deriving all of it, so that errors occur now and not in a tick."""
     assert plan.signature
     return plan
 
 
 def is_synopsis(body: str) -> bool:
-    """Whether a stored plan is one of a synopsis."""
+    """Return whether a stored plan is a synopsis."""
     return body.startswith(SynopsisPlan.MARK)
 
 
 def relations_of(body: str) -> tuple[str, ...]:
-    """The names of the stored relations of a stored plan."""
+    """Return the names of the stored relations of a stored plan."""
     return tuple(json.loads(body)["relations"])
 
 
 def discards(body: str) -> bool:
-    """Whether a stored plan discards the rows of its tables."""
+    """Return whether a stored plan discards the rows of its tables."""
     return bool(json.loads(body).get("discard"))
 
 
 def asks_history(body: str) -> bool:
-    """Whether a stored plan is asked of the kept history."""
+    """Return whether a stored plan reads the stored history."""
     return bool(json.loads(body).get("history"))
 
 
 def tables_of(body: str) -> tuple[int, ...]:
-    """The ids of the tables that a stored plan reads."""
-    return tuple(sorted({int(found) for found in _TABLE.findall(body)}))
+    """Return the ids of the tables that a stored plan reads."""
+    return tuple(sorted({int(table_id) for table_id in _TABLE.findall(body)}))
 
 
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:
-    """The plan of a stored form over the tables as they are now; raises PlanMismatch as ``form.restored_plan``."""
+    """Return the plan of a stored form over current schemas; raise PlanMismatch as ``form.restored_plan`` does."""
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
     try:
         form = json.loads(body)
         if form.get("synopsis") != FORMAT:
             raise DerivationError(f"the synopsis has format {form.get('synopsis')}, this Weft reads {FORMAT}")
-        found = SynopsisPlan(_source(form, by_key), form.get("discard", False))
+        plan = SynopsisPlan(_source(form, by_key), form.get("discard", False))
     except (DerivationError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanMismatch(f"the stored synopsis {expected} cannot be read: {error}") from error
-    if found.signature != expected:
+    if plan.signature != expected:
         raise PlanMismatch(
-            f"the stored synopsis {expected} reads back as {found.signature}: another version of Weft installed it",
-            hint="Install it again, under another name or once it is removed.",
+            f"the stored synopsis {expected} reads back as {plan.signature}: another version of Weft installed it",
+            hint="Remove the query and install it again, or install it under another name.",
         )
-    return found
+    return plan
 
 
 def _source(form: Mapping[str, Any], tables: Mapping[TableKey, TableSchema]) -> Query | FormulaOver:
     if "query" in form:
         return restored(json.dumps(form["query"]), tables)
     points = None if form["points"] is None else _table(form["points"], tables)
-    predicates = {name: _table(told, tables) for name, told in form["predicates"].items()}
+    predicates = {name: _table(stored_table, tables) for name, stored_table in form["predicates"].items()}
     formula = stored_formula.decoded(form["formula"])
     columns = tuple(map(stored_formula.decoded_variable, form["columns"][1:]))
     return FormulaOver(form["language"], formula, columns, form["semantics"], predicates, points)
 
 
-def _told(table: TableSchema) -> list[Any]:
-    """A table and the columns that there are of it."""
+def _stored_table(table: TableSchema) -> list[Any]:
+    """Serialize a table: its id, and the ids and types of its columns."""
     return [["table", table.id], [[column.id, str(column.type)] for column in table.columns]]
 
 
-def _table(told: Any, tables: Mapping[TableKey, TableSchema]) -> TableSchema:
-    """The table with the columns that there were: those that came later are none of the predicate's."""
-    (source, key), columns = told
+def _table(stored_table: Any, tables: Mapping[TableKey, TableSchema]) -> TableSchema:
+    """Return the table with its columns at installation; later columns do not belong to the predicate."""
+    (source, key), columns = stored_table
     table = tables.get((source, key))
     if table is None:
-        raise DerivationError(f"the stored synopsis reads a table with id {key}, which is not there")
+        raise DerivationError(f"the stored synopsis reads a table with id {key}, which does not exist")
     there = {(column.id, str(column.type)): column for column in table.columns}
-    kept = [there.get((each, type_)) for each, type_ in columns]
-    if None in kept:
+    columns_now = [there.get((each, type_)) for each, type_ in columns]
+    if None in columns_now:
         raise DerivationError(f"{table.name} does not have the columns that the stored synopsis reads")
-    return TableSchema(table.id, table.name, tuple(each for each in kept if each), table.start, table.end)
+    return TableSchema(table.id, table.name, tuple(each for each in columns_now if each), table.start, table.end)

@@ -1,4 +1,4 @@
-"""What a synopsis stores, for a person to read before installing it: its formulas, its relations and their bounds."""
+"""Explain a synopsis before it is installed: its formulas, its stored relations and their bounds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from weft.printable import InLines
 
 
 @dataclass(frozen=True)
-class Predicate:
-    """The rows of a table that a predicate of the formulas stands for: SQL of its columns and conditions (over e)."""
+class PredicateRows:
+    """The rows of a table behind a predicate: SQL of its columns and conditions (over e)."""
 
     name: str
     table: str
@@ -33,7 +33,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Relation:
-    """A stored relation: its name in the home, the subformula that it is of, its columns, its key, and its bound."""
+    """A stored relation: its name in the home, its subformula, its columns, its key, and its bound."""
 
     name: str
     formula: str
@@ -43,8 +43,8 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Unbounded:
-    """A subformula that has no bound, the reason, and the nearest one that has one (None: there is none)."""
+class MissingBound:
+    """A subformula without a bound, the reason, and the nearest subformula with a bound (None: none)."""
 
     formula: str
     reason: str
@@ -53,60 +53,62 @@ class Unbounded:
 
 @dataclass(frozen=True, repr=False)
 class SynopsisExplanation(InLines):
-    """All that ``explain`` shows of a synopsis; ``states`` says in words what its states are."""
+    """The output of ``explain`` for a synopsis; ``states`` says in words what its states are."""
 
     signature: str
     columns: tuple[tuple[str, DataType], ...]
     states: str
     formulas: tuple[str, ...]
-    predicates: tuple[Predicate, ...]
+    predicates: tuple[PredicateRows, ...]
     relations: tuple[Relation, ...]
     gamma: tuple[str, ...]
-    """What is answered at a state, of the state and the relations R1, R2 … in their order."""
+    """The answers at a state, over the state and the relations R1, R2 … in order."""
     delta: tuple[str, ...]
-    """What each relation is after a state (``R1_now``), of the state and the relations before it."""
+    """Each relation after a state (``R1_now``), over the state and the relations before it."""
     verdict: str
-    faults: tuple[Unbounded, ...]
+    faults: tuple[MissingBound, ...]
     history: str | None = None
-    """Why it is asked of the kept history, where it is; then nothing is stored of it."""
+    """The reason why each tick reads the stored history; then nothing else is stored."""
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
-    """Of an installed query its name, and what a home knows of its answers and its next tick, in words."""
+    """For an installed query its name; ``how_many`` and ``next_due`` say what the home knows, in words."""
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person needs before leaving it standing, in about ten lines."""
-        formulas = first(self.formulas, 3, "one of {} other formulas holds")
+        """What a person should know before installing the query, in about ten lines."""
+        formulas = first(self.formulas, 3, "one of {} other formulas")
         stored = len(self.relations)
         if self.history:
-            keeps = f"Each tick with new rows reads its tables from the beginning, since {self.history}."
+            keeps = f"Each tick with new rows reads its tables from the beginning, because {self.history}."
         else:
             keeps = f"Stored between ticks: {stored or 'no'} relation{'s' * (stored != 1)}; verdict: {self.verdict}."
-        faults = [f"WARNING: no bound is known of {each.formula}" for each in self.faults]
+        faults = [f"WARNING: no known bound for {each.formula}" for each in self.faults]
         home = [each for each in (self.how_many, self.next_due) if each]
         return (
-            "An answer appears at a state at which there holds",
+            "An answer appears at a state that satisfies",
             *(cut(f"  {each}{', or' if n < len(formulas) else ''}") for n, each in enumerate(formulas, 1)),
             f"where {self.states}.",
-            "Time alone makes no answer appear: rows have to arrive.",
+            "Time alone makes no answer appear: rows must arrive.",
             cut(keeps),
             *(cut(each) for each in first(faults, 3, "WARNING: {} more with --full")),
             *home,
-            f"weft explain {self.name or '…'} --full shows what is stored, and how it is kept.",
+            f"weft explain {self.name or '…'} --full shows what is stored, and how it is maintained.",
         )
 
 
 def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
-    """The explanation of a synopsis."""
+    """Return the explanation of a synopsis."""
     events = tuple(dict.fromkeys(each for part in plan.parts for each in part.events))
     names = _names(events)
     if plan.history:
         return _of_history(plan, names, events)
-    predicates = (Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events)
-    found = verdict(plan.synopsis)
-    relations = (_relation(plan, each, names) for each in found.parts)
-    made = triple(plan.synopsis, {each.stored: f"R{number}" for number, each in enumerate(found.parts, 1)})
+    predicates = (
+        PredicateRows(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events
+    )
+    size = verdict(plan.synopsis)
+    relations = (_relation(plan, each, names) for each in size.parts)
+    rules = triple(plan.synopsis, {each.stored: f"R{number}" for number, each in enumerate(size.parts, 1)})
     return SynopsisExplanation(
         plan.signature,
         plan.columns,
@@ -114,50 +116,50 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
         tuple(_text(each, names) for each in plan.synopsis.formulas),
         tuple(predicates),
         tuple(relations),
-        tuple(_text(each, names) for each in made.gamma),
-        tuple(_rule(each, names) for each in made.delta),
-        found.kind,
+        tuple(_text(each, names) for each in rules.gamma),
+        tuple(_rule(each, names) for each in rules.delta),
+        size.kind,
         tuple(
-            Unbounded(
+            MissingBound(
                 _text(each.formula, names), each.reason, None if each.bounded is None else _text(each.bounded, names)
             )
-            for each in found.faults
+            for each in size.faults
         ),
     )
 
 
 def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Events, ...]) -> SynopsisExplanation:
-    """The explanation of what is asked of the kept history."""
-    of = plan.source
-    assert isinstance(of, FormulaOver)
-    formulas = (of.asked,) if of.asked else tuple(_text(each, names) for each in plan.synopsis.formulas)
+    """Return the explanation of a query that reads the stored history."""
+    source = plan.source
+    assert isinstance(source, FormulaOver)
+    formulas = (source.asked,) if source.asked else tuple(_text(each, names) for each in plan.synopsis.formulas)
     return SynopsisExplanation(
         plan.signature,
         plan.columns,
         _states(plan),
         formulas,
-        tuple(Predicate(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events),
+        tuple(PredicateRows(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events),
         *((), (), ()),
         verdict=verdict_on_history(plan.semantics),
         faults=(),
-        history=of.why or "there is no synopsis of it",
+        history=source.why or "it has no synopsis",
     )
 
 
 def require_bounded(plan: SynopsisPlan) -> None:
-    """Raises SynopsisError where what is stored has no bound, with the subformula, the reason and what has one."""
-    told = explain_synopsis(plan)
-    if told.verdict == NO_BOUND:
+    """Raise SynopsisError if a stored relation has no bound, with its formula, the reason and a bounded alternative."""
+    explanation = explain_synopsis(plan)
+    if explanation.verdict == NO_BOUND:
         raise SynopsisError(
-            f"for what {told.formulas[0]} needs of the past there is {NO_BOUND}",
-            hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. --allow-unbounded asks the kept history as it is.",
+            f"the state that {explanation.formulas[0]} needs has {NO_BOUND}",
+            hint=f"Without --duplicates it is {NOT_CONSTRUCTED}. With --allow-unbounded Weft reads the stored history.",
         )
-    for fault in told.faults:
+    for fault in explanation.faults:
         minmax = "--language mutl-minmax bounds it by smallest and greatest counts."
-        nearest = f"Bounded is {fault.bounded}. {minmax} " if fault.bounded else ""
+        nearest = f"{fault.bounded} has a bound. {minmax} " if fault.bounded else ""
         raise SynopsisError(
-            f"what is stored of {fault.formula} has no bound: {fault.reason}",
-            hint=f"{nearest}--allow-unbounded keeps it as it is.",
+            f"the stored relation for {fault.formula} has no bound: {fault.reason}",
+            hint=f"{nearest}--allow-unbounded stores it anyway.",
         )
 
 
@@ -169,14 +171,14 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Names that a person knows for predicates: those of their tables, numbered where several are of one."""
+    """Return readable names for predicates: those of their tables, numbered if a table has several."""
     seen: Counter[str] = Counter()
-    found = {}
+    names = {}
     for each in events:
         seen[each.table.name] += 1
         number = seen[each.table.name]
-        found[each.predicate] = each.table.name if number == 1 else f"{each.table.name}_{number}"
-    return found
+        names[each.predicate] = each.table.name if number == 1 else f"{each.table.name}_{number}"
+    return names
 
 
 def _text(formula: Formula, names: Mapping[str, str]) -> str:
@@ -187,7 +189,7 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
 
 
 def _rule(change: Change, names: Mapping[str, str]) -> str:
-    """A rule of Δ, with which instants of it are seen."""
+    """Return a rule of Δ, with the range of its visible instants."""
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"

@@ -1,4 +1,4 @@
-"""Temporal expressions and derivations as text, in the paper's notation: what ``explain`` prints of a view."""
+"""Render temporal expressions and derivations in the paper's notation, for ``explain`` of a view."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from weft.algebra.temporal import (
     TemporalUnion,
     attributes,
 )
-from weft.derivation.temporal.maintenance_plan import Derived
 from weft.derivation.temporal.rules import Dropped, Step
 from weft.sql import render
 
 
 @dataclass(frozen=True)
 class Words:
-    """``names`` gives expressions and predicates short names of their own, such as p."""
+    """A renderer with short names, such as p, for some expressions and predicates."""
 
     names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
 
     def relation(self, relation: Temporal) -> str:
-        """An expression on one line."""
+        """Return an expression in one line."""
         known = self.names.get(relation)
         if known is not None:
             return known
@@ -60,7 +59,7 @@ class Words:
                 return self._of_one(relation)
 
     def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
-        """An operator over one input."""
+        """Return an operator with one input."""
         inner = self.relation(relation.input)
         match relation:
             case Selection(predicate=predicate):
@@ -79,7 +78,7 @@ class Words:
                 return f"FR_[{self.scalar(since)}, NOW]({inner})"
 
     def scalar(self, scalar: Scalar) -> str:
-        """A predicate or value; the period set of r as of the last refresh is AS_OF(r, :refreshed)."""
+        """Return a predicate or value; AS_OF(r, :refreshed) is the period set of r at the last refresh."""
         known = self.names.get(scalar)
         return render.scalar(_spelled(scalar)) if known is None else known
 
@@ -90,9 +89,9 @@ class Words:
 
     def _semijoin(self, relation: Semijoin) -> str:
         sides = (attributes(relation.left), attributes(relation.right))
-        whole = len(sides[0]) == len(sides[1]) and relation.on == tuple(zip(*sides, strict=True))
+        all_columns = len(sides[0]) == len(sides[1]) and relation.on == tuple(zip(*sides, strict=True))
         pairs = ", ".join(f"{self.scalar(left)} = {self.scalar(right)}" for left, right in relation.on)
-        sign = "⋉" if whole else f"⋉_{{{pairs}}}"
+        sign = "⋉" if all_columns else f"⋉_{{{pairs}}}"
         return f"{self._operand(relation.left)} {sign} {self._operand(relation.right)}"
 
     def _output(self, output: Output) -> str:
@@ -105,37 +104,16 @@ class Words:
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
     def step(self, step: Step) -> str:
-        """One equation that was used, and what it gave."""
+        """Return an equation that was used, and its result."""
         of = [f"∇ = {self.relation(step.gave.deleted)}"] if step.gave.deleted is not None else []
         of += [f"Δ = {self.relation(step.gave.inserted)}"] if step.gave.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
 
     def dropped(self, dropped: Dropped) -> str:
-        """What was left out, and why."""
+        """Return a term that was dropped, and the reason."""
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
-
-
-def told(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
-    """A derivation as ``explain`` prints it: what is computed, by which equations, what is dropped or read whole.
-
-    ``view`` is the view's name.
-    """
-    words_ = Words(names or {})
-    lines = [
-        f"{sign}{view} = {'∅' if part is None else words_.relation(part)}"
-        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
-    ]
-    lines += [f"by {words_.step(step)}" for step in derived.trace]
-    lines += [f"dropped {words_.dropped(dropped)}" for dropped in derived.dropped]
-    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
-    return lines
-
-
-def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:
-    """An expression on one line, in the paper's notation."""
-    return Words(names or {}).relation(relation)
 
 
 def _only_renames(projection: Projection) -> bool:

@@ -1,8 +1,7 @@
-"""Whether conditions on instants exclude each other: o.ts > e.ts + 90 days, and o.ts <= e.ts.
+"""Decide whether conditions on instants contradict each other, such as o.ts > e.ts + 90 days and o.ts <= e.ts.
 
-Each comparison of two instants bounds their difference; the bounds exclude each other exactly if going round some
-circle of them comes to less than nothing (difference constraints: Bellman 1958, Pratt 1977).  Time counts whole
-microseconds.
+Each comparison of two instants bounds their difference.  The bounds contradict each other exactly if some cycle of them
+has a negative sum (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole microseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
-    """Whether the comparisons of instants among these conditions can never be true together.
+    """Return whether the comparisons of instants among these conditions can never be true together.
 
     >>> from shown import M, R
     >>> from weft.algebra.scalar import call
@@ -75,7 +74,7 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """A base and how long after it; None where that depends on a row or a parameter."""
+    """Return a base and the distance from it, or None if the distance depends on a row or a parameter."""
     parts = shifted(instant)
     if parts.intervals:
         return None

@@ -1,7 +1,7 @@
-"""What is evaluated of a formula of two sorts, and what can be said of its size.
+"""Choose how to evaluate a two-sorted formula, and state what is known of its size.
 
-A union of conjunctive queries becomes a nest of ◇1 with a synopsis of its own (Toman 2007, section 4.2); every other
-formula is asked of the history that is kept.
+A union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads
+the stored history.
 """
 
 from __future__ import annotations
@@ -24,26 +24,28 @@ NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
 
 
 def verdict_on_history(semantics: Semantics) -> str:
-    """What can be said of the size of what a formula needs that is asked of the kept history."""
+    """Return the verdict on the size of the state that a formula over the stored history needs."""
     return NOT_CONSTRUCTED if semantics == "set" else NO_BOUND
 
 
 @dataclass(frozen=True)
 class TwoSortedPlan:
-    """The formula that is evaluated; ``history``: why it is asked of the kept history (None: it has a synopsis)."""
+    """The formula to evaluate; ``history`` is the reason why it reads the stored history (None: it has a synopsis)."""
 
     reading: Reading
     history: str | None
 
 
-def planned(found: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
-    """How a formula is evaluated; raises FormulaError where it has no finite answers."""
+def planned(formula: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
+    """Return how to evaluate a formula; raise FormulaError if its answers are infinite."""
     counts = semantics != "set"
-    kept = over_history(found.formula, counts=counts)
+    historic = over_history(formula.formula, counts=counts)
     try:
-        nests = answerable(monitorable(nest(found.formula, counts=counts), counts=counts))
-    except SynopsisError as refused:
-        return TwoSortedPlan(Reading(kept, found.columns), refused.message)
+        nests = answerable(monitorable(nest(formula.formula, counts=counts), counts=counts))
+    except SynopsisError as error:
+        return TwoSortedPlan(Reading(historic, formula.columns), error.message)
     except FormulaError:
-        return TwoSortedPlan(Reading(kept, found.columns), "its comparisons bind variables that its predicates do not")
-    return TwoSortedPlan(Reading(nests, found.columns), None)
+        return TwoSortedPlan(
+            Reading(historic, formula.columns), "its comparisons bind variables that its predicates do not"
+        )
+    return TwoSortedPlan(Reading(nests, formula.columns), None)

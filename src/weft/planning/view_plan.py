@@ -1,7 +1,7 @@
-"""What the catalog keeps of a temporal view, and the expressions that maintain it.
+"""The stored form of a temporal view, and the expressions that maintain it.
 
-A view is kept as it was bound (``algebra.stored``), over the columns that its tables had then: neither a new column nor
-another name changes what it means.
+A view is stored bound (``algebra.stored``), over the columns that its tables had at that time, so that neither a new
+column nor a new name changes its meaning.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from weft.sql.view_definitions import depends_on_now
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """A bound view and its maintenance; an ``auxiliary`` view is maintained by the changes of its table alone."""
+    """A bound view and its maintenance; an ``auxiliary`` view is maintained from the changes of its table alone."""
 
     query: Query
     auxiliary: bool = False
 
     @cached_property
     def plan(self) -> Maintenance:
-        """What the passing of time, and changes of the tables, do to it; with its value as it is kept."""
+        """The maintenance: the effects of time and of changes of the tables, and the stored value."""
         if self.auxiliary:
             return auxiliary_maintenance(auxiliary_of(self.query))
         return maintenance(self.value)
 
     @cached_property
     def value(self) -> Temporal:
-        """What it denotes."""
+        """The temporal expression of the view."""
         return sequenced(self.query)
 
     @property
     def depends_on_now(self) -> bool:
-        """Whether standing queries have its definition in the place of its kept periods."""
+        """Whether standing queries read its definition instead of its stored periods."""
         return depends_on_now(self.query)
 
     @property
@@ -56,27 +56,27 @@ class ViewPlan:
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables and views that it is over, each once, in the order of their ids."""
-        found = {scan.table.id: scan.table for scan in scans(self.query)}
-        return tuple(found[key] for key in sorted(found))
+        """The tables and views that it reads, each once, by id."""
+        tables = {scan.table.id: scan.table for scan in scans(self.query)}
+        return tuple(tables[key] for key in sorted(tables))
 
 
 def bound_view(text: str, tables: Mapping[str, TableSchema]) -> ViewPlan:
-    """The view that ``text`` defines over tables by name; raises SqlError."""
+    """Return the view that ``text`` defines over tables by name; raise SqlError for an invalid text."""
     return ViewPlan(bind_view(text, tables))
 
 
 def stored_view(view_plan: ViewPlan) -> str:
-    """The bound form as the catalog keeps it."""
+    """Return the bound form that the catalog stores."""
     return stored(view_plan.query)
 
 
 def restored_view(
     form: str, tables: Iterable[TableSchema], reads: Mapping[int, Iterable[int]], *, auxiliary: bool = False
 ) -> ViewPlan:
-    """The view of a stored form, over the columns (their ids by table) that its tables had when it was bound.
+    """Return the view of a stored form, over the columns that its tables had when it was bound (ids by table).
 
-    Raises PlanMismatch where it is of another format, or reads what is not there any more.
+    Raise PlanMismatch if the form has another format, or reads a missing table or column.
     """
     known: dict[TableKey, TableSchema] = {}
     for table in tables:
@@ -89,12 +89,12 @@ def restored_view(
 
 
 def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
-    """The table with these of its columns, and the bounds of its periods."""
-    kept = {*ids}
+    """Return the table with only these columns and the bounds of its periods."""
+    selected = {*ids}
     bounds = (table.start, table.end)
-    return replace(table, columns=tuple(c for c in table.columns if c.id in kept or c.name in bounds))
+    return replace(table, columns=tuple(c for c in table.columns if c.id in selected or c.name in bounds))
 
 
 def signature(form: str) -> str:
-    """A short name of a stored form."""
+    """Return a short name for a stored form."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""How a view is maintained, in words: what ``weft view explain`` prints, in the paper's notation.
+"""Explain how a view is maintained, in the paper's notation (``weft view explain``).
 
-Expressions share parts, and written out they are pages long; so parts get names (``planning.named_parts``): E of the
-view's own expression, G of what the equations give, D of what is computed, p of predicates that speak of time.
+Written out, expressions that share parts take pages, so parts get names (``planning.named_parts``): E in the view's
+expression, G for the results of equations, D for the computed changes, p for predicates on time.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class EventEffect:
-    """What one kind of event does to a view: ``event`` says which, ``lines`` what is computed, by which equations."""
+    """The effect of one kind of event on a view: the computation and its equations."""
 
     event: str
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
-class Explained(InLines):
-    """A view as an expression over ``sources`` (range variable, table), a line a part, and its maintenance by event.
+class ViewExplanation(InLines):
+    """A view as an expression over ``sources`` (range variable, table), and its maintenance by event.
 
-    ``parts`` are the queries of the auxiliary views among the tables, by name.  ``changing`` are the tables whose
-    changes can change the view, ``whole`` says what is read as a whole for which of its events, ``timely``: the passing
-    of time can change it, ``time`` being its conditions that speak of time.  ``called`` are the tables that auxiliary
-    views are parts of.  ``kept`` says what a home knows of it, in words.
+    - ``parts``: the queries of auxiliary views among the tables, by name.
+    - ``changing``: the tables whose changes can change the view.
+    - ``timely``: whether time alone can change it; ``time``: its conditions on time.
+    - ``whole``: the events that read a whole table.
+    - ``called``: auxiliary view -> the table that it is a part of.
+    - ``kept``: what the home knows of the view, in words.
     """
 
     view: tuple[str, ...]
@@ -54,46 +56,46 @@ class Explained(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person needs of it, in about ten lines."""
+        """What a person should know of the view, in about ten lines."""
         read = {self._table(each): None for each in self.changing}
         changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
         if not self.timely:
-            time = "Time alone does not change it: something has to begin or end."
+            time = "Time alone does not change it: a row must begin or end."
         else:
             time = f"Time alone can change it, too{': ' if self.time else '.'}{' and '.join(self.time)}"
-        whole = [f"WARNING: {each}" for each in self.whole]
+        warnings = [f"WARNING: {each}" for each in self.whole]
         over = dict.fromkeys(
             table if table == alias else f"{table} (as {alias})"
             for alias, table in ((self._alias(alias, table), self._table(table)) for alias, table in self.sources)
         )
         return (
-            f"The rows of {self.name or 'the view'} are kept with the periods in which they held.",
+            f"Weft stores the rows of {self.name or 'the view'} with the periods in which they held.",
             cut(f"It reads {', '.join(over)}."),
             cut(changing),
             cut(time),
-            *(cut(each) for each in first(whole, 3, "WARNING: {} more with --full")),
+            *(cut(each) for each in first(warnings, 3, "WARNING: {} more with --full")),
             *self.kept,
-            f"weft view explain {self.name or 'NAME'} --full shows what is computed, and by which equations.",
+            f"weft view explain {self.name or 'NAME'} --full shows what is computed, and the equations.",
         )
 
     def _alias(self, alias: str, name: str) -> str:
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """What a person calls what is read: an auxiliary view is a part of a table."""
+        """Return the readable name of a table; an auxiliary view is a part of a table."""
         return self.called.get(name, name)
 
 
 _STORED: Final = "_stored"
-"""How the range variables of auxiliary views end (``derivation.temporal.column_pruning``)."""
+"""The suffix of range variables of auxiliary views (``derivation.temporal.column_pruning``)."""
 
 
 def explained_view(
     view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
-) -> Explained:
-    """How a view is maintained: for what is deleted from and inserted into each table, and for the passing of time.
+) -> ViewExplanation:
+    """Explain a view's maintenance: after deletions and insertions in each table, and after time passes.
 
-    ``parts`` are the queries of auxiliary views by their names, ``called`` the tables that they are parts of.
+    ``parts`` are the queries of auxiliary views by name; ``called`` are the tables that they are parts of.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -114,7 +116,7 @@ def explained_view(
     for each_read in plan.refresh.reads_whole:
         whole[f"the passing of time reads all of {tables.get(each_read.table.name, each_read.table.name)}"] = None
     read = tuple((each, text) for each, text in (parts or {}).items() if each in bases.values())
-    return Explained(
+    return ViewExplanation(
         tuple(view),
         tuple(bases.items()),
         read,
@@ -128,20 +130,20 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Its conditions that speak of time, and its moving windows."""
-    found: dict[str, None] = {}
+    """Return the view's conditions on time, and its moving windows."""
+    conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
             for condition in _conjuncts(part.predicate):
                 if mentions_time(condition):
-                    found[scalar_words(condition)] = None
+                    conditions[scalar_words(condition)] = None
         elif isinstance(part, Extension):
             match part.window:
                 case Literal(value=int(micros)):
-                    found[f"what held within {length(micros)}"] = None
+                    conditions[f"rows that held within {length(micros)}"] = None
                 case window:
-                    found[f"what held within {scalar_words(window)}"] = None
-    return tuple(found)
+                    conditions[f"rows that held within {scalar_words(window)}"] = None
+    return tuple(conditions)
 
 
 def _conjuncts(predicate: Scalar) -> Iterator[Scalar]:
@@ -156,7 +158,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """By which equations, what is computed, what was dropped and why, and what is read as a whole."""
+    """Return the equations, the results, what was dropped and why, and what is read whole."""
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.gave.deleted), ("Δ", step.gave.inserted)):

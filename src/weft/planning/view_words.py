@@ -1,4 +1,4 @@
-"""How a standing query reads the views that it names, in words."""
+"""Describe how a standing query reads the views that it names."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ REPLACE_WITH_DEFINITION: Final = (
 
 
 def reads_periods(names: Sequence[str]) -> str:
-    """Why a stored plan over the kept periods of these views is not run."""
+    """Return the reason why a stored plan over the stored periods of these views does not run."""
     views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
     return (
-        f"it reads the kept periods of {views}, whose definition has NOW(), a period function or a moving window, so "
-        "that its answers may depend on when it is ticked"
+        f"it reads the stored periods of {views}, whose definition has NOW(), a period function or a moving window, "
+        "so its answers may depend on when it is ticked"
     )
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """For each view that the query names, whether its definition or its kept periods are read."""
+    """Yield a note for each view in the query: whether it reads the definition or the stored periods."""
     for view in plan.definitions:
         yield Note(
             "note",
-            f"the view {view.name} depends on NOW(): the query has its definition, and asks it at every instant. `weft "
-            "try` reads the view as it is judged at one instant, with its whole past",
-            f"the view {view.name} is asked by its definition at every instant; `weft try` judges it at one",
+            f"the view {view.name} depends on NOW(), so the query evaluates its definition at every instant. `weft "
+            "try` evaluates the view at one instant, with its whole past",
+            f"the view {view.name} is evaluated at every instant; `weft try` evaluates it at one",
         )
     for table in plan.tables:
         if isinstance(table, ViewSchema):
             yield Note(
                 "note",
-                f"the view {table.name} does not depend on NOW(): the query reads the periods that are kept of it",
+                f"the view {table.name} does not depend on NOW(), so the query reads its stored periods",
             )

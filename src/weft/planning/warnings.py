@@ -1,4 +1,4 @@
-"""What else a person should know of a query before leaving it standing."""
+"""Warnings and notes about a query before it is installed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class Note:
-    """``warning``: probably not what is wanted, or dear; ``note``: good to know.  ``line`` says it in a line.
+    """A ``warning`` (probably a mistake, or expensive) or a ``note``; ``line`` is its short form.
 
-    A note without a line is left out where there is room for little.
+    A note without a line is omitted from short output.
     """
 
     level: Literal["warning", "note"]
@@ -31,34 +31,34 @@ class Note:
 
 
 def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
-    """The warnings first."""
-    found = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
+    """Return the warnings and notes about a plan, warnings first."""
+    listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
     if not lasting:
-        found.append(
+        listed.append(
             Note(
                 "note",
-                "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): what was delivered "
-                "is not taken back, and a row that comes back is not delivered twice",
-                "a row may leave the answer again: what was delivered is not taken back",
+                "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): Weft does not "
+                "retract delivered rows, and does not deliver a row again when it returns",
+                "a row may leave the answer again: Weft does not retract delivered rows",
             )
         )
-    return tuple(sorted(found, key=lambda note: note.level != "warning"))
+    return tuple(sorted(listed, key=lambda note: note.level != "warning"))
 
 
 def _impossible(later: Sequence[Branch]) -> list[Note]:
     if later:
         return []
-    told = "no row can ever become an answer: the conditions exclude each other"
-    return [Note("warning", told, told)]
+    text = "no row can ever become an answer: the conditions contradict each other"
+    return [Note("warning", text, text)]
 
 
 def _imprecise(plan: Plan) -> list[Note]:
-    """A row judged by NOT EXISTS as it arrives, with no age asked for (paper section 2, the imprecise query)."""
+    """Warn if NOT EXISTS is evaluated as a row arrives, without a minimum age (imprecise query, paper section 2)."""
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
         return []
-    found = []
+    listed = []
     bodies = {
         _named(item.body): item.body
         for part in blocks(plan.query)
@@ -81,28 +81,26 @@ def _imprecise(plan: Plan) -> list[Note]:
         table, alias = driver.scan.table.name, as_written(driver.scan.alias)
         blocking = f"a later row of {' or '.join(dict.fromkeys(blockers))}"
         before = f"before {blocking} could block it"
-        asked = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
+        age = f"{alias}.{driver.scan.table.start} < NOW() - INTERVAL 2 WEEKS"
         text = (
-            f"NOT EXISTS is asked of a row of {named(driver.scan)} at the moment it arrives, {before}, and an answer "
-            "once given stays given: if what blocks comes later, as replies do, nearly every row is delivered. Ask for "
-            f"an age, such as {asked}"
+            f"NOT EXISTS is evaluated when a row of {named(driver.scan)} arrives, {before}, and Weft does not retract "
+            "answers: if blocking rows come later, as replies do, nearly every row is delivered. Require an age, such "
+            f"as {age}"
         )
-        line = f"{named(driver.scan)} is judged as it arrives, before {blocking}: ask for an age ({asked})"
-        found.append(Note("warning" if table in blockers else "note", text, line))
-    return list(dict.fromkeys(found))
+        line = f"{named(driver.scan)} is evaluated as it arrives, before {blocking}: require an age ({age})"
+        listed.append(Note("warning" if table in blockers else "note", text, line))
+    return list(dict.fromkeys(listed))
 
 
 def _named(body: Relation) -> frozenset[str]:
-    """By what a body is known, in the query and in its branches."""
+    """Return a key that identifies a body in the query and in its branches."""
     return frozenset(range_variables(body))
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Whether a row of ``scan`` that arrives after the judged one may block it: not where ``body`` asks for earlier
-    ones.
+    """Return whether a row of ``scan`` may block after ``judged`` arrived; not if ``body`` requires earlier rows.
 
-    ``body`` is as the query has it (None: it is not known); the rows of ``others`` are there when the judged one
-    arrives.
+    ``body`` is the body in the query (None: unknown); the rows of ``others`` exist when the ``judged`` row arrives.
     """
     if body is None:
         return True
@@ -112,14 +110,14 @@ def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Ite
 
 
 def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
-    """Tables that every tick reads whole."""
+    """Warn about tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     before: dict[str, None] = {}
     timed: dict[str, None] = {}
     known = set(range_variables(plan.query)).union(*(range_variables(event.relation) for event in plan.branches))
     for branch in later:
         if branch.event.driver.kind == "beginning":
-            continue  # it runs once
+            continue  # runs only once
         own = {scan.alias: scan.table.name for scan in scans(branch.event.block)}
         for alias in keyless(branch.paths):
             if alias in own and plan.from_now and _of_before(alias, known):
@@ -136,12 +134,12 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
 
 
 def _of_before(alias: str, known: Collection[str]) -> bool:
-    """Whether a range variable is of the query just before an instant."""
+    """Return whether a range variable belongs to the query just before an instant."""
     return alias.removesuffix(BEFORE) != alias and alias.removesuffix(BEFORE) in known
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """A range variable as the query's text names it: one that a column is named like runs under a longer name."""
+    """Return a range variable as in the query's text; one named like a column runs under a longer name."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -152,23 +150,23 @@ def _from_now(tables: Sequence[str]) -> list[Note]:
         return []
     whole = f"reads {' and '.join(tables)} whole"
     text = (
-        "from now on, a new row gives an answer only if the same one was not there just before: to know that, each "
-        f"tick that has work {whole}. From the start, no tick has to"
+        "with --from now, a new row is an answer only if the same row was not an answer just before: to check this, "
+        f"each tick with work {whole}. Without --from now, no tick does"
     )
-    return [Note("warning", text, f"each tick that has work {whole}, since it is from now on")]
+    return [Note("warning", text, f"each tick with work {whole}, because of --from now")]
 
 
 def _whole(table: str, aliases: Sequence[str]) -> Note:
-    whole = f"each tick that has work reads {table} whole"
+    whole = f"each tick with work reads {table} whole"
     named = table if [table] == aliases else f"{table} (as {', '.join(aliases)})"
     text = (
-        f"no equality leads from what is new to {named}: {whole}. An equality between columns, as in "
-        "a.inreplyto = b.msgid, would let it look rows up"
+        f"no equality connects new rows to {named}, so {whole}. An equality between columns, as in "
+        "a.inreplyto = b.msgid, allows a look-up"
     )
-    return Note("warning", text, f"{whole}: no equality leads from what is new to {', '.join(aliases)}")
+    return Note("warning", text, f"{whole}: no equality connects new rows to {', '.join(aliases)}")
 
 
 def _awaited(table: str) -> Note:
-    whole = f"each tick that has work reads {table} whole"
-    reason = f"when a row of {table} becomes due is not a TIMESTAMP column of it plus a constant"
-    return Note("warning", f"{reason}, so no range of one column has the rows that do: {whole}", f"{whole}: {reason}")
+    whole = f"each tick with work reads {table} whole"
+    reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
+    return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", f"{whole}: {reason}")

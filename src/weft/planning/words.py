@@ -1,4 +1,4 @@
-"""Why a branch gives an answer, in words: which row's arrival, or which instant reached, makes it one."""
+"""Explain in words why a branch gives an answer: the row that arrives, or the instant that is reached."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _SPELLED: Final = re.compile(
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""In rendered SQL: a number, an instant, a text (left as it is), a name."""
+"""Parts of rendered SQL: a number, an instant, a string (unchanged), a name."""
 
 JUST_AFTER: Final = "just after "
-"""Before an instant in words: the first microsecond that is later."""
+"""Prefix of an instant in words: the first later microsecond."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
-    """A length of time in its largest whole unit.
+    """Return a length of time in its largest whole unit.
 
     >>> length(28 * 86_400_000_000), length(28 * 86_400_000_000, weeks=False), length(5_400_000_000)
     ('4 weeks', '28 days', '90 minutes')
@@ -50,7 +50,7 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """The reason why rows of this branch become answers, as a clause, in the names of the query's text."""
+    """Return the reason why rows of this branch become answers, as a clause with the names of the query's text."""
     driver = event.driver
     nested = _nested(driver.inside)
     match driver.kind:
@@ -67,19 +67,19 @@ def why(event: Event) -> str:
         case "now_before":
             return f"the last blocker under NOT EXISTS ends: {reached(driver.instant)}"
         case "beginning":
-            return f"time begins: what is constant holds from the first instant on{nested}"
+            return f"time begins: constant rows hold from the first instant on{nested}"
         case "greatest":
-            return f"from the first instant on at which all of it holds: {_latest(driver.instant)}"
+            return f"from the first instant at which all conditions hold: {_latest(driver.instant)}"
 
 
 def named(scan: Scan) -> str:
-    """A table of a query with the alias that the query's text gives it, where that is another name."""
+    """Return a table with its alias in the query's text, if the alias differs."""
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
 def appears(scan: Scan) -> str:
-    """What a new row of a table does: it arrives, or, of one whose rows end, it begins."""
+    """Return the verb for a new row of a table: it arrives, or in a table whose rows end, it begins."""
     return "arrives" if scan.table.append_only else "begins"
 
 
@@ -90,7 +90,7 @@ def _latest(instant: Scalar) -> str:
 
 
 def reached(instant: Scalar) -> str:
-    """That NOW reaches an instant.
+    """Return a clause that NOW reaches an instant.
 
     >>> from weft.algebra.scalar import Literal
     >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
@@ -98,12 +98,12 @@ def reached(instant: Scalar) -> str:
     >>> reached(Call("+", (ts, Literal(28 * 86_400_000_000, INTERVAL)), TIMESTAMP))
     '4 weeks after m.ts have passed (NOW reaches m.ts + 28 days)'
     """
-    told, exact = turned(instant)
-    return f"{told} ({exact})" if told else exact
+    relative, exact = turned(instant)
+    return f"{relative} ({exact})" if relative else exact
 
 
 def turned(instant: Scalar) -> tuple[str | None, str]:
-    """That NOW reaches an instant: in a length of time, where it is that long before or after a column; and exactly."""
+    """Return two clauses that NOW reaches an instant: relative to a column (None if it is not), and exact."""
     parts = shifted(instant)
     exact = instant_words(instant)
     if isinstance(_column(parts.base), ColumnRef) and not parts.intervals:
@@ -111,11 +111,11 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
         if parts.micros == 1:
             return None, f"NOW passes {name}"
         if parts.micros % 1_000 == 1:  # NOW > c is NOW >= c + 1 µs
-            whole = parts.micros - 1
-            passes = f"NOW passes {name} {_signed(whole)}"
-            if whole > 0:
-                return f"more than {_many(whole, 'have')} passed since {name}", passes
-            return f"less than {_many(-whole, 'are')} left until {name}", passes
+            distance = parts.micros - 1
+            passes = f"NOW passes {name} {_signed(distance)}"
+            if distance > 0:
+                return f"more than {_many(distance, 'have')} passed since {name}", passes
+            return f"less than {_many(-distance, 'are')} left until {name}", passes
         if parts.micros > 0:
             counted, have = _many(parts.micros, "have").rsplit(" ", 1)
             return f"{counted} after {name} {have} passed", f"NOW reaches {exact}"
@@ -127,7 +127,7 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
 
 
 def _many(micros: int, verb: Literal["have", "are"]) -> str:
-    """A length of time with its verb.
+    """Return a length of time with its verb.
 
     >>> _many(7 * 86_400_000_000, "have"), _many(2 * 3_600_000_000, "are")
     ('1 week has', '2 hours are')
@@ -138,7 +138,7 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
 
 
 def instant_words(instant: Scalar) -> str:
-    """An instant as a person writes it: ``m.ts + 28 days``."""
+    """Return an instant as a person writes it: ``m.ts + 28 days``."""
     parts = shifted(instant)
     text, micros = scalar_words(_column(parts.base)), parts.micros
     just = ""
@@ -152,12 +152,12 @@ def instant_words(instant: Scalar) -> str:
 
 
 def _column(base: Scalar) -> Scalar:
-    """The column itself where it is a day, which as an instant is its midnight."""
+    """Return a DATE column instead of its midnight."""
     return base.arg if isinstance(base, Cast) and base.arg.type == DATE else base
 
 
 def scalar_words(scalar: Scalar) -> str:
-    """An expression as SQL, in the names of the query's text, nothing quoted or converted that need not be to be read.
+    """Return an expression as SQL with the names of the query's text, without needless quotes and casts.
 
     >>> from decimal import Decimal
     >>> from weft.algebra.scalar import Literal, call
@@ -174,7 +174,7 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """A nested column as such, where its JSON text is read with its own type; an element under a plain name."""
+    """Replace the parsing of a nested column by the column, and give an array element a plain name."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
@@ -184,11 +184,11 @@ def _without_reading(part: Any) -> Any:
             return part
 
 
-def _plainly(found: re.Match[str]) -> str:
-    number, instant, name = found.groups()
+def _plainly(match: re.Match[str]) -> str:
+    number, instant, name = match.groups()
     if instant is not None:
         return f"{instant.removesuffix('.000000')} UTC"
-    return number or name or found[0]
+    return number or name or match[0]
 
 
 def _signed(micros: int) -> str:
@@ -199,5 +199,5 @@ def _nested(inside: tuple[str, ...]) -> str:
     if not inside:
         return ""
     if "NOT EXISTS" in inside:
-        return ", and ends what blocked under NOT EXISTS"
+        return ", and ends the last blocker under NOT EXISTS"
     return ", and makes the EXISTS true"

@@ -1,7 +1,7 @@
-"""You wrote X, write Y: what to write instead of what people bring from other databases, in one table.
+"""What to write instead of constructs and functions of other databases.
 
-``refusal.refuse`` looks a construct up here by its name where no hint is given, ``lower_calls`` a function.  The names
-of functions are in small letters; the others are the constructs' names as refusals have them.
+``refusal.refuse`` looks up the name of a construct when its caller gives no hint; ``lower_calls`` looks up functions.
+Names of functions are in lower case; names of constructs are as refusals write them.
 """
 
 from __future__ import annotations
@@ -13,41 +13,42 @@ TIMES: Final = frozenset(
     ("sysdate", "sysdatetime", "sysutcdatetime", "getutcdate", "utc_timestamp", "systimestamp", "clock_timestamp",
      "current_datetime", "statement_timestamp", "transaction_timestamp", "sysdatetimeoffset"),
 )  # fmt: skip
-"""What other databases call NOW(); some of it stands without parentheses, like a column."""
+"""Names that other databases use for NOW().  Some stand without parentheses, like a column."""
 _MINUS: Final = "Write NOW() - INTERVAL 1 DAY."
-_DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare: NOW() - ts > INTERVAL 24 HOURS."
-_SECONDS: Final = "Write NOW() - ts > INTERVAL 3600 SECONDS; of a row's own instant UNIX_TIMESTAMP(ts) gives seconds."
+_DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare intervals: NOW() - ts > INTERVAL 24 HOURS."
+_SECONDS: Final = (
+    "Write NOW() - ts > INTERVAL 3600 SECONDS. For the seconds of a row's instant write UNIX_TIMESTAMP(ts)."
+)
 _FORMAT: Final = "Write DATE_FORMAT(ts, 'yyyy-MM-dd')."
 _PLACE: Final = "Write INSTR(text, part)."
 _CAST: Final = "Write CAST(value AS STRING), or TRY_CAST."
-_JSON: Final = "Write GET_JSON_OBJECT(doc, '$.a[0]'), and CAST(… AS INT) of it for a number."
-_ELEMENTS: Final = (
-    "Write ARRAY_CONTAINS(tags, 'x') or EXISTS(tags, t -> t = 'x'), of JSON text FROM_JSON(doc, 'ARRAY<STRING>')."
-)
+_JSON: Final = "Write GET_JSON_OBJECT(doc, '$.a[0]'); for a number, CAST(GET_JSON_OBJECT(doc, '$.a[0]') AS INT)."
+_ELEMENTS: Final = "Write ARRAY_CONTAINS(tags, 'x') or EXISTS(tags, t -> t = 'x'). "
+"Parse JSON text with FROM_JSON(doc, 'ARRAY<STRING>')."
 _PAIRS: Final = "Write FROM_JSON(doc, 'MAP<STRING, STRING>'), FROM_JSON(doc, 'a INT').a or SPLIT(text, ',')."
 _CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
 _EITHER: Final = "Write IF(condition, a, b)."
-_MATCH: Final = "Write text RLIKE 'pattern'; for any case begin the pattern with (?i)."
-_OWN_KEY: Final = "Take a key that the rows have."
-_COUNTED: Final = "WHERE and ON are about single rows: a condition on an aggregate stands in HAVING."
+_MATCH: Final = "Write text RLIKE 'pattern'; begin the pattern with (?i) to ignore case."
+_OWN_KEY: Final = "Use a key column of the rows."
+_COUNTED: Final = "Put a condition on an aggregate in HAVING; WHERE and ON apply to single rows."
 _STEPS: Final = (
-    "Write out as many steps as you need, each as a join: t AS a JOIN t AS b ON b.parent = a.id. Any number of steps "
-    "cannot be asked today."
+    "Write each step as a join: t AS a JOIN t AS b ON b.parent = a.id. An unlimited number of steps is not "
+    "supported today."
 )
-_FIRST: Final = "Ask for rows that no other one comes before: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
+_FIRST: Final = "Ask for rows that no other row comes before: NOT EXISTS (SELECT 1 FROM … o WHERE o.ts < t.ts)."
 _NEWEST: Final = (
-    "For the newest row of a group ask that there is no newer one: "
+    "For the newest row of a group, require that no row is newer: "
     "NOT EXISTS (SELECT 1 FROM orders n WHERE n.customer = o.customer AND n.ts > o.ts)."
 )
 _PARTNERLESS: Final = (
-    "For rows with a partner write JOIN … ON; for rows without one write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 "
-    "FROM b WHERE b.k = a.k). For both combine the two by UNION, with CAST(NULL AS STRING) for a column of b."
+    "For rows with a partner write JOIN … ON. For rows without one write LEFT ANTI JOIN … ON, or NOT EXISTS (SELECT 1 "
+    "FROM b WHERE b.k = a.k). For both, combine the two with UNION, with CAST(NULL AS STRING) for a column of b."
 )
 _ONE_ROW: Final = (
-    "Write it as EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y); the greatest is the one with "
-    "NOT EXISTS a greater one."
+    "Write EXISTS: x > (SELECT y …) becomes EXISTS (SELECT 1 FROM … WHERE x > y). For the greatest value, require NOT "
+    "EXISTS a greater one."
 )
-_LEAVE_OUT: Final = "Leave it out."
+_LEAVE_OUT: Final = "Remove it."
 
 ADVICE: Final[dict[str, str]] = {
     # Functions
@@ -100,9 +101,9 @@ ADVICE: Final[dict[str, str]] = {
     "array_to_string": "Write ARRAY_JOIN(array, ',').",
     "to_jsonb": "Write TO_JSON(value).",
     **dict.fromkeys(("unnest", "explode", "generate_series", "flatten", "posexplode", "string_split"),
-                    "It makes rows out of values: load one row for each, and join with that table."),
+                    "Load one row for each value into a table, and join with that table."),
     **dict.fromkeys(("group_concat", "string_agg", "listagg", "array_agg", "collect_list", "collect_set"),
-                    "Ask for the rows themselves; each is an answer of its own."),
+                    "Query the rows themselves; each is an answer."),
     **dict.fromkeys(("row_number", "rank", "dense_rank", "first_value", "last_value"), _NEWEST),
     **dict.fromkeys(("lag", "lead"), _FIRST),
     **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max"), _COUNTED),
@@ -111,40 +112,40 @@ ADVICE: Final[dict[str, str]] = {
     "date": "Write DATE(ts) for the day of an instant, CURRENT_DATE - INTERVAL 7 DAYS for a day before today.",
     "date_sub": "Write t - INTERVAL 1 DAY.",
     "unix_timestamp": _SECONDS,
-    "isnull": "Write COALESCE(value, other), or ISNULL(value) for the test.",
+    "isnull": "Write COALESCE(value, other), or ISNULL(value) to test for NULL.",
     # Constructs
-    "LIMIT": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
-    "TOP": "Leave it out: every answer is delivered once, and `weft results NAME --limit N` shows the first N.",
-    "OFFSET": "Leave it out: `weft results NAME --after N` shows those after the N-th.",
-    "ORDER BY": "Leave it out there; at the end of a standing query it sorts what `weft try` and `weft results` show.",
+    "LIMIT": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
+    "TOP": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
+    "OFFSET": "Remove it: `weft results NAME --after N` shows the answers after the N-th.",
+    "ORDER BY": "Remove it. ORDER BY at the end of a standing query sorts what `weft try` and `weft results` show.",
     "WITH RECURSIVE": _STEPS,
     "a window function": _NEWEST,
     "QUALIFY": _NEWEST,
     "DISTINCT ON": _NEWEST,
-    "FILTER (WHERE …)": "Write the condition in WHERE, in a query of its own for each condition.",
-    "PIVOT": "This cannot be asked today. Ask for the rows themselves; each is an answer of its own.",
+    "FILTER (WHERE …)": "Write one query per condition, with the condition in WHERE.",
+    "PIVOT": "This is not supported today. Query the rows themselves; each is an answer.",
     **dict.fromkeys(("LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
                      "OUTER JOIN"), _PARTNERLESS),
     "NATURAL JOIN": "Write JOIN … USING (column, …).",
     "a subquery used as a value": _ONE_ROW,
-    "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; = ANY is IN.",
+    "ANY or ALL of a subquery": "Write EXISTS or NOT EXISTS with the comparison inside; write IN for = ANY.",
     "IN with several columns": "Write EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y).",
     "LATERAL": "Join with ON.",
     "LATERAL VIEW": _ELEMENTS,
     "IN without parentheses": _ELEMENTS,
-    "EXCEPT in a list": "Write the columns out.",
+    "EXCEPT in a list": "List the columns.",
     "->>": _JSON,
     "->": _JSON,
     "~": _MATCH,
     "~*": _MATCH,
     "SIMILAR TO": _MATCH,
-    "[…]": "A name that is no plain word goes between backquotes: `order date`. Parts of a text are SPLIT(a, ',')[0], "
-    "those of JSON text FROM_JSON(doc, 'ARRAY<INT>')[0].",
+    "[…]": "Quote a special name with backquotes: `order date`. For a part of a text write SPLIT(a, ',')[0]; "
+    "for JSON text FROM_JSON(doc, 'ARRAY<INT>')[0].",
     "a parameter": "Write the value itself.",
     "a hint of a table": _LEAVE_OUT,
     "FOR UPDATE": _LEAVE_OUT,
-    "TABLESAMPLE": "Choose by a column that the rows have, such as HASH(id) % 10 = 0.",
-    "INTO": "`weft install NAME \"SELECT …\" --to file:PATH` writes the answers into a file.",
+    "TABLESAMPLE": "Select by a column of the rows, for example HASH(id) % 10 = 0.",
+    "INTO": "Use `weft install NAME \"SELECT …\" --to file:PATH` to write the answers to a file.",
     "EXTRACT(EPOCH …)": _SECONDS,
     "INTERVAL as a type": "Write INTERVAL '1 day', or INTERVAL 1 DAY.",
     "a number of days beside a time": "Write ts - INTERVAL 1 DAY, or DATE_SUB(ts, 1) for the day.",
@@ -153,9 +154,9 @@ ADVICE: Final[dict[str, str]] = {
     "SUBSTRING FROM": "Write SUBSTRING(text, begin, length).",
     "OVERLAY PLACING": "Write CONCAT of LEFT and SUBSTRING.",
     "a column after a colon": _JSON,
-    "a type of another database": "The types are STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE, TIMESTAMP.",
+    "a type of another database": "Use STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE or TIMESTAMP.",
 }  # fmt: skip
-"""What was written, and what to write."""
+"""Construct or function -> what to write instead."""
 
 _UNREADABLE: Final = (
     (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP"),
@@ -167,17 +168,17 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""What the parser stumbles over: how to find it in a text without its strings, and which advice it is."""
+"""Constructs that the parser rejects: a pattern over the text without its strings, and the name of the advice."""
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 
 
 def advice(name: str) -> str | None:
-    """What to write instead of a function or construct; None where the table has none."""
+    """Return what to write instead of a function or construct, or None if the table has no entry."""
     return ADVICE.get(name) or ADVICE.get(name.lower())
 
 
 def unreadable(text: str) -> tuple[str, str] | None:
-    """The construct of another database that a text which cannot be read as SQL has, and what to write instead.
+    """Find a construct of another database in a text that does not parse; return its name and what to write instead.
 
     >>> unreadable("SELECT TOP 3 x FROM t")[0]
     'TOP'

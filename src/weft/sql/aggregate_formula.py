@@ -1,12 +1,10 @@
-"""The formula of past temporal logic that asks what a SELECT with aggregates asks of one table.
+"""Translate a SELECT with aggregates over one table into a formula of past temporal logic.
 
     SELECT user FROM logins WHERE ok = 0 AND ts > NOW() - INTERVAL 10 MINUTES GROUP BY user HAVING COUNT(*) > 5
-
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
 
-The window of NOW() becomes the interval of ONCE; the other conditions stay beside the atom.  An aggregation counts the
-different rows of its formula: rows that are equal in all columns but ``ts`` count once, and rows with a NULL are not
-among them.
+The window of NOW() becomes the interval of ONCE; other conditions stand beside the atom.  An aggregation counts the
+distinct rows of its formula: rows that differ only in ``ts`` count once, and rows with a NULL do not count.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """No formula asks the same; the message is the reason, as a clause."""
+    """No equivalent formula exists; the message is the reason, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,11 @@ class _Names:
 
 
 def aggregate_formula(relation: Relation) -> str:
-    """The formula of a ``Grouped``, or of a selection of one (HAVING); raises NoFormula with the reason."""
+    """Return the formula of a ``Grouped`` or of a selection of one (HAVING); raise NoFormula with the reason."""
     having = condition(relation)
     grouped = relation.input if isinstance(relation, Select) else relation
     if not isinstance(grouped, Grouped) or grouped.window is not None:
-        raise NoFormula("MOVING_WINDOW is for views")
+        raise NoFormula("only views have MOVING_WINDOW")
     scan = _scan(grouped)
     names = _names(scan)
     rows = _rows(grouped, scan, names)
@@ -74,14 +72,14 @@ def aggregate_formula(relation: Relation) -> str:
         for output in grouped.groups
         if isinstance(output.value, ColumnRef)
     }
-    told = _Names(
+    group_names = _Names(
         {**{ref: names.variables[value] for ref, value in groups.items()}, **measured},
         {
             **{ref: names.types[value] for ref, value in groups.items()},
             **{each.output: _measure_type(each, names) for each in grouped.measures},
         },
     )
-    conditions = [_condition(each, told) for each in conjuncts(having) if each != TRUE]
+    conditions = [_condition(each, group_names) for each in conjuncts(having) if each != TRUE]
     if len(parts) + len(conditions) == 1:
         return parts[0]
     return " AND ".join((*(f"({part})" for part in parts), *conditions))
@@ -90,12 +88,12 @@ def aggregate_formula(relation: Relation) -> str:
 def _scan(grouped: Grouped) -> Scan:
     read = sources(grouped.input)
     if len(read) != 1 or not isinstance(read[0], Scan):
-        raise NoFormula("the formula of an aggregate is over one table, without joins and subqueries in FROM")
+        raise NoFormula("a formula can aggregate only one table, without joins or subqueries in FROM")
     table = read[0].table
     if table.source == "results" or not table.append_only:
-        raise NoFormula(f"a formula is over tables that rows are only added to, and {table.name} is none")
+        raise NoFormula(f"a formula reads only append-only tables of the home, and {table.name} is not one")
     if not _PREDICATE.fullmatch(table.name) or table.name.isupper():
-        raise NoFormula(f"{table.name} is no name of a predicate")
+        raise NoFormula(f"{table.name} is not a valid predicate name")
     return read[0]
 
 
@@ -106,7 +104,7 @@ def _names(scan: Scan) -> _Names:
     for number, column in enumerate(columns, 1):
         type = term_type(column.type)
         if type is None:
-            raise NoFormula(f"a formula has integers, doubles and texts, and {column.name} is {column.type}")
+            raise NoFormula(f"a formula has integers, doubles and strings, but {column.name} is {column.type}")
         ref = scan.ref(column.name)
         plain = _NAME.fullmatch(column.name) and column.name not in _RESERVED
         variables[ref], types[ref] = column.name if plain else f"x{number}", type
@@ -116,7 +114,7 @@ def _names(scan: Scan) -> _Names:
 
 
 def _rows(grouped: Grouped, scan: Scan, names: _Names) -> str:
-    """The rows that are aggregated, at one of the time points up to the present one."""
+    """Return the formula of the aggregated rows, at any time point up to the present one."""
     atom = f"{scan.table.name}({', '.join(names.variables.values())})"
     demanded, least, most = [], "[0", "*]"
     for item in conjuncts(condition(grouped.input)):
@@ -127,27 +125,33 @@ def _rows(grouped: Grouped, scan: Scan, names: _Names) -> str:
                 most = _bound(threshold, scan, ")", "]")
             case _:
                 demanded.append("" if item == TRUE else _condition(item, names))
-    told = " AND ".join((atom, *(each for each in demanded if each)))
+    filtered = " AND ".join((atom, *(each for each in demanded if each)))
     interval = "" if (least, most) == ("[0", "*]") else f"{least},{most}"
-    return f"ONCE{interval} {told if told == atom else f'({told})'}"
+    return f"ONCE{interval} {filtered if filtered == atom else f'({filtered})'}"
 
 
 def _bound(threshold: Scalar, scan: Scan, reached: str, passed: str) -> str:
-    """A bound of an interval: how long ago a row arrived, where NOW is compared with ``ts`` and a constant interval."""
+    """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval."""
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1
     micros = parts.micros - beyond
-    found = next(((size, unit) for size, unit in _UNITS if micros % size == 0), None)
-    if parts.base != scan.start or parts.intervals or micros < 0 or found is None or (reached == ")" and not micros):
-        raise NoFormula(f"only NOW() - INTERVAL n SECONDS compared with {scan.table.start} is an interval of a formula")
-    length = f"{micros // found[0]}{found[1]}" if micros else "0"
+    unit_size = next(((size, unit) for size, unit in _UNITS if micros % size == 0), None)
+    if (
+        parts.base != scan.start
+        or parts.intervals
+        or micros < 0
+        or unit_size is None
+        or (reached == ")" and not micros)
+    ):
+        raise NoFormula(f"a formula can compare {scan.table.start} only with NOW() - INTERVAL n SECONDS")
+    length = f"{micros // unit_size[0]}{unit_size[1]}" if micros else "0"
     sign = passed if beyond else reached
     return f"{sign}{length}" if sign in "[(" and reached == "[" else f"{length}{sign}"
 
 
 def _measured(measures: Iterable[Measure], names: _Names) -> dict[ColumnRef, str]:
-    """The variables of the aggregates' values."""
-    taken, found = set(names.variables.values()), {}
+    """Return a variable for each aggregate's value."""
+    taken, variables = set(names.variables.values()), {}
     for number, measure in enumerate(measures, 1):
         name = measure.output.column
         if name in taken or not _NAME.fullmatch(name) or name.startswith("measure_"):
@@ -155,14 +159,14 @@ def _measured(measures: Iterable[Measure], names: _Names) -> dict[ColumnRef, str
         while name in taken:
             name += "_"
         taken.add(name)
-        found[measure.output] = name
-    return found
+        variables[measure.output] = name
+    return variables
 
 
 def _aggregation(measure: Measure, name: str, grouped: Grouped, names: _Names, rows: str) -> str:
     groups = [output.value for output in grouped.groups]
     if not all(isinstance(each, ColumnRef) and each in names.variables for each in groups):
-        raise NoFormula("a formula groups by columns other than ts, not by expressions")
+        raise NoFormula("a formula groups only by columns other than ts")
     counted, bound = measure.argument, set[ColumnRef]()
     if isinstance(counted, Call) and counted.name == DISTINCT:
         counted = counted.args[0]
@@ -170,10 +174,10 @@ def _aggregation(measure: Measure, name: str, grouped: Grouped, names: _Names, r
     if counted is None:
         counted = next((ref for ref in names.variables if ref not in groups), None)
     if not isinstance(counted, ColumnRef) or counted not in names.variables:
-        raise NoFormula("a formula aggregates a column other than ts, not an expression")
+        raise NoFormula("a formula aggregates only a column other than ts")
     by = ", ".join(names.variables[each] for each in groups if isinstance(each, ColumnRef))
     over = f"{names.variables[counted]}{f'; {by}' if by else ''}"
-    others = ", ".join(told for ref, told in names.variables.items() if ref in bound)
+    others = ", ".join(variable for ref, variable in names.variables.items() if ref in bound)
     return f"{name} <- {_FUNCTIONS[measure.function]} {over} ({f'EXISTS {others}. ' if others else ''}{rows})"
 
 
@@ -186,9 +190,9 @@ def _measure_type(measure: Measure, names: _Names) -> DataType:
 
 
 def _condition(predicate: Predicate, names: _Names) -> str:
-    """A condition of columns and constants; empty where a formula's rows meet it anyway."""
+    """Return a condition on columns and constants, or an empty text if every row of a formula satisfies it."""
     if not isinstance(predicate, Plain):
-        raise NoFormula("only comparisons of columns with constants stand beside the table in this formula")
+        raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return _compared(predicate.condition, names)
 
 
@@ -205,28 +209,28 @@ def _compared(scalar: Scalar, names: _Names) -> str:
         case Call(name=name, args=(left, right)) if name in _COMPARISONS:
             return _comparison(name, left, right, names)
         case _:
-            raise NoFormula("only comparisons of columns with constants stand beside the table in this formula")
+            raise NoFormula("a formula can filter its table only by comparing columns with constants")
 
 
 def _comparison(operator: str, left: Scalar, right: Scalar, names: _Names) -> str:
     if isinstance(left, Literal):
         left, right, operator = right, left, _MIRRORED[operator]
     if not isinstance(left, ColumnRef) or left not in names.variables:
-        raise NoFormula("only comparisons of columns with constants stand beside the table in this formula")
+        raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return f"{names.variables[left]} {operator} {_constant(right, names.types[left])}"
 
 
 def _constant(value: Scalar, type: DataType) -> str:
-    given = value.value if isinstance(value, Literal) else None
-    match given:
+    constant = value.value if isinstance(value, Literal) else None
+    match constant:
         case int() if type == BIGINT and value.type.numeric:
-            return str(given)
+            return str(constant)
         case int() | float() | Decimal() if type == DOUBLE and value.type.numeric:
-            text = f"{float(given)}"
+            text = f"{float(constant)}"
             if not re.fullmatch(r"-?\d+\.\d+", text):
-                raise NoFormula(f"{text} is no constant of a formula")
+                raise NoFormula(f"{text} is not a valid constant in a formula")
             return text
-        case str() if type == STRING and value.type == STRING and not re.search(r"[\"'\\$`!\n]", given):
-            return f'"{given}"'
+        case str() if type == STRING and value.type == STRING and not re.search(r"[\"'\\$`!\n]", constant):
+            return f'"{constant}"'
         case _:
-            raise NoFormula("only comparisons of columns with constants stand beside the table in this formula")
+            raise NoFormula("a formula can filter its table only by comparing columns with constants")

@@ -1,7 +1,7 @@
-"""The refusal of an aggregate in a standing query, with the text that asks the same today.
+"""Refuse an aggregate in a standing query and offer an equivalent text that Weft accepts today.
 
-Offered are, in this order: the condition in WHERE and SELECT DISTINCT where nothing is aggregated; NOT EXISTS for MIN
-and MAX; a temporal view where all tables are tracked; a formula of past temporal logic; else nothing, in so many words.
+In this order: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT EXISTS for MIN and MAX; a
+temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the hint says so.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from weft.sql.refusal import refuse
 from weft.sql.rewriting import NOT_TODAY, installed, viewed
 from weft.sql.scope import Context
 
-LATER: Final = "aggregates of standing queries come in a later release"
-_ROWS: Final = "Ask for the rows themselves: each is an answer of its own."
+LATER: Final = "standing queries do not support aggregates yet"
+_ROWS: Final = "Query the rows themselves; each is an answer."
 
 
 def aggregates_refused(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> SqlError:
-    """The error for a SELECT with GROUP BY, HAVING or aggregates; ``grouped`` is its relation, where it could be read.
+    """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
-    ``nested``: it stands within another query, so that what is offered asks for its rows alone.
+    ``grouped`` is its relation, or None if it could not be read.  ``nested`` is True for a SELECT within another query;
+    the hint then offers a query for its rows alone.
     """
     construct, node = _construct(select)
     if _measures(select) is None:
-        return refuse(construct, node, "it groups, and nothing is aggregated", _without_groups(select, nested=nested))
+        return refuse(construct, node, "nothing is aggregated", _without_groups(select, nested=nested))
     return refuse(construct, node, LATER, _instead(select, grouped, context, nested=nested))
 
 
 def is_plain(select: exp.Select) -> bool:
-    """Whether it neither groups nor aggregates: HAVING alone, which is asked of single rows then."""
+    """Return whether the SELECT has HAVING but neither GROUP BY nor aggregates, so HAVING applies to single rows."""
     return select.args.get("group") is None and _measures(select) is None
 
 
@@ -47,13 +48,13 @@ def _construct(select: exp.Select) -> tuple[str, exp.Expr]:
         if (clause := select.args.get(key)) is not None:
             first = clause.expressions[0] if clause.expressions else clause
             return name, first if key == "group" else clause
-    found = _measures(select)
-    assert found is not None
-    return f"{found.name.upper()}()", found
+    measure = _measures(select)
+    assert measure is not None
+    return f"{measure.name.upper()}()", measure
 
 
 def _measures(select: exp.Select) -> exp.Anonymous | None:
-    """The first aggregate of the select list or of HAVING."""
+    """Return the first aggregate of the select list or of HAVING."""
     having = select.args.get("having")
     for part in (*select.expressions, *(() if having is None else (having.this,))):
         for node in part.walk(prune=lambda each: isinstance(each, (exp.Query, exp.Window))):
@@ -63,7 +64,7 @@ def _measures(select: exp.Select) -> exp.Anonymous | None:
 
 
 def _without_groups(select: exp.Select, *, nested: bool) -> str:
-    """GROUP BY without an aggregate is SELECT DISTINCT, and its HAVING a condition on rows."""
+    """Rewrite GROUP BY without aggregates as SELECT DISTINCT, and its HAVING as a condition on rows."""
     plain = select.copy()
     having = plain.args.pop("having", None)
     plain.args.pop("group", None)
@@ -72,13 +73,13 @@ def _without_groups(select: exp.Select, *, nested: bool) -> str:
     if select.args.get("group") is not None:
         plain = plain.distinct()
     text = plain.sql("spark")
-    return f"Write it so: {text}" if nested else f"Write it so: {installed(text)}."
+    return f"Write {text}" if nested else f"Write {installed(text)}."
 
 
 def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> str:
     if grouped is None:
-        return "Correct the other reasons first: then this one says whether the aggregate can be asked in another way."
-    prefix = f"{NOT_TODAY} Its subquery alone can be asked. " if nested else ""
+        return "Fix the other errors first; this error then offers an equivalent text, if one exists."
+    prefix = f"{NOT_TODAY} Only its subquery has an equivalent. " if nested else ""
     read = tuple(scans(grouped))
     greatest = _greatest(select)
     if greatest is not None:
@@ -88,17 +89,16 @@ def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, 
     try:
         formula = aggregate_formula(grouped)
     except NoFormula as reason:
-        return f"This cannot be asked today, not as a formula either: {reason}. {_ROWS}"
+        return f"{NOT_TODAY} A formula cannot express it either: {reason}. {_ROWS}"
     command = installed(formula, language="monpoly")
     return (
-        f"{prefix}As a formula it stands: {command}. It is asked at each instant at which rows arrive, and an answer "
-        "that holds at several is delivered at each. Rows that are equal in all columns but ts count once, and rows "
-        "with a NULL in any column do not count."
+        f"{prefix}Install it as a formula: {command}. Weft evaluates it whenever rows arrive, and delivers an answer "
+        "each time it holds. Rows that differ only in ts count once, and rows with a NULL in any column do not count."
     )
 
 
 def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
-    """A view over tracked tables; what reads it depends on whether it speaks of NOW()."""
+    """Return the hint to create a view over tracked tables.  How to read the view depends on whether it uses NOW()."""
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
     inner = grouped.input if isinstance(grouped, Select) else grouped
@@ -106,51 +106,51 @@ def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
     if timely or (isinstance(inner, Grouped) and inner.window is not None):
         over = "NOW()" if timely else "a moving window"
         return (
-            f"Keep it as a view, and read that when you want to: {viewed(context.text)}, then "
-            'weft try "SELECT * FROM NAME". A standing query over it cannot be asked today, since it aggregates over '
-            f"{over}."
+            f"Create a view and read it when you need it: {viewed(context.text)}, then "
+            'weft try "SELECT * FROM NAME". A standing query over the view is not supported today, because the view '
+            f"aggregates over {over}."
         )
     reader = installed("SELECT * FROM NAME", name="NAME2")
-    return f"Keep it as a view, and let a query stand over that: {viewed(context.text)}, then {reader}."
+    return f"Create a view and install a query over it: {viewed(context.text)}, then {reader}."
 
 
 def _greatest(select: exp.Select) -> str | None:
-    """MIN or MAX of one column of one table: the query for the row that has it, with NOT EXISTS."""
+    """Rewrite MIN or MAX of one column of one table as NOT EXISTS: a query for the row with that value."""
     table, having = single_table(select), select.args.get("having")
     group = select.args.get("group")
     keys = [] if group is None else group.expressions
     parts = [*select.expressions, *(() if having is None else (having.this,))]
-    found = [
+    aggregates = [
         each
         for part in parts
         for each in part.find_all(exp.Anonymous)
         if each.name.lower() in AGGREGATES | MEASURES.keys()
     ]
     aliases = {each.alias.lower() for each in select.expressions if each.alias}
-    if table is None or not found or any(each != found[0] for each in found):
+    if table is None or not aggregates or any(each != aggregates[0] for each in aggregates):
         return None
-    name, given = found[0].name.lower(), found[0].expressions
+    name, arguments = aggregates[0].name.lower(), aggregates[0].expressions
     others = [] if having is None else [each.name.lower() for each in having.find_all(exp.Column)]
-    plain = len(given) == 1 and all(isinstance(each, exp.Column) for each in (*given, *keys))
+    plain = len(arguments) == 1 and all(isinstance(each, exp.Column) for each in (*arguments, *keys))
     if name not in ("min", "max") or not plain or aliases & set(others) or any(each.find(exp.Query) for each in parts):
         return None
-    best, groups = quoted(given[0].name), [quoted(each.name) for each in keys]
+    best, groups = quoted(arguments[0].name), [quoted(each.name) for each in keys]
     sign, words = (">", ("greatest", "greater")) if name == "max" else ("<", ("least", "lesser"))
-    listed = ", ".join(_of_row(each, found[0]) for each in select.expressions)
-    kept = f"{_of_row(having.this, found[0])} AND " if having is not None else ""
+    listed = ", ".join(_of_row(each, aggregates[0]) for each in select.expressions)
+    test = f"{_of_row(having.this, aggregates[0])} AND " if having is not None else ""
     text = (
-        f"SELECT {listed} FROM {table} AS t WHERE {where_of(select, 't')}{kept}{known((*groups, best), 't')}NOT EXISTS "
+        f"SELECT {listed} FROM {table} AS t WHERE {where_of(select, 't')}{test}{known((*groups, best), 't')}NOT EXISTS "
         f"(SELECT 1 FROM {table} AS o WHERE {where_of(select, 'o')}{same(groups, 'o', 't')}o.{best} {sign} t.{best})"
     )
-    left_out = [each for each in dict.fromkeys((*groups, best)) if each.lower() != "ts"]
-    told = f" Rows with a NULL in {' or '.join(left_out)} are left out." if left_out else ""
-    return f"The row with the {words[0]} value is the one without a {words[1]} one: {installed(text)}.{told}"
+    omitted = [each for each in dict.fromkeys((*groups, best)) if each.lower() != "ts"]
+    omission = f" This omits rows with a NULL in {' or '.join(omitted)}." if omitted else ""
+    return f"For the {words[0]} value, ask for the row without a {words[1]} one: {installed(text)}.{omission}"
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
-    """An expression over groups as one over the row ``t`` that has the group's least or greatest value."""
-    whole = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
-    holder = exp.Tuple(expressions=[whole])
+    """Rewrite an expression over groups for the row ``t`` with the group's least or greatest value."""
+    expression = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
+    holder = exp.Tuple(expressions=[expression])
     for each in list(holder.find_all(exp.Anonymous)):
         if each == measure:
             each.replace(each.expressions[0].copy())

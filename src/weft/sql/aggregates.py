@@ -1,12 +1,12 @@
-"""The aggregates of temporal views, and the one type that each has on every engine.
+"""The aggregates of temporal views and their result types, which are the same on every engine.
 
     COUNT(*), COUNT(x)   BIGINT
-    SUM(x)               BIGINT of TINYINT to BIGINT (NULL where it does not fit), DECIMAL(min(p + 10, 38), s) of
-                         DECIMAL(p, s), DOUBLE of FLOAT and DOUBLE
+    SUM(x)               BIGINT for TINYINT to BIGINT (NULL on overflow), DECIMAL(min(p + 10, 38), s) for
+                         DECIMAL(p, s), DOUBLE for FLOAT and DOUBLE
     AVG(x)               DOUBLE
-    MIN(x), MAX(x)       as x
+    MIN(x), MAX(x)       the type of x
 
-NULLs are passed over; of no value SUM, AVG, MIN and MAX are NULL and COUNT is 0.
+Aggregates ignore NULLs.  Without any value, COUNT is 0 and the others are NULL.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, INTERVAL, MONTHS, MOST
 Aggregate = OneOf["count", "sum", "avg", "min", "max"]
 MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
 DISTINCT: Final = "distinct"
-"""Around the argument of COUNT(DISTINCT x), which is read in standing queries to be offered as a formula."""
+"""A call around the argument of COUNT(DISTINCT x).  Standing queries bind it only to offer an equivalent formula."""
 WINDOW: Final = "moving_window"
-"""The function that, among the items of GROUP BY, gives the length of the moving window."""
+"""The function that, as an item of GROUP BY, gives the length of the moving window."""
 
 
 def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
-    """The type of an aggregate over values of a type (None: ``COUNT(*)``); raises TypeError where it has none."""
+    """Return the type of an aggregate over values of a type (None: ``COUNT(*)``); raise TypeError if it has none."""
     if function == "count":
         return BIGINT
     if argument in (None, NULL, INTERVAL, MONTHS):

@@ -1,4 +1,4 @@
-"""Types brought together: for comparing, and for reading strings as times."""
+"""Convert operands to a common type: for comparisons, and to read strings as times."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from weft.sql.rewriting import as_number
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
-    """Both sides in one type, by the conversions that lose nothing; raises SqlError where there is none."""
+    """Return both sides in one type, converted without loss; raise SqlError if there is no such type."""
     nested = next((side.type for side in (left, right) if side.type.nested), None)
     if nested is not None:
         raise SqlError(
-            f"a whole {nested.name} cannot be compared",
+            f"values of type {nested.name} cannot be compared",
             where=place(node),
-            hint="Compare parts of it: doc.field, tags[0], ARRAY_CONTAINS(tags, 'x'); or its text, TO_JSON(doc).",
+            hint="Compare a part (doc.field, tags[0], ARRAY_CONTAINS(tags, 'x')) or the text, TO_JSON(doc).",
         )
     if left.type == right.type or NULL in (left.type, right.type):
         return left, right
@@ -46,54 +46,54 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
 
 
 def cast(value: Scalar, node: exp.Cast) -> Scalar:
-    """CAST and TRY_CAST of a value; raises SqlError for a type that is not stored, and for what is never converted."""
+    """Return CAST or TRY_CAST of a value; raise SqlError if the type is not stored or the conversion does not exist."""
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
         return as_time(value, target, node)
     if value.type in (INTERVAL, MONTHS):
-        raise refuse(node.sql("spark"), node, "intervals are not converted", as_number(node.this))
+        raise refuse(node.sql("spark"), node, "an interval cannot be converted", as_number(node.this))
     tried = bool(node.args.get("safe"))
     if not (tryable if tried else castable)(value.type, target):
-        hint = "TO_JSON(…) gives its text." if value.type.nested and target == STRING else None
-        raise refuse(node.sql("spark"), node, f"{value.type} is never converted to {target}", hint)
+        hint = "Write TO_JSON(…) for its text." if value.type.nested and target == STRING else None
+        raise refuse(node.sql("spark"), node, f"{value.type} cannot be converted to {target}", hint)
     return Call("try_cast", (value,), target) if tried else Cast(value, target)
 
 
 def _type(node: exp.Expr) -> DataType:
     text = node.sql("spark")
     try:
-        found = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
+        target = DataType.parse("TIMESTAMP" if text.upper() == "TIMESTAMP_LTZ" else text)
     except ValueError:
-        hint = "Of JSON text FROM_JSON(doc, 'ARRAY<STRING>') makes one." if "<" in text else None
-        raise refuse(f"the type {text}", node, "Weft stores plain scalar types", hint) from None
-    if found == INTERVAL:
+        hint = "Parse JSON text with FROM_JSON(doc, 'ARRAY<STRING>')." if "<" in text else None
+        raise refuse(f"the type {text}", node, "Weft stores only plain scalar types", hint) from None
+    if target == INTERVAL:
         raise refuse("INTERVAL as a type", node, "nothing can be converted to it")
-    if found == NULL:
+    if target == NULL:
         raise refuse(f"the type {text}", node, "nothing can be converted to it")
-    if found.name == "DECIMAL":
-        literals.decimal(found.precision or 0, found.scale or 0, node)
-    return found
+    if target.name == "DECIMAL":
+        literals.decimal(target.precision or 0, target.scale or 0, node)
+    return target
 
 
 def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
-    """How two values become comparable."""
+    """Return a hint for making two values comparable."""
     for side, other in ((left, right), (right, left)):
         if side.type == INTERVAL:
-            length = "Compare a length of time with another one, such as INTERVAL 5 MINUTES"
-            return f"{length}; or compare a number. {as_number(node)}" if other.type.numeric else f"{length}."
+            length = "Compare it with an interval, such as INTERVAL 5 MINUTES"
+            return f"{length}, or compare numbers. {as_number(node)}" if other.type.numeric else f"{length}."
     return "Convert one of them: CAST(… AS …)."
 
 
 def opened(value: Scalar) -> Scalar:
-    """A column of JSON text that has a shape as a value of that; any other value as it is."""
+    """Parse a JSON column that has a nested type; return any other value unchanged."""
     shape = value.type.shape
     return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
 
 
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
-    """Refuses an IN whose strings and times Spark compares as text, unless that comes to the same.
+    """Refuse IN with strings and times, which Spark compares as text, unless the result would be the same.
 
-    It does for a constant written as Spark itself writes such a time: ``born IN ('1993-04-05')``.
+    It is the same for a constant written as Spark writes such a time: ``born IN ('1993-04-05')``.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]
@@ -102,7 +102,7 @@ def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     shape = _WRITTEN.get(next(iter(times)).name, "") if len(times) == 1 else "$^"
     if not all(isinstance(value, Literal) and re.fullmatch(shape, str(value.value)) for value in strings):
         raise SqlError(
-            "IN with strings and times compares them as text, letter by letter",
+            "IN with strings and times compares them as text",
             where=place(node),
             hint="Write TIMESTAMP '1993-04-05 12:00:00' or DATE '1993-04-05', or convert with CAST(… AS …).",
         )
@@ -115,26 +115,26 @@ _WRITTEN: Final = {
 
 
 def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
-    """A string read as a time: a constant at once, anything else when it runs (NULL where it is none)."""
+    """Read a string as a time: a constant now, anything else at run time (NULL if it is not a time)."""
     if not isinstance(value, Literal):
         return Cast(value, type)
     return (literals.day if type == DATE else literals.timestamp)(str(value.value), node)
 
 
 def typed(value: Scalar, type: DataType) -> Scalar:
-    """``value``, a NULL that has no type of its own as one of ``type``."""
+    """Return ``value``; cast it to ``type`` if it is an untyped NULL."""
     return Cast(value, type) if value.type == NULL else value
 
 
 def converted(value: Scalar, type: DataType) -> Scalar:
-    """``value`` as ``type``, without a needless cast."""
+    """Return ``value`` as ``type``, without a needless cast."""
     if type == TIMESTAMP and isinstance(value, Cast) and value.type == DATE and _midnight(value.arg):
         return value.arg
     return value if value.type in (type, NULL) else Cast(value, type)
 
 
 def _midnight(value: Scalar) -> bool:
-    """Whether it is a DATE's first instant, moved by whole days."""
+    """Return whether the value is the first instant of a DATE, moved by whole days."""
     match value:
         case Call(name="+" | "-", args=(Cast(arg=day), Literal(value=int(span))), type=type):
             return type == TIMESTAMP and day.type == DATE and span % 86_400_000_000 == 0

@@ -1,8 +1,8 @@
-"""Rendered SQL for DuckDB: which expressions mean there what they mean in Spark, and how their text is spelled there.
+"""Translate rendered SQL for DuckDB, and find the expressions that DuckDB might compute differently from Spark.
 
-The rendered text is Spark's.  DuckDB takes it but for two spellings, of names and of texts; a few functions it has
-under other names (``MACROS``).  What the two might compute differently (regular expressions, text of doubles,
-division of decimals) no view can have.
+The rendered text is Spark SQL.  DuckDB reads it after two changes of spelling, of names and of strings; a few functions
+have other names there (``MACROS``).  A view cannot use what the two engines might compute differently (regular
+expressions, text of doubles, division of decimals).
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""Functions of Spark's that DuckDB has under other names.
+"""Spark functions that have other names in DuckDB.
 
-AGGREGATE is only asked for sums of lists, which may have NULLs here and are not empty.
+AGGREGATE occurs only for sums of non-empty lists, which may contain NULLs here.
 """
 ALIKE: Final = frozenset(
     (
@@ -61,26 +61,26 @@ ALIKE: Final = frozenset(
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )
 )
-"""Operators and functions that mean the same of whatever they may be given."""
+"""Operators and functions that mean the same for arguments of all types."""
 IN_PART: Final = frozenset(
     (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
 )
-"""Functions that mean the same of some types, or with constants."""
+"""Functions that mean the same for some types, or with constants."""
 _LIKE: Final = " LIKE "
 _TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
 _PLAIN_SCALE: Final = 6
-"""More decimals than these Spark writes with an exponent where they are nearly all 0."""
+"""With more decimals than these, Spark writes a number near 0 with an exponent."""
 _MOST_DIGITS: Final = 38
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
 _QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
 
 
 def local_text(sql: str) -> str:
-    """The text as DuckDB reads it.
+    r"""Return Spark SQL in DuckDB's spelling.
 
-    >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\\'s \\\\'")
-    'SELECT "a`b" FROM t WHERE x = \\'it\\'\\'s \\\\\\''
-    >>> local_text(r"x LIKE '5\\\\%'") == r"x LIKE '5\\%' ESCAPE '\\'"
+    >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\'s \\'")
+    'SELECT "a`b" FROM t WHERE x = \'it\'\'s \\\''
+    >>> local_text(r"x LIKE '5\\%'") == r"x LIKE '5\%' ESCAPE '\'"
     True
     """
     return _QUOTED.sub(lambda found: _spelled(found[0]), sql)
@@ -99,9 +99,9 @@ def _spelled(quoted: str) -> str:
 
 
 def not_local(relation: Temporal) -> Scalar | None:
-    """The first expression of a relation of which DuckDB might compute something else than Spark; None: there is none.
+    """Return the first expression that DuckDB might compute differently from Spark, or None.
 
-    It is the smallest such one: what it is made of is computed alike.
+    The expression is minimal: both engines agree on its subexpressions.
     """
     every = (scalar for part in each(relation) for scalar in _scalars(part))
     return next((found for scalar in every if (found := unlike(scalar)) is not None), None)
@@ -127,13 +127,13 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
 
 
 def unlike(scalar: Scalar) -> Scalar | None:
-    """The smallest part of an expression that DuckDB might compute otherwise than Spark; None: there is none."""
-    below = (found for child in children(scalar) if (found := unlike(child)) is not None)
+    """Return the smallest subexpression that DuckDB might compute differently from Spark, or None."""
+    below = (part for child in children(scalar) if (part := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
 
 
 def _alike(scalar: Scalar) -> bool:
-    """Whether it is computed alike from what it is made of."""
+    """Return whether both engines compute the expression alike from its subexpressions."""
     match scalar:
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")
@@ -160,7 +160,7 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Integers and decimals of which no digit can be cut off, and doubles."""
+    """Return whether the product is of integers, of decimals that lose no digit, or of doubles."""
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
         return p1 + p2 < _MOST_DIGITS
@@ -168,7 +168,7 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 
 
 def _same_number(call: Call) -> bool:
-    """Of integers; and of decimals what neither divides nor leaves digits before the point."""
+    """Return whether both engines compute the function alike: on integers, or on a decimal without a division."""
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
         return call.name in ("mod", "%") and all(each.type.name in INTEGRAL for each in call.args)
@@ -178,11 +178,11 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Whether the places of a part of a text are constants, counted from 1 on (``first`` 1) or lengths."""
-    found = [each.value for each in places if isinstance(each, Literal)]
-    if len(found) < len(places) or not all(isinstance(each, int) for each in found):
+    """Return whether the arguments are constant positions from 1 on (``first`` 1), or constant lengths."""
+    values = [each.value for each in places if isinstance(each, Literal)]
+    if len(values) < len(places) or not all(isinstance(each, int) for each in values):
         return False
-    return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(found))
+    return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(values))
 
 
 def _same_cast(source: DataType, target: DataType) -> bool:

@@ -1,11 +1,11 @@
-"""The allow-list of scalar functions (design section 8): deterministic, total, of bounded output.
+"""The scalar functions that a query may call (design section 8): deterministic, total, with bounded output.
 
-A name that is not here is refused.  Each entry gives the number of arguments and the type of the result.  Left
-out on purpose: whatever is volatile (rand, uuid), tells of the machine or the session (input_file_name, current_user),
-reaches the JVM (reflect, java_method), or can blow a short row up (space, sequence).
+Weft refuses all other names.  Each entry has the number of arguments and the type of the result.  The list omits
+functions that are volatile (rand, uuid), that depend on the machine or the session (input_file_name, current_user),
+that call Java code (reflect, java_method), or that can turn a short row into a huge one (space, sequence).
 
-Those with forms of their own (``FORMS``) are lowered by ``lower_time`` and ``lower_calls``; their entries here tell how
-many arguments they take and what they give.
+``lower_time`` and ``lower_calls`` lower the functions with a syntax of their own (``FORMS``).  The entries here give
+the number of their arguments and the type of their result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.algebra.schema import (
 )
 
 LONGEST_PADDING: Final = 1_000
-"""The most characters that LPAD and RPAD make, and the most times that REPEAT repeats: answers are of bounded size."""
+"""The most characters of LPAD and RPAD, and the most repetitions of REPEAT, to bound the size of answers."""
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
@@ -41,9 +41,9 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` names the family of types of each argument, the last one of all that follow.  Arguments from the
-    ``constant``-th on (counted from 0) must be constants: with what a row holds there the call could fail, and a
-    standing query must not fail for one row.
+    ``takes`` names the family of types of each argument; the last one applies to all further arguments.  Arguments
+    from number ``constant`` on (from 0) must be constants: with a value from a row the call could fail, and one row
+    must not make a standing query fail.
     """
 
     least: int
@@ -54,12 +54,12 @@ class Function:
 
 
 def fixed(type: DataType) -> TypeRule:
-    """Always the same type."""
+    """Return a rule that always gives the same type."""
     return lambda _: type
 
 
 def common(types: Sequence[DataType]) -> DataType:
-    """The type that all arguments can be read as; raises TypeError where there is none."""
+    """Return the common type of all arguments; raise TypeError if there is none."""
     known = [type for type in types if type != NULL]
     if not known:
         return NULL
@@ -70,7 +70,7 @@ def common(types: Sequence[DataType]) -> DataType:
 
 
 def wider(left: DataType, right: DataType) -> DataType:
-    """The type both can be read as, as Spark widens them; raises TypeError where there is none."""
+    """Return the common type of two types, as Spark widens them; raise TypeError if there is none."""
     if left == right:
         return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
@@ -90,21 +90,21 @@ def wider(left: DataType, right: DataType) -> DataType:
 
 
 def as_decimal(type: DataType) -> tuple[int, int]:
-    """(precision, scale) under which Spark reads an exact number as a decimal."""
+    """Return the (precision, scale) of an exact number that Spark converts to a decimal."""
     if type.name == "DECIMAL":
         return type.precision or 10, type.scale or 0
     return {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}[type.name], 0
 
 
 def bounded_decimal(precision: int, scale: int) -> DataType:
-    """Spark's adjustment to 38 digits: digits before the point win, at least six after it are kept."""
+    """Return Spark's adjustment to 38 digits: it cuts digits after the point first, but leaves at least six."""
     if precision <= 38:
         return DataType("DECIMAL", precision, scale)
     return DataType("DECIMAL", 38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def arithmetic(operator: str, left: DataType, right: DataType) -> DataType:
-    """The type of a number made of two, as Spark has it."""
+    """Return the type of an arithmetic operation on two numbers, as in Spark."""
     if NULL in (left, right):
         left = right = right if left == NULL else left
     if left == NULL:
@@ -128,7 +128,7 @@ _OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
 
 
 def fits(type: DataType, family: str) -> bool:
-    """Whether an argument of this type may stand where one of ``family`` is wanted; NULL is of every type."""
+    """Return whether an argument of this type fits a ``family`` of types.  NULL fits all but nested types."""
     if type == NULL:
         return family not in _OF_PARTS
     match family:
@@ -157,7 +157,7 @@ def fits(type: DataType, family: str) -> bool:
 
 
 def castable(source: DataType, target: DataType) -> bool:
-    """Whether Spark converts the one to the other at all."""
+    """Return whether Spark has CAST from ``source`` to ``target``."""
     if source.nested:
         return source == target
     if source in (target, NULL) or target == STRING:
@@ -170,7 +170,7 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def tryable(source: DataType, target: DataType) -> bool:
-    """Whether Spark has TRY_CAST from the one to the other: fewer than with CAST, and what does not fit is NULL."""
+    """Return whether Spark has TRY_CAST from ``source`` to ``target``, which covers fewer types than CAST."""
     if {source.name, target.name} & {"TIMESTAMP", "DATE"} and (
         source.numeric or target.numeric or BOOLEAN in (source, target)
     ):
@@ -183,17 +183,17 @@ def _same(types: Sequence[DataType]) -> DataType:
 
 
 def rounded_decimal(type: DataType, digits: int) -> DataType:
-    """ROUND of a DECIMAL to so many digits, as Spark types it: one more before the point, for 9.9.
+    """Return Spark's type for ROUND of a DECIMAL, with one more digit before the point, for example for 9.9.
 
     >>> str(rounded_decimal(DataType("DECIMAL", 10, 2), 1)), str(rounded_decimal(DataType("DECIMAL", 10, 2), -9))
     ('DECIMAL(10,1)', 'DECIMAL(10,0)')
     """
     precision, scale = as_decimal(type)
-    whole = precision - scale + 1
+    integral_digits = precision - scale + 1
     if digits < 0:
-        return DataType("DECIMAL", min(max(whole, 1 - digits), 38), 0)
-    kept = min(scale, digits)
-    return DataType("DECIMAL", min(whole + kept, 38), kept)
+        return DataType("DECIMAL", min(max(integral_digits, 1 - digits), 38), 0)
+    fraction_digits = min(scale, digits)
+    return DataType("DECIMAL", min(integral_digits + fraction_digits, 38), fraction_digits)
 
 
 def _whole(types: Sequence[DataType]) -> DataType:
@@ -343,7 +343,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""Of what is made of parts; a NULL without a type has no parts, and is none of these."""
+"""Functions of nested values.  An untyped NULL is not a nested value."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(

@@ -1,7 +1,7 @@
-"""Identifiers as Spark reads them: what is no plain word, and what is a word of Spark's grammar, stands in back quotes.
+"""Quote identifiers for Spark: backquotes around every name that is not a plain word or is a word of Spark's grammar.
 
-Which words Spark's parser takes as names changes with where they stand (``SELECT a except FROM t``) and with its
-settings, so none is ever written bare.
+Which words Spark's parser accepts as bare names depends on their position (``SELECT a except FROM t``) and on settings,
+so none is written bare.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def quoted(name: str) -> str:
-    """An identifier for the text of a query.
+    """Return an identifier, quoted if necessary, for the text of a query.
 
     >>> quoted("msgs"), quoted("except"), quoted("x y")
     ('msgs', '`except`', '`x y`')
@@ -55,5 +55,6 @@ _WORDS: Final = """
     WITHOUT X YEAR YEARS ZONE
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
-"""The words of Spark 4.1's grammar: what ``sql_keywords()`` gives, and the four that it leaves out for having two
-spellings (RLIKE and REGEXP, TEMPORARY and TEMP)."""
+"""The words of Spark 4.1's grammar: those of ``sql_keywords()``, and the four that it omits because they have two
+spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
+"""

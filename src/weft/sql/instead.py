@@ -1,6 +1,6 @@
-"""What to write in place of a node that is refused: a window function, a subquery used as a value, LIMIT.
+"""Equivalent queries for refused nodes: a window function, a subquery used as a value, LIMIT.
 
-The row that a window function chooses is the one that no other comes before, which NOT EXISTS asks.
+The row that a window function selects is the one with no row before it, which NOT EXISTS expresses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RANKS: Final = ("row_number", "rank", "dense_rank")
 
 
 def instead_of(node: exp.Expr) -> str | None:
-    """What to write in place of a node that is refused; None: nothing is known of it."""
+    """Return what to write instead of a refused node, or None if nothing is known."""
     match node:
         case exp.Window():
             return _without_window(node)
@@ -36,22 +36,22 @@ def _without_window(window: exp.Window) -> str:
     name = window.this.name.lower() if isinstance(window.this, exp.Anonymous) else ""
     if name in _RANKS:
         return _best_of_group(window) or (
-            "For the first row of each group ask that none comes before it: NOT EXISTS (SELECT 1 FROM … AS o WHERE "
-            "o.k = t.k AND o.ts > t.ts). Other ranks cannot be asked today."
+            "For the first row of each group, require that no row comes before it: NOT EXISTS (SELECT 1 FROM … AS o "
+            "WHERE o.k = t.k AND o.ts > t.ts). Other ranks are not supported today."
         )
     if name in ("lag", "lead"):
         return _beside(window, name) or (
-            "For the row just before another join the table with itself, p.ts < t.ts, and ask that none is between: "
+            "For the previous row, join the table with itself (p.ts < t.ts) and require that no row lies between: "
             "NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > p.ts AND m.ts < t.ts)."
         )
-    found = _first_value(window) if name == "first_value" else None
-    return found or (
-        f"{NOT_TODAY} Ask for the rows themselves; a view or a formula has COUNT, SUM, MIN, MAX and AVG of a group."
+    rewritten = _first_value(window) if name == "first_value" else None
+    return rewritten or (
+        f"{NOT_TODAY} Query the rows themselves, or use a view or a formula for COUNT, SUM, MIN, MAX and AVG."
     )
 
 
 def single_table(select: exp.Select | None) -> str | None:
-    """The name of the one table that a SELECT reads, as FROM has it; None: it reads others, or has subqueries."""
+    """Return the name of the only table of a SELECT, as in FROM, or None for several tables or subqueries."""
     source = None if select is None else select.args.get("from_")
     if select is None or source is None or select.args.get("joins") or select.root().find(exp.With):
         return None
@@ -66,15 +66,15 @@ def single_table(select: exp.Select | None) -> str | None:
 
 
 def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
-    """A copy of an expression over one table, with each column named by an alias of the table."""
-    found = node.copy()
-    for column in list(found.find_all(exp.Column)):
+    """Return a copy of an expression over one table, with every column qualified by an alias."""
+    renamed = node.copy()
+    for column in list(renamed.find_all(exp.Column)):
         column.set("table", exp.to_identifier(alias))
-    return found
+    return renamed
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """The condition of WHERE over an alias, to stand before another one; empty without WHERE."""
+    """Return the condition of WHERE over an alias, followed by AND, or an empty text without WHERE."""
     where = select.args.get("where")
     if where is None:
         return ""
@@ -83,12 +83,12 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """That columns are not NULL, to stand before another condition; ``ts`` never is."""
+    """Return the condition that columns are not NULL, followed by AND.  It omits ``ts``, which is never NULL."""
     return "".join(f"{alias}.{each} IS NOT NULL AND " for each in dict.fromkeys(columns) if each.lower() != "ts")
 
 
 def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """The columns of PARTITION BY, the one of ORDER BY, and whether it descends; None: they are not plain columns."""
+    """Return the columns of PARTITION BY and ORDER BY and whether the order descends, or None for expressions."""
     ordered = window.args.get("order")
     by = [] if ordered is None else ordered.expressions
     parts = list(window.args.get("partition_by") or ())
@@ -98,12 +98,12 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """That columns are equal in two aliases, to stand before another condition."""
+    """Return the condition that columns are equal in two aliases, followed by AND."""
     return "".join(f"{one}.{key} = {other}.{key} AND " for key in keys)
 
 
 def _best_of_group(window: exp.Window) -> str | None:
-    """The first row of each partition."""
+    """Return a query for the first row of each partition."""
     select = window.find_ancestor(exp.Select)
     name, keys = single_table(select), _keys(window)
     if select is None or name is None or keys is None:
@@ -115,68 +115,73 @@ def _best_of_group(window: exp.Window) -> str | None:
         f"t.{by})"
     )
     return (
-        f"The first row of each group is the one that no other comes before: {installed(text)}. Rows that are equal in "
-        f"{by} are all first{_nulls((*partition, by))}. Other ranks cannot be asked today."
+        f"For the first row of each group, ask for the row that no other row comes before: {installed(text)}. Rows "
+        f"that tie in {by} are all returned{_nulls((*partition, by))}. Other ranks are not supported today."
     )
 
 
 def _nulls(columns: Sequence[str]) -> str:
-    """What becomes of rows with a NULL in the columns, as a clause."""
+    """Return a clause about rows with a NULL in the columns."""
     names = [each for each in dict.fromkeys(columns) if each.lower() != "ts"]
-    return f"; rows with a NULL in {' or '.join(names)} are left out" if names else ""
+    return f"; rows with a NULL in {' or '.join(names)} are omitted" if names else ""
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """The select list over ``t``, with a window function replaced by a column of ``p``; None: there are others."""
+    """Return the select list over ``t`` with the window function as a column of ``p``, or None if it has others."""
     listed = []
     for item in select.expressions:
-        found = of_alias(item, "t")
+        selected = of_alias(item, "t")
         replaced = exp.column(value, table="p", quoted=value.startswith("`"))
-        for original, each in zip(item.find_all(exp.Window), list(found.find_all(exp.Window)), strict=True):
+        for original, each in zip(item.find_all(exp.Window), list(selected.find_all(exp.Window)), strict=True):
             if original is not window:
                 return None
-            if each is found:
-                found = replaced
+            if each is selected:
+                selected = replaced
             else:
                 each.replace(replaced)
-        listed.append("t.*" if isinstance(found, exp.Star) else found.sql("spark"))
+        listed.append("t.*" if isinstance(selected, exp.Star) else selected.sql("spark"))
     return ", ".join(listed)
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """The SELECT of a window function of a column, its table, its select list over ``t`` and ``p``, and the keys."""
+    """Return the SELECT of a window function, its table, its select list over ``t`` and ``p``, and its keys, or
+    None.
+    """
     select = window.find_ancestor(exp.Select)
-    name, keys, given = single_table(select), _keys(window), window.this.expressions
-    if select is None or name is None or keys is None or len(given) != 1 or not isinstance(given[0], exp.Column):
+    name, keys, arguments = single_table(select), _keys(window), window.this.expressions
+    if (
+        select is None
+        or name is None
+        or keys is None
+        or len(arguments) != 1
+        or not isinstance(arguments[0], exp.Column)
+    ):
         return None
-    listed = None if window.args.get("spec") else _listed(select, window, given[0].name)
+    listed = None if window.args.get("spec") else _listed(select, window, arguments[0].name)
     return None if listed is None else (select, name, listed, keys)
 
 
 def _beside(window: exp.Window, name: str) -> str | None:
-    """LAG and LEAD: a join with the row just before or behind."""
-    found = _paired(window)
-    if found is None:
+    """Rewrite LAG or LEAD as a join with the row just before or after."""
+    parts = _paired(window)
+    if parts is None:
         return None
-    select, source, listed, (partition, by, descends) = found
+    select, source, listed, (partition, by, descends) = parts
     near, far = ("<", ">") if (name == "lag") != descends else (">", "<")
     text = (
         f"SELECT {listed} FROM {source} AS t JOIN {source} AS p ON {where_of(select, 'p')}{same(partition, 'p', 't')}"
         f"p.{by} {near} t.{by} WHERE {where_of(select, 't')}NOT EXISTS (SELECT 1 FROM {source} AS m WHERE "
         f"{where_of(select, 'm')}{same(partition, 'm', 't')}m.{by} {far} p.{by} AND m.{by} {near} t.{by})"
     )
-    return (
-        f"Join with the row beside it, between which and this one there is none: {_instead(select, text)}. A row with "
-        "none beside it is no answer."
-    )
+    return f"Join with the adjacent row: {_instead(select, text)}. This omits a row without an adjacent row."
 
 
 def _first_value(window: exp.Window) -> str | None:
-    """FIRST_VALUE: a join with the row of the group that no other comes before."""
-    found = _paired(window)
-    if found is None:
+    """Rewrite FIRST_VALUE as a join with the first row of the group."""
+    parts = _paired(window)
+    if parts is None:
         return None
-    select, source, listed, (partition, by, descends) = found
+    select, source, listed, (partition, by, descends) = parts
     keys = same(partition, "p", "t").removesuffix(" AND ") or "1 = 1"
     text = (
         f"SELECT {listed} FROM {source} AS t JOIN {source} AS p ON {keys} WHERE {where_of(select, 't')}"
@@ -184,13 +189,13 @@ def _first_value(window: exp.Window) -> str | None:
         f"{where_of(select, 'o')}{same(partition, 'o', 'p')}o.{by} {'>' if descends else '<'} p.{by})"
     )
     return (
-        f"Join with the first row of the group, the one that no other comes before: {_instead(select, text)}. With "
-        f"several first rows each is joined{_nulls((*partition, by))}."
+        f"Join with the first row of the group: {_instead(select, text)}. If several rows are first, the result has "
+        f"each of them{_nulls((*partition, by))}."
     )
 
 
 def _instead(select: exp.Select, text: str) -> str:
-    """The command that installs the whole query with a text in place of one SELECT in it."""
+    """Return the command that installs the whole query with one SELECT replaced by a text."""
     if select.parent is None:
         return installed(text)
     return whole(select, exp.maybe_parse(text, dialect="spark"))
@@ -201,9 +206,9 @@ def _without_limit(node: exp.Expr) -> str:
     count = node.expression.name if isinstance(node, exp.Limit) and isinstance(node.expression, exp.Literal) else "N"
     shown = f"`weft results NAME --limit {count}` shows the first {count}"
     if root is None or root.parent is not None:
-        return f"Leave it out: every answer is delivered once, and {shown}."
+        return f"Remove it: Weft delivers every answer once, and {shown}."
     if root.find(exp.Group, exp.Having, exp.Window, exp.Qualify):
-        return f"Leave it out: every answer is delivered once, and {shown}."
+        return f"Remove it: Weft delivers every answer once, and {shown}."
     unlimited = root.copy()
     unlimited.set("limit", None)
-    return f"Leave it out: {installed(unlimited.sql('spark'))}; every answer is delivered once, and {shown}."
+    return f"Remove it: {installed(unlimited.sql('spark'))}. Weft delivers every answer once, and {shown}."

@@ -1,6 +1,6 @@
-"""INTERVAL constants, read as Spark reads them: microseconds, and whether they count whole days.
+"""Read INTERVAL constants as Spark does: their length in microseconds, and whether they count whole days.
 
-Months, quarters and years have no fixed length: they are read in temporal views only, where each instant is judged.
+Months, quarters and years have no fixed length.  Only temporal views, which evaluate each instant, accept them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.sql.refusal import place, refuse
 
 UNITS: Final = FIXED
 LONGEST: Final = 3_652_059 * UNITS["DAY"]
-"""From year 1 to year 9999: sums of instants and intervals stay within 64 bits."""
+"""From year 1 to year 9999, so that sums of instants and intervals stay within 64 bits."""
 LONGEST_MONTHS: Final = 9_999 * 12
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
 _AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
@@ -28,13 +28,13 @@ _SPAN: Final = re.compile(r"[+-]?\d{1,18}(?:[ :]\d{1,2})*(?:\.\d{1,9})?", re.ASC
 
 
 def interval(node: exp.Interval) -> Literal:
-    """INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours', INTERVAL '1 12:00:00' DAY TO SECOND: microseconds.
+    """Return INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' or INTERVAL '1 12:00:00' DAY TO SECOND in microseconds.
 
-    Raises SqlError for what Spark would not read, and for what is longer than the calendar.
+    Raise SqlError if Spark would not read the interval, or if it is longer than the calendar.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if sign < 0 and (unit is None or text.strip().startswith(("-", "+"))):
-        raise SqlError("an INTERVAL takes one sign", where=place(node), hint="Write -INTERVAL …, with one - in all.")
+        raise SqlError("an INTERVAL takes only one sign", where=place(node), hint="Write -INTERVAL … with one -.")
     if isinstance(unit, exp.IntervalSpan):
         return length(sign * _span(text, unit, node), node)
     if unit is None:
@@ -43,9 +43,9 @@ def interval(node: exp.Interval) -> Literal:
 
 
 def months(node: exp.Interval) -> Literal | None:
-    """INTERVAL 1 YEAR, INTERVAL '1 year 6 months', INTERVAL '1-6' YEAR TO MONTH, as months of the calendar.
+    """Return INTERVAL 1 YEAR, INTERVAL '1 year 6 months' or INTERVAL '1-6' YEAR TO MONTH in calendar months.
 
-    None for an interval of units that have a fixed length; raises SqlError for one of both kinds.
+    Return None for an interval of units with a fixed length; raise SqlError for one that mixes both kinds.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if isinstance(unit, exp.IntervalSpan):
@@ -68,29 +68,31 @@ def months(node: exp.Interval) -> Literal | None:
         raise refuse(
             "an INTERVAL of months and of days",
             node,
-            "Spark has none",
-            "Add two: + INTERVAL 1 MONTH + INTERVAL 2 DAYS.",
+            "Spark has no such interval",
+            "Add two intervals: + INTERVAL 1 MONTH + INTERVAL 2 DAYS.",
         )
     count = 0
     for amount, name in parts:
-        found = _AMOUNT.fullmatch(re.sub(r"\s", "", amount))
-        if found is None or found[3] is not None:
+        match = _AMOUNT.fullmatch(re.sub(r"\s", "", amount))
+        if match is None or match[3] is not None:
             raise SqlError(
                 f"{amount!r} is not a number of {name.upper()}", where=place(node), hint="Write INTERVAL 18 MONTHS."
             )
-        count += int(f"{found[1]}{found[2]}") * IN_MONTHS[name.upper().removesuffix("S")]
+        count += int(f"{match[1]}{match[2]}") * IN_MONTHS[name.upper().removesuffix("S")]
     return _calendar_length(sign * count, node)
 
 
 def _calendar_length(count: int, node: exp.Expr) -> Literal:
     if abs(count) > LONGEST_MONTHS:
         longest = f"an INTERVAL is at most {LONGEST_MONTHS:,} months long"
-        raise SqlError(longest, where=place(node), hint="Write a shorter one: the calendar has the years 1 to 9999.")
+        raise SqlError(
+            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+        )
     return Literal(count, MONTHS)
 
 
 def counts_days(node: exp.Interval) -> bool:
-    """Whether Spark's type of the constant is INTERVAL DAY: added to a DATE it gives a DATE."""
+    """Return whether Spark types the constant as INTERVAL DAY, so that a DATE plus the interval is a DATE."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return False
@@ -99,31 +101,33 @@ def counts_days(node: exp.Interval) -> bool:
 
 
 def length(micros: int, node: exp.Expr) -> Literal:
-    """An interval; raises SqlError for one that is longer than the calendar."""
+    """Return an interval literal; raise SqlError if it is longer than the calendar."""
     within_calendar(micros, node)
     return Literal(micros, INTERVAL)
 
 
 def within_calendar(micros: float, node: exp.Expr) -> None:
-    """Raises SqlError for a number of microseconds that is longer than the calendar, and for NaN."""
+    """Raise SqlError for NaN, or for more microseconds than the calendar has."""
     if not abs(micros) <= LONGEST:
         longest = f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long"
-        raise SqlError(longest, where=place(node), hint="Write a shorter one: the calendar has the years 1 to 9999.")
+        raise SqlError(
+            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+        )
 
 
 def unit_length(name: str, node: exp.Expr) -> int:
-    """Microseconds of a unit, singular or plural; calendar units are refused."""
+    """Return the microseconds of a unit, singular or plural; raise SqlError for a calendar unit."""
     folded = name.upper().removesuffix("S")
     if folded in IN_MONTHS:
         raise refuse(
             f"INTERVAL … {folded}",
             node,
             "months and years have no fixed length",
-            "Write days, for example INTERVAL 30 DAYS, or move a row's own instant by the calendar: "
-            "NOW() > DATEADD(MONTH, 1, ts). Temporal views also take NOW() - INTERVAL 1 MONTH.",
+            "Write days (INTERVAL 30 DAYS), or move the row's instant: NOW() > DATEADD(MONTH, 1, ts). "
+            "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
         )
     if folded not in UNITS:
-        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"Units: {', '.join(UNITS)}.")
+        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(UNITS)}.")
     return UNITS[folded]
 
 
@@ -139,17 +143,17 @@ def _text(node: exp.Interval) -> str:
 
 
 def _amount(text: str, unit: str, node: exp.Expr) -> int:
-    each, found = unit_length(unit, node), _AMOUNT.fullmatch(text)
-    if found is None:
+    each, match = unit_length(unit, node), _AMOUNT.fullmatch(text)
+    if match is None:
         raise SqlError(f"{text!r} is not a number of {unit.upper()}", where=place(node), hint=_LIKE)
-    sign, whole, fraction = found.groups()
+    sign, digits, fraction = match.groups()
     if fraction is not None and each != UNITS["SECOND"]:
         raise SqlError(
-            f"{text} {unit.upper()}: only seconds have a fraction",
+            f"{text} {unit.upper()}: only seconds can have a fraction",
             where=place(node),
             hint="Write a smaller unit, for example INTERVAL 36 HOURS.",
         )
-    exact = Decimal(f"{sign}{whole}.{fraction or 0}") * each
+    exact = Decimal(f"{sign}{digits}.{fraction or 0}") * each
     if exact != exact.to_integral_value():
         raise SqlError(f"INTERVAL {text} {unit.upper()} is finer than a microsecond", where=place(node))
     return int(exact)
@@ -166,15 +170,19 @@ def _span(text: str, span: exp.IntervalSpan, node: exp.Expr) -> int:
     first, last = span.this.name.upper(), span.expression.name.upper()
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
         unit_length(first, node)
-        hint = None if last in _FIELDS else f"An instant that ends so stands in parentheses before TO: (… {first}) TO …"
-        raise SqlError(f"INTERVAL … {first} TO {last} is not taken", where=place(node), hint=hint)
+        hint = (
+            None if last in _FIELDS else f"Put an instant that ends with an interval in parentheses: (… {first}) TO …"
+        )
+        raise SqlError(f"INTERVAL … {first} TO {last} is not supported", where=place(node), hint=hint)
     wanted = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     text = text.strip()
     pieces = re.split(r"[ :]", text.lstrip("+-"))
     shape = " ".join(wanted[:1]) + (" " if first == "DAY" else ":") + ":".join(wanted[1:])
     signs = [" " if unit == "DAY" else ":" for unit in wanted[:-1]]
     if _SPAN.fullmatch(text) is None or re.findall(r"[ :]", text) != signs or ("." in text and last != "SECOND"):
-        raise SqlError(f"{text!r} is not an interval {first} TO {last}: {shape}", where=place(node), hint=_LIKE)
+        raise SqlError(
+            f"{text!r} is not an interval {first} TO {last}, which is written {shape}", where=place(node), hint=_LIKE
+        )
     for piece, unit in zip(pieces[1:], wanted[1:], strict=True):
         most = 23 if unit == "HOUR" else 59
         if int(piece.partition(".")[0]) > most:

@@ -1,10 +1,10 @@
-"""LEFT JOIN … WHERE the partner IS NULL: rows without a partner, which is LEFT ANTI JOIN.
+"""Read LEFT JOIN … WHERE the partner IS NULL as LEFT ANTI JOIN: rows without a partner.
 
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two are the same where the tested column has a value in every row that matched: one that ON compares, or asks to be
-NOT NULL.  A column that may be NULL in a matched row would take such rows, too: it is refused.
+The two are equivalent if the tested column has a value in every matching row: ON compares it or tests it for NOT NULL.
+A column that may be NULL in a matching row is refused, because the query would also return such rows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def with_anti_joins(select: exp.Select) -> None:
-    """Makes each LEFT JOIN whose partner WHERE asks to be absent a LEFT ANTI JOIN, in place.
+    """Turn each LEFT JOIN whose partner is tested for absence in WHERE into a LEFT ANTI JOIN, in place.
 
-    Raises SqlError where the tested column may be NULL in a row that matched, and where a column of the partner is
-    used besides; a LEFT JOIN without such a test stays one.
+    Leave a LEFT JOIN without such a test unchanged.  Raise SqlError if the tested column may be NULL in a matching row,
+    or if the query uses another column of the partner.
     """
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -43,7 +43,7 @@ def with_anti_joins(select: exp.Select) -> None:
 
 
 def _demanded(select: exp.Select) -> list[exp.Expr]:
-    """The conjuncts of WHERE."""
+    """Return the conjuncts of WHERE."""
     where = select.args.get("where")
     return [] if where is None else list(_conjuncts(where.this))
 
@@ -57,30 +57,30 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _own(node: exp.Expr | None, alias: str) -> str | None:
-    """The name of a column of ``alias`` that a node is; None where it is none."""
+    """Return the column name if the node is a column of ``alias``, or None."""
     bare = None if node is None else node.unnest()
     return bare.name.lower() if isinstance(bare, exp.Column) and bare.table.lower() == alias else None
 
 
 def _tested(node: exp.Expr, alias: str) -> str | None:
-    """The column of ``alias`` that is asked to be NULL."""
+    """Return the column of ``alias`` that the node tests for NULL, or None."""
     bare = node.unnest()
     return _own(bare.this, alias) if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null) else None
 
 
 def _present(join: exp.Join, alias: str) -> Iterator[str]:
-    """The columns of ``alias`` that are not NULL in any row which matches."""
+    """Yield the columns of ``alias`` that are not NULL in any matching row."""
     for column in join.args.get("using") or ():
         yield column.name.lower()
     on = join.args.get("on")
     for part in () if on is None else _conjuncts(on):
         bare = part.unnest()
-        found: list[str | None] = []
+        names: list[str | None] = []
         if isinstance(bare, _COMPARISONS):
-            found = [_own(bare.this, alias), _own(bare.expression, alias)]
+            names = [_own(bare.this, alias), _own(bare.expression, alias)]
         elif isinstance(bare, exp.Not):
-            found = [_tested(bare.this, alias)]
-        yield from (name for name in found if name is not None)
+            names = [_tested(bare.this, alias)]
+        yield from (name for name in names if name is not None)
 
 
 def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> SqlError:
@@ -91,17 +91,17 @@ def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> Sq
     return refuse(
         f"LEFT JOIN with {alias}.{column} IS NULL",
         test,
-        f"{alias}.{column} may be NULL in a row that matched, too, so it does not tell rows without a partner",
+        f"{alias}.{column} may be NULL in a matching row, so the test does not identify rows without a partner",
         f"{hint} NOT EXISTS (SELECT 1 FROM {join.this.sql('spark')} WHERE {on}).",
     )
 
 
 def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], alias: str) -> None:
-    """Refuses a column of the absent partner anywhere but in its ON and in the tests."""
+    """Refuse a column of the absent partner anywhere except in ON and in the tests."""
     for item in select.expressions:
         if isinstance(item, exp.Star):
-            reason = f"the columns of {alias} are all NULL where it has no partner"
-            raise refuse("* beside LEFT JOIN … IS NULL", item, reason, "Name the other table: SELECT a.*.")
+            reason = f"all columns of {alias} are NULL in a row without a partner"
+            raise refuse("* beside LEFT JOIN … IS NULL", item, reason, "Select the other table: SELECT a.*.")
     inside = {id(part) for node in (join, *tests) for part in node.walk()}
     for column in select.find_all(exp.Column):
         if column.table.lower() != alias or id(column) in inside or _hidden(column, select, alias):
@@ -110,12 +110,12 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
             f"{alias}.{column.name} beside LEFT JOIN … IS NULL",
             column,
             f"it is NULL in every row that has no partner in {alias}",
-            "Leave it out.",
+            "Remove it.",
         )
 
 
 def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
-    """Whether a subquery between has a table of that name of its own."""
+    """Return whether a subquery in between has its own table of that name."""
     around = column.find_ancestor(exp.Select)
     while around is not None and around is not select:
         sources = [around.args.get("from_"), *(around.args.get("joins") or ())]
@@ -126,13 +126,13 @@ def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
 
 
 def _without(select: exp.Select, tests: list[exp.Expr]) -> None:
-    """Takes conjuncts out of WHERE."""
+    """Remove conjuncts from WHERE."""
     gone = {id(test) for test in tests}
-    kept = [part for part in _demanded(select) if id(part) not in gone]
-    if not kept:
+    remaining = [part for part in _demanded(select) if id(part) not in gone]
+    if not remaining:
         select.set("where", None)
         return
-    first, *others = kept
+    first, *others = remaining
     for part in others:
         first = exp.And(this=first, expression=part)
     select.args["where"].set("this", first)

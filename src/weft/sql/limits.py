@@ -1,7 +1,7 @@
-"""How large a query may be: what is derived from it grows with its parts, each of which may begin an answer.
+"""Limits on the size of a query: the derived queries grow with its parts, each of which may begin an answer.
 
-The limits lie far above what questions need.  They keep explaining a matter of seconds, and a text that was written to
-break things from reaching Spark as megabytes (design section 8).
+The limits lie far above what practical questions need.  They bound the time of an explanation to seconds, and keep a
+malicious text from reaching Spark as megabytes (design section 8).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from weft.algebra.traverse import scalars, scans, thresholds, walk
 from weft.errors import SqlError
 
 MOST_DRIVERS: Final = 64
-"""Tables and thresholds of time: every one of them is a branch, and is judged in every other's."""
-_APART: Final = "Take it apart into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
+"""The most tables and time thresholds.  Each is a branch, and occurs in every other branch."""
+_APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
-"""Operators within operators of one expression."""
+"""The most nested operators of one expression."""
 LARGEST: Final = 2_000
-"""Operators and columns of one expression: derived tables on one another may double it with each level."""
+"""The most operators and columns of one expression.  Each level of derived tables may double the number."""
 
 
 def within_limits(query: Query) -> None:
-    """Raises SqlError for a query that is larger than any of the limits."""
+    """Raise SqlError if a query exceeds any limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
-    _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "operators within one another in one expression")
-    _at_most(_written_out(query), LARGEST, "operators and columns in one expression, derived tables written out")
+    _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
+    _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")
 
 
 def _written_out(query: Query) -> int:
-    """The most parts that an expression has once derived relations' columns are replaced by what they stand for."""
+    """Return the size of the largest expression after the columns of derived relations are expanded."""
     parts: dict[ColumnRef, int] = {}
 
     def count(scalar: Scalar) -> int:
@@ -41,7 +41,9 @@ def _written_out(query: Query) -> int:
         return 1 + sum(map(count, children(scalar)))
 
     most = 0
-    for node in reversed(list(walk(query))):  # what a relation is over comes after it, and is looked at before it
+    for node in reversed(
+        list(walk(query))
+    ):  # inputs come after their relation in the list, so reversed they come first
         match node:
             case Project(outputs=outputs):
                 parts |= {ref: count(out.value) for ref, out in zip(attributes(node), outputs, strict=True)}

@@ -1,6 +1,6 @@
-"""Constants of the text: numbers, strings, timestamps, dates and intervals, exactly.
+"""Read constants exactly: numbers, strings, timestamps, dates and LIKE patterns.
 
-Timestamps without an offset are UTC.  Intervals of months and years have no fixed length and are refused for now.
+A timestamp without an offset is UTC.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from weft.sql.refusal import place
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
-    """A number as Spark types it: INT, BIGINT, DECIMAL, or DOUBLE where it has an exponent.
+    """Return a number with Spark's type: INT, BIGINT, DECIMAL, or DOUBLE if it has an exponent.
 
-    ``negative`` tells of a - right before it, which belongs to the number: -2147483648 is an INT.
+    ``negative`` includes a preceding - in the number, because -2147483648 is an INT.
     """
     text, sign = node.name, -1 if negative else 1
     if re.fullmatch(r"\d+", text, re.ASCII):
@@ -39,55 +39,55 @@ def number(node: exp.Literal, *, negative: bool = False) -> Literal:
     except ValueError:
         approximate = math.inf
     if math.isinf(approximate):
-        raise SqlError(f"{text} is not a number that Weft reads", where=place(node))
+        raise SqlError(f"{text} is not a valid number", where=place(node))
     return Literal(approximate, DOUBLE)
 
 
 def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
-    """DECIMAL(precision, scale); raises SqlError for what Spark does not have."""
+    """Return DECIMAL(precision, scale); raise SqlError if Spark does not have it."""
     if not scale <= precision <= 38 or not precision:
-        told = f"there is no DECIMAL({precision},{scale}): 38 digits at most"
-        raise SqlError(told, where=place(node), hint="Write DECIMAL(p, s) with s <= p <= 38, or use DOUBLE.")
+        message = f"DECIMAL({precision},{scale}) is not a type: a DECIMAL has at most 38 digits"
+        raise SqlError(message, where=place(node), hint="Write DECIMAL(p, s) with s <= p <= 38, or use DOUBLE.")
     return DataType("DECIMAL", precision, scale)
 
 
 def pattern(text: str, node: exp.Expr) -> None:
-    """Raises SqlError for a pattern of LIKE that Spark would refuse when a row is there."""
+    """Raise SqlError for a LIKE pattern at which Spark would fail when it reads a row."""
     if re.fullmatch(r"(?:[^\\]|\\[%_\\])*", text, re.DOTALL) is None:
         raise SqlError(
-            f"{text!r} is not a pattern: \\ stands before %, _ or another \\ only",
+            f"{text!r} is not a pattern: \\ may stand only before %, _ or \\",
             where=place(node),
-            hint="Write \\\\\\\\ for a \\ that is meant as such.",
+            hint="Write \\\\\\\\ for a literal \\.",
         )
 
 
 def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
-    r"""The pattern of LIKE whose escape character is ``character``, as one whose escape character is the backslash.
+    r"""Return a LIKE pattern whose escape character is ``character`` as one whose escape character is the backslash.
 
-    Raises SqlError where the character stands before anything but %, _ and itself, as Spark does.
+    Raise SqlError, as Spark does, if the character precedes anything but %, _ or itself.
 
     >>> escaped_by_backslash(r"5!%_\!!", "!", exp.null())
     '5\\%_\\\\!'
     """
-    found = []
+    parts = []
     characters = iter(text)
     for each in characters:
         if each == character:
             each = next(characters, "")
             if each not in ("%", "_", character):
                 raise SqlError(
-                    f"{text!r} is not a pattern: {character} stands before %, _ or another {character} only",
+                    f"{text!r} is not a pattern: {character} may stand only before %, _ or {character}",
                     where=place(node),
-                    hint=f"Write {character * 2} for a {character} that is meant as such.",
+                    hint=f"Write {character * 2} for a literal {character}.",
                 )
-            found.append(f"\\{each}" if each in "%_\\" else each)
+            parts.append(f"\\{each}" if each in "%_\\" else each)
         else:
-            found.append("\\\\" if each == "\\" else each)
-    return "".join(found)
+            parts.append("\\\\" if each == "\\" else each)
+    return "".join(parts)
 
 
 def timestamp(text: str, node: exp.Expr) -> Literal:
-    """An ISO 8601 instant; without an offset it is UTC."""
+    """Return an ISO 8601 instant; without an offset it is UTC."""
     instant = read_instant(text)
     if instant is None:
         raise SqlError(
@@ -97,8 +97,8 @@ def timestamp(text: str, node: exp.Expr) -> Literal:
 
 
 def day(text: str, node: exp.Expr) -> Literal:
-    """A calendar day, as days since 1970-01-01; a time of the day behind it is passed over, as Spark does."""
-    found = read_day(re.sub(r"^(\s*\d{4}-\d{2}-\d{2})[ T].*$", r"\1", text, flags=re.DOTALL))
-    if found is None:
+    """Return a date as days since 1970-01-01; a time of day after it is ignored, as in Spark."""
+    days = read_day(re.sub(r"^(\s*\d{4}-\d{2}-\d{2})[ T].*$", r"\1", text, flags=re.DOTALL))
+    if days is None:
         raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
-    return Literal(found, DATE)
+    return Literal(days, DATE)

@@ -1,9 +1,9 @@
-"""AST -> algebra: a query becomes a relation (SELECT, UNION, INTERSECT, EXCEPT, VALUES, WITH).
+"""Translate a syntax tree into algebra: SELECT, UNION, INTERSECT, EXCEPT, VALUES and WITH become a relation.
 
     A INTERSECT B   the rows of A that are also in B:   A where EXISTS (B = A, null-safe)
     A EXCEPT B      the rows of A that are not in B:    A where NOT EXISTS (B = A, null-safe)
 
-FROM is lowered by ``lower_from``, conditions by ``lower_predicate``, scalars by ``lower_scalar``.
+``lower_from`` lowers FROM, ``lower_predicate`` conditions and ``lower_scalar`` scalars.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ from weft.sql.ordering import at_the_end, lower_order
 from weft.sql.parse import parse
 from weft.sql.refusal import only, place, refuse
 from weft.sql.rewriting import NOT_TODAY, as_number
-from weft.sql.scope import Context, Names, Scope, Shared
+from weft.sql.scope import CommonTable, Context, Names, Scope
 
 _ANSWER: Final = "answer"
-"""What the range variable of the outermost query is called, where one is needed."""
+"""The range variable of the outermost query, if it needs one."""
 
 
 def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
-    """The query that ``text`` means over ``tables`` (by name).
+    """Return the query that ``text`` means over ``tables`` (by name).
 
-    Raises SqlError, naming construct, place and reason, for everything outside the class of the language.
+    Raise SqlError with the construct, the place and the reason for everything outside the language.
     """
     return _bound(text, tables, view=False)
 
 
 def bind_view(text: str, tables: Mapping[str, TableSchema]) -> Query:
-    """The temporal view that ``text`` means over ``tables`` (by name): tracked tables and other views.
+    """Return the temporal view that ``text`` means over ``tables`` (by name): tracked tables and other views.
 
-    The same language with period functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY;
-    what it means over time ``derivation.temporal.sequenced`` tells.  Raises SqlError as ``bind``.
+    Besides the language of ``bind``, a view has period functions, NOW anywhere in a condition, intervals of months and
+    years, and GROUP BY.  ``derivation.temporal.sequenced`` defines its meaning over time.  Raise SqlError as ``bind``
+    does.
     """
     return _bound(text, tables, view=True)
 
@@ -79,14 +80,14 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> Query
         query = lower_query(parse(text), tables, view=view, text=text)
         within_limits(query)
     except RecursionError:
-        raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
+        raise SqlError("the query is nested too deeply", hint="Split it into several queries.") from None
     return query
 
 
 def lower_query(
     node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False, text: str | None = None
 ) -> Query:
-    """The outermost query; ``text`` is its whole text, which refusals may offer in another way."""
+    """Lower the outermost query.  ``text`` is its text, which the hints of refusals rewrite."""
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
     order = None if view else node.args.get("order")
@@ -107,7 +108,7 @@ def lower_query(
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
-    """What is offered where the text does not stand as a view, or not as a standing query; None where it stands."""
+    """Return a hint if the text is not accepted as a view (or as a standing query); return None if it is accepted."""
     try:
         lower_query(parse(text), tables, view=view)
     except SqlError as error:
@@ -117,16 +118,16 @@ def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bo
 
 def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
     if view and output.name.lower() in (VALID_FROM, VALID_TO):
-        reason = "the periods of a view's rows come under it"
+        reason = "views use this name for the periods of their rows"
         raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
     if output.value.type in (INTERVAL, MONTHS, NULL):
         kind = output.value.type
-        hint = "Write CAST(NULL AS STRING), or another type." if kind == NULL else as_number(node)
-        raise refuse(f"{output.name}, a column of type {kind},", node, "it cannot be stored", hint)
+        hint = "Write CAST(NULL AS STRING), or cast to another type." if kind == NULL else as_number(node)
+        raise refuse(f"the column {output.name} of type {kind}", node, "this type cannot be stored", hint)
 
 
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> Source:
-    """A query as a derived relation named ``alias``; ``columns`` are names for its columns, where given."""
+    """Lower a query to a derived relation named ``alias``; ``columns`` optionally renames its columns."""
     match node:
         case exp.Subquery():
             only(node, "this", "alias", "with_")
@@ -144,7 +145,7 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             return lower_values(node, scope, alias, columns)
         case _:
             kind = type(node).__name__.upper()
-            raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES, or several of them")
+            raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES or a set operation")
 
 
 def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) -> tuple[Output, ...]:
@@ -155,7 +156,7 @@ def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) 
 
 
 def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, ...]]:
-    """FROM and WHERE as a relation, and the select list."""
+    """Return FROM and WHERE as a relation, and the select list."""
     reasons = Reasons()
     inner: Relation = UNIT
     with reasons.part():
@@ -164,26 +165,26 @@ def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, .
         reasons.check()
     with reasons.part():
         if not is_grouped(select):
-            found = inner, _outputs(select, scope)
+            selected = inner, _outputs(select, scope)
         elif not scope.context.view and is_plain(select):
             reasons.add(aggregates_refused(select, None, scope.context, nested=scope.parent is not None))
-            found = inner, _outputs(select, scope)
+            selected = inner, _outputs(select, scope)
         else:
-            found = _grouped(select, inner, scope, readable=not reasons)
+            selected = _grouped(select, inner, scope, readable=not reasons)
     reasons.check()
-    return found
+    return selected
 
 
 def _grouped(
     select: exp.Select, inner: Relation, scope: Scope, *, readable: bool
 ) -> tuple[Relation, tuple[Output, ...]]:
-    """A SELECT with groups; ``readable``: its FROM and WHERE are not refused."""
+    """Lower a SELECT with groups; ``readable`` says that its FROM and WHERE are accepted."""
     reasons = Reasons()
     grouped: Relation | None = None
     outputs: tuple[Output, ...] = ()
     with reasons.part():
         grouped, outputs = lower_grouped(select, inner, scope, _output)
-        outputs = _apart(outputs, select)
+        outputs = _without_duplicate_names(outputs, select)
     if not scope.context.view:
         known = grouped if readable else None
         reasons.add(aggregates_refused(select, known, scope.context, nested=scope.parent is not None))
@@ -208,8 +209,8 @@ def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
             refuse(
                 "SELECT without FROM",
                 select,
-                "it names no table whose rows could make it true",
-                "Constants are written so: SELECT * FROM (VALUES (1, 'a')) AS v(id, name).",
+                "it names no table",
+                "For constants write SELECT * FROM (VALUES (1, 'a')) AS v(id, name).",
             )
         )
         reasons.check()
@@ -227,7 +228,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
-    """WITH: each common table expression sees those before it, and is written out wherever it is named."""
+    """Add common table expressions to the scope.  Each sees those before it and is expanded wherever it is named."""
     clause = node.args.get("with_")
     if clause is None:
         return
@@ -238,13 +239,13 @@ def _with(node: exp.Expr, scope: Scope) -> None:
         alias = cte.args["alias"]
         name = alias.name.lower()
         inside = Scope(scope.context, scope.parent, shared=dict(scope.shared), lateral=False)
-        shared = Shared(cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside)
+        shared = CommonTable(cte.this, tuple(name.name for name in alias.args.get("columns") or ()), inside)
         with reasons.part():
             only(cte, "this", "alias")
             only(alias, "this", "columns")
             plain_name(alias)
             if name in scope.shared:
-                raise SqlError(f"WITH names {alias.name!r} twice", where=place(cte), hint="Choose another name.")
+                raise SqlError(f"WITH defines {alias.name!r} twice", where=place(cte), hint="Choose another name.")
         shared.refused = bool(reasons)
         scope.shared[name] = shared
     reasons.check()
@@ -262,8 +263,8 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
             refuse(
                 f"{node.key.upper()} ALL",
                 node,
-                "it counts how often a row is on either side, and counts come in a later release",
-                f"Write {node.key.upper()}, which gives each row once.",
+                "it counts duplicates, which is not supported yet",
+                f"Write {node.key.upper()}, which returns each row once.",
             )
         )
     with reasons.part():
@@ -280,19 +281,19 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
         return union if all_rows else Distinct(union)
     pairs = zip(attributes(second), attributes(first), strict=True)
     same = Select(second, conjunction(*(Plain(call("<=>", *pair)) for pair in pairs)))
-    kept = Select(first, Exists(same) if isinstance(node, exp.Intersect) else NotExists(same))
+    matching = Select(first, Exists(same) if isinstance(node, exp.Intersect) else NotExists(same))
     outputs = tuple(Output(ref.column, ref) for ref in attributes(first))
-    return Distinct(Project(kept, scope.fresh(alias), outputs))
+    return Distinct(Project(matching, scope.fresh(alias), outputs))
 
 
 def _alike(left: Source, right: Source, node: exp.Expr, scope: Scope) -> tuple[Source, Source]:
-    """Both sides with columns of the same types, as Spark widens them."""
+    """Return both sides with columns of common types, as Spark widens them."""
     one, other = attributes(left), attributes(right)
     if len(one) != len(other):
         raise SqlError(
             f"the two sides of {node.key.upper()} have {len(one)} and {len(other)} columns",
             where=place(node),
-            hint="Select as many columns on either side.",
+            hint="Select the same number of columns on both sides.",
         )
     types = []
     for a, b in zip(one, other, strict=True):
@@ -319,18 +320,18 @@ def _typed(relation: Source, types: Sequence[DataType], scope: Scope) -> Source:
 
 def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
     if not select.expressions:
-        raise refuse("SELECT without columns", select, "it says nothing of what is wanted", "Write SELECT * FROM …")
+        raise refuse("SELECT without columns", select, "it selects nothing", "Write SELECT * FROM …")
     outputs: list[Output] = []
     reasons = Reasons()
     for item in select.expressions:
         with reasons.part():
             outputs += stars(item, scope) or [_output(item, scope, len(outputs))]
     reasons.check()
-    return _apart(tuple(outputs), select)
+    return _without_duplicate_names(tuple(outputs), select)
 
 
-def _apart(outputs: tuple[Output, ...], select: exp.Select) -> tuple[Output, ...]:
-    """The columns of a select list, no two of one name."""
+def _without_duplicate_names(outputs: tuple[Output, ...], select: exp.Select) -> tuple[Output, ...]:
+    """Return the columns of a select list; raise SqlError if two have the same name."""
     names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
@@ -350,19 +351,21 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
             "NOW() in the select list",
             item,
             "the answer would be a new row every microsecond",
-            "Select the columns that NOW() is compared with; each answer's first instant is delivered as _first_at.",
+            "Select the columns that NOW() is compared with. Weft delivers each answer's first instant as _first_at.",
         )
     if mentions_period(value):
         raise refuse(
             "a period function in the select list",
             item,
-            "the periods of a view's rows are given as valid_from and valid_to",
-            "Ask for it in WHERE.",
+            "a view returns the periods of its rows as valid_from and valid_to",
+            "Use it in WHERE.",
         )
     named = isinstance(value, ColumnRef) and not isinstance(item.unalias(), exp.Anonymous)
     name = item.alias if isinstance(item, exp.Alias) else value.column if named and isinstance(value, ColumnRef) else ""
     if name.startswith("_"):
-        raise refuse(f"the column name {name!r}", item, "names that begin with _ are Weft's own", "Name it with AS.")
+        raise refuse(
+            f"the column name {name!r}", item, "names that begin with _ are reserved for Weft", "Name it with AS."
+        )
     return Output(name or field_name(value) or f"col{position + 1}", as_column(value))
 
 
@@ -372,7 +375,7 @@ def _subquery(node: exp.Expr, scope: Scope) -> tuple[Relation, tuple[ColumnRef, 
 
 
 def _body_only(node: exp.Expr, scope: Scope) -> Relation:
-    """For EXISTS a SELECT's list does not matter, but for being in the language."""
+    """Lower the subquery of EXISTS.  Its select list has no effect, but must be in the language."""
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
         node = node.this
@@ -385,7 +388,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
         body = _from_and_where(node, inner)
     with reasons.part():
         if not node.expressions:
-            raise refuse("SELECT without columns", node, "Spark does not take it", "Write SELECT 1 FROM …")
+            raise refuse("SELECT without columns", node, "Spark does not accept it", "Write SELECT 1 FROM …")
     for item in node.expressions:
         with reasons.part():
             if not isinstance(item, exp.Star) and not (

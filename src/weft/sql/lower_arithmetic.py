@@ -1,4 +1,4 @@
-"""+, -, *, / and % of numbers and of times, typed as Spark types them."""
+"""+, -, *, / and % of numbers and of times, with Spark's types."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from weft.sql.rewriting import as_number
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"
-"""Marks a difference of two DATEs in the parser's tree: Spark's type of it is INTERVAL DAY."""
+"""Metadata key that marks a difference of two DATEs in the syntax tree.  Spark types it as INTERVAL DAY."""
 
 
 def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar:
-    """``left operator right``; raises SqlError for types that have no such operator."""
+    """Return ``left operator right``; raise SqlError if the types have no such operator."""
     timely = _time_arithmetic(operator, left, right, node)
     if timely is not None:
         return timely
     if not (left.type.numeric or left.type == NULL) or not (right.type.numeric or right.type == NULL):
         raise SqlError(
-            f"{left.type} {operator} {right.type} has no meaning",
+            f"{left.type} {operator} {right.type} is not defined",
             where=place(node),
             hint=_instead(operator, left.type, right.type, node),
         )
@@ -49,14 +49,16 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """A whole constant beside a DECIMAL has as many digits as are written, not those of its type."""
+    """Give an integer constant beside a DECIMAL the precision of its digits instead of the precision of its type."""
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value
-    if isinstance(value, Cast) and isinstance(value.arg, Literal):  # 3L and CAST(3 AS BIGINT) are one to the parser
+    if isinstance(value, Cast) and isinstance(
+        value.arg, Literal
+    ):  # the parser does not distinguish 3L from CAST(3 AS BIGINT)
         raise SqlError(
-            "a constant of a type of its own beside a DECIMAL",
+            "a constant with an explicit type beside a DECIMAL is ambiguous",
             where=place(node),
-            hint="Write the number alone, or CAST(… AS DECIMAL(p, 0)) with the digits that you mean.",
+            hint="Write the number without a type, or CAST(… AS DECIMAL(p, 0)) with the digits that you need.",
         )
     if not isinstance(value, Literal) or not isinstance(value.value, int):
         return value
@@ -90,13 +92,13 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
 
 
 def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
-    """``time`` later or earlier; a DATE stays one where the interval, written as ``node``, counts days."""
+    """Move ``time`` by an interval.  A DATE remains a DATE if the interval, written as ``node``, counts days."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """The same day of another month, or its last day where there is none; a DATE stays one."""
+    """Move ``time`` to the same day of another month, or to the month's last day.  A DATE remains a DATE."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved
 

@@ -1,4 +1,4 @@
-"""Calls of functions: the number, the types and the constants of their arguments, and the type of what they give."""
+"""Lower function calls: check the number, types and constants of the arguments, and type the result."""
 
 from __future__ import annotations
 
@@ -56,15 +56,14 @@ _CALLED: Final = {
     "ANY": "a plain value",
 }
 _CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NESTED"))
-"""The families of which only nested values are."""
+"""The families that contain only nested types."""
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
 _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 
 
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
-    """The function ``name`` of the allow-list; raises SqlError for arguments that Spark would refuse, at once or at
-    some row."""
+    """Return a call of the function ``name``; raise SqlError for arguments that Spark refuses, now or at a row."""
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
     _fitting(name, function, args, node)
@@ -82,21 +81,21 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
         _regular(name, args, node)
     if name == "nvl2":
         first, *values = args
-        given, absent = (converted(value, type) for value in values)
-        return Case(((Call("is not null", (first,), BOOLEAN), given),), absent, type)
-    if name == "try_divide":  # as / does: what has no value is NULL
+        present, absent = (converted(value, type) for value in values)
+        return Case(((Call("is not null", (first,), BOOLEAN), present),), absent, type)
+    if name == "try_divide":  # NULL without a value, as the operator / returns
         number, by = (typed(arg, DOUBLE) for arg in args)
         return combined("/", number, by, node)
     return Call(name, tuple(args), type)
 
 
 def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
-    """SPLIT(text, pattern[, limit])[number], counted from 0."""
+    """Return SPLIT(text, pattern[, limit])[number], counted from 0."""
     if not 2 <= len(args) <= 3:
         raise SqlError(f"SPLIT takes 2 to 3 arguments, not {len(args)}", where=place(node))
     text, pattern, *limit = args
     if not fits(text.type, "STRING") or not fits(number.type, "INTEGRAL"):
-        raise SqlError("SPLIT takes a STRING, and a whole number in brackets", where=place(node))
+        raise SqlError("SPLIT takes a STRING, and an integer index in brackets", where=place(node))
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         raise SqlError("SPLIT takes a constant pattern", where=place(node), hint="Write it like SPLIT(a, ',')[0].")
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) for each in limit):
@@ -107,14 +106,14 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 
 
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
-    """EXTRACT(field FROM value), which has names of its own for what the functions give; seconds have decimals."""
+    """Return EXTRACT(field FROM value), whose fields differ in name from the functions.  Seconds have decimals."""
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)
         return Call("date_part", (Literal(field, STRING, fixed=True), converted(value, TIMESTAMP)), _SECONDS)
     if field not in _EXTRACTED:
         construct = f"EXTRACT({field} …)"
         known = ", ".join([*_EXTRACTED, "SECOND"])
-        raise refuse(construct, node, "it is no field of a time", advice(construct) or f"The fields are {known}.")
+        raise refuse(construct, node, "a time has no such field", advice(construct) or f"The fields are {known}.")
     return apply(_EXTRACTED[field], [value], node)
 
 
@@ -138,8 +137,8 @@ def _fitting(name: str, function: Function, args: list[Scalar], node: exp.Expr) 
             _constant(name, number, arg, family, node)
         _in_range(name, number, arg, family, node)
     if name == "repeat" and (times := _repeated(name, args)) > LONGEST_PADDING:
-        told = f"REPEAT within REPEAT repeats {times:,} times, more than {LONGEST_PADDING:,}"
-        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node), hint=_SHORTER)
+        message = f"REPEAT within REPEAT repeats {times:,} times, more than {LONGEST_PADDING:,}"
+        raise SqlError(f"{message}: it could turn a short row into one of any size", where=place(node), hint=_SHORTER)
 
 
 def _family(function: Function, number: int) -> str:
@@ -147,72 +146,75 @@ def _family(function: Function, number: int) -> str:
 
 
 def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:
-    """How an argument of another type becomes one that fits, where there is one way."""
+    """Return a hint for converting an argument to a type that fits, or None."""
     if family in _CALLED and arg.type == STRING:
         return _FROM_TEXT
     if family != "STRING" or not (arg.type.numeric or arg.type in (BOOLEAN, DATE, TIMESTAMP)):
         return None
-    given = node.expressions[number].sql("spark") if number < len(node.expressions) else ""
-    return f"Write CAST({given if 0 < len(given) <= 60 else '…'} AS STRING)."
+    argument = node.expressions[number].sql("spark") if number < len(node.expressions) else ""
+    return f"Write CAST({argument if 0 < len(argument) <= 60 else '…'} AS STRING)."
 
 
 def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
     if not isinstance(arg, Literal) or arg.value is None or (family == "INDEX" and arg.value == 0):
         wanted = "a constant other than 0" if family == "INDEX" else "a constant"
-        bounded = "how long a row gets must be known"
-        reason = bounded if family == "LENGTH" else "with what a row may hold there the query would fail"
-        hint = "Write the number itself there, the longest that you need." if family == "LENGTH" else None
-        told = f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}"
-        raise SqlError(told, where=place(node), hint=hint)
+        bounded = "the size of a row must be known in advance"
+        reason = bounded if family == "LENGTH" else "a value from a row could make the query fail"
+        hint = "Write the greatest length that you need as a number." if family == "LENGTH" else None
+        message = f"{name.upper()} takes {wanted} as argument {number + 1}: {reason}"
+        raise SqlError(message, where=place(node), hint=hint)
     if family == "LENGTH" and isinstance(arg.value, int) and arg.value > LONGEST_PADDING:
-        told = f"{name.upper()} takes {LONGEST_PADDING:,} at most, not {arg.value:,}"
-        raise SqlError(f"{told}: it would make a row of any size out of a short one", where=place(node), hint=_SHORTER)
+        message = f"{name.upper()} takes at most {LONGEST_PADDING:,}, not {arg.value:,}"
+        raise SqlError(f"{message}: it could turn a short row into one of any size", where=place(node), hint=_SHORTER)
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Refuses a whole constant that Spark does not take there: what has digits or places is an INT to it."""
+    """Refuse an integer constant outside the range that Spark accepts; digits and positions are INTs in Spark."""
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return
     if name == "round" and abs(arg.value) > MOST_DIGITS:
-        told = f"ROUND takes {MOST_DIGITS} digits at most, not {arg.value:,}"
-        raise SqlError(f"{told}: no number has more", where=place(node), hint="Write ROUND(value, 2).")
+        message = f"ROUND takes at most {MOST_DIGITS} digits, not {arg.value:,}"
+        raise SqlError(f"{message}: no number has more", where=place(node), hint="Write ROUND(value, 2).")
     if name != "timestamp_micros" and not -(2**31) <= arg.value < 2**31:
-        told = f"{name.upper()} takes a number from -2^31 to 2^31 - 1 as argument {number + 1}, not {arg.value:,}"
-        raise SqlError(told, where=place(node), hint="No text is longer: write a smaller number.")
+        message = f"{name.upper()} takes a number from -2^31 to 2^31 - 1 as argument {number + 1}, not {arg.value:,}"
+        raise SqlError(message, where=place(node), hint="Write a smaller number; no text is longer.")
 
 
 def _repeated(name: str, args: Sequence[Scalar]) -> int:
-    """How often REPEAT, and those within it, repeat the innermost text."""
+    """Return how often nested REPEATs repeat the innermost text."""
     times = next((arg.value for arg in args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
     inner = [_repeated(part.name, part.args) for part in args if isinstance(part, Call)]
     return (max(times, 1) if name == "repeat" else 1) * max(inner, default=1)
 
 
 def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
-    """The error to raise for a function that is not on the list, with the reason."""
+    """Return the error for a function that Weft does not support, with the reason."""
     shown, view = f"{name.upper()}()", scope.context.view
     if view and name in MEASURES:
-        return refuse(f"{shown} here", node, "an aggregate stands in a select list or in HAVING, not within another")
+        return refuse(f"{shown} here", node, "an aggregate belongs in a select list or in HAVING, not within another")
     if view and name == WINDOW:
-        return refuse(f"{shown} here", node, "the moving window is an item of GROUP BY")
+        return refuse(f"{shown} here", node, "the moving window belongs in GROUP BY")
     if view and name in AGGREGATES:
-        return refuse(shown, node, f"the aggregates of views are {', '.join(MEASURES).upper()}")
+        return refuse(shown, node, f"views have the aggregates {', '.join(MEASURES).upper()}")
     if name == WINDOW:
-        return refuse(shown, node, "aggregates of standing queries come in a later release", for_views_only(scope))
+        return refuse(shown, node, "standing queries do not support aggregates yet", for_views_only(scope))
     if name in AGGREGATES:
-        return refuse(shown, node, "aggregates of standing queries come in a later release", advice(name) or NOT_TODAY)
+        return refuse(shown, node, "standing queries do not support aggregates yet", advice(name) or NOT_TODAY)
     if name in WINDOWS:
-        return refuse(shown, node, "window functions come in a later release", advice(name))
+        return refuse(shown, node, "window functions are not supported yet", advice(name))
     if name in VOLATILE:
         return refuse(
-            shown, node, "it gives another value at every call, so no answer could be told to be new", advice(name)
+            shown,
+            node,
+            "it returns another value at every call, so Weft cannot tell which answers are new",
+            advice(name),
         )
     if name in REACHING_OUT:
-        return refuse(shown, node, "it runs code of the machine that Weft runs on")
+        return refuse(shown, node, "it can run code outside the query")
     if name in EXPANDING:
-        return refuse(shown, node, "it can make a row of any size out of a short one")
+        return refuse(shown, node, "it can turn a short row into one of any size")
     hint = advice(name) or suggestion(name, FUNCTIONS, "functions", 0.75)
-    return refuse(shown, node, "it is not on the list of functions", hint)
+    return refuse(shown, node, "Weft does not support this function", hint)
 
 
 def _rounded(type: DataType, args: list[Scalar]) -> DataType:
@@ -221,7 +223,7 @@ def _rounded(type: DataType, args: list[Scalar]) -> DataType:
 
 
 def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
-    """Checks the constants of a function of regular expressions."""
+    """Check the constants of a regular-expression function."""
     constants = [arg.value for arg in args[1:] if isinstance(arg, Literal)]
     groups = check_pattern(str(constants[0]), node)
     if name == "regexp_replace":
@@ -230,7 +232,7 @@ def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
         wanted = constants[1] if len(constants) > 1 else 1
         if not isinstance(wanted, int) or not 0 <= wanted <= groups:
             raise SqlError(
-                f"REGEXP_EXTRACT asks for group {wanted!r}, and {constants[0]!r} has {groups}",
+                f"REGEXP_EXTRACT refers to group {wanted!r}, but {constants[0]!r} has {groups}",
                 where=place(node),
-                hint="Group 0 is the whole match; without a third argument it is group 1.",
+                hint="Group 0 is the whole match; the default is group 1.",
             )

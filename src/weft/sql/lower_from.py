@@ -1,4 +1,4 @@
-"""FROM: tables, derived tables, common table expressions, and joins."""
+"""Lower FROM: tables, derived tables, common table expressions and joins."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from weft.sql.left_join import with_anti_joins
 from weft.sql.lower_history import held, refuse_in_view
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.refusal import only, place, refuse
-from weft.sql.scope import RESULTS, Merged, Scope, Shared, Variable
+from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
-"""``lower.lower_rows``, which FROM and a query's other parts need of one another."""
+"""``lower.lower_rows``, passed as an argument because the two modules need each other."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
-"""Names of columns that Weft itself adds to rows."""
+"""Columns that Weft adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, list[Predicate]]:
-    """FROM's relation, and the conditions of its joins; its range variables are added to ``scope``."""
+    """Return FROM's relation and the conditions of its joins; add its range variables to ``scope``."""
     reasons = Reasons()
     with reasons.part():
         with_anti_joins(select)
@@ -74,7 +74,7 @@ def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
         return
     words = " ".join(w for w in (str(join.args.get("method") or ""), side, kind, "JOIN") if w).upper()
     hint = advice(words) or "Write JOIN … ON or USING."
-    raise refuse(words, join, "inner joins, LEFT SEMI and LEFT ANTI are taken for now", hint)
+    raise refuse(words, join, "only inner joins, LEFT SEMI and LEFT ANTI joins are supported", hint)
 
 
 def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows: Rows) -> Relation:
@@ -93,13 +93,13 @@ def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows:
         condition, left, owners = _using(column, before, scope.variable(source))
         conditions.append(condition)
         using[column.name.lower()] = Merged(left, owners | {alias})
-    # As Spark has it: what the last USING names comes first.
+    # As in Spark, the columns of the last USING come first.
     scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
     return source
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate:
-    """A LEFT SEMI JOIN B ON p is A where EXISTS (B where p); ANTI is NOT EXISTS; B's columns end with the join."""
+    """Lower A LEFT SEMI JOIN B ON p to EXISTS (B where p), and ANTI to NOT EXISTS.  B's columns end with the join."""
     only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
     reasons = Reasons()
@@ -117,17 +117,17 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate
 
 
 def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[Predicate, ColumnRef, frozenset[str]]:
-    """That both sides have the same; the left side's column, and whose it is."""
-    found, own = before.owners(column.name, column), right.find(column.name)
-    if found is None or own is None:
+    """Return the equality of a USING column, the left side's column, and the aliases that own it."""
+    shared, own = before.owners(column.name, column), right.find(column.name)
+    if shared is None or own is None:
         hint = "Write JOIN … ON a.x = b.y."
-        raise SqlError(f"USING: not both sides have a column {column.name!r}", where=place(column), hint=hint)
-    left, owners = found
+        raise SqlError(f"USING: both sides need a column {column.name!r}", where=place(column), hint=hint)
+    left, owners = shared
     return Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
-    """What FROM lists, under its alias, added to ``scope``."""
+    """Lower an item of FROM and add it to ``scope`` under its alias."""
     with scope.source(node):
         return _read_source(node, scope, rows)
 
@@ -138,16 +138,14 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
             return _table(node, scope, rows)
         case exp.Subquery() | exp.Values():
             only(node, "this", "alias", "expressions")
-            given = node.args.get("alias")
-            if given is None:
-                raise refuse(
-                    "a derived table without a name", node, "its columns could not be named", "Write (SELECT …) AS d."
-                )
-            return _derived(node if isinstance(node, exp.Values) else node.this, given, scope, rows)
+            alias = node.args.get("alias")
+            if alias is None:
+                raise refuse("a derived table without a name", node, "it needs an alias", "Write (SELECT …) AS d.")
+            return _derived(node if isinstance(node, exp.Values) else node.this, alias, scope, rows)
         case exp.Select() | exp.SetOperation():
-            raise refuse("a query in FROM without parentheses", node, "write (SELECT …) AS d")
+            raise refuse("a query in FROM without parentheses", node, "it needs an alias", "Write (SELECT …) AS d.")
         case exp.Lateral():
-            raise refuse("LATERAL", node, "a derived table sees no other table of its FROM for now")
+            raise refuse("LATERAL", node, "a derived table cannot refer to other tables of its FROM")
         case _:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
 
@@ -168,11 +166,11 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
         raise refuse(
             f"{node.sql('spark')} in FROM",
             node,
-            "only tables of this home can be read, by their plain name",
+            "only tables of this home can be read, by their unqualified names",
             f"Write {node.name}." if known else None,
         )
     if node.args.get("joins"):
-        raise refuse("a join in parentheses", node, "write the joins one after another")
+        raise refuse("a join in parentheses", node, "joins cannot be nested", "Write the joins one after another.")
     alias = node.args.get("alias")
     columns: tuple[str, ...] = ()
     if alias is not None:
@@ -184,7 +182,8 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     version = node.args.get("version")
     if shared is not None:
         if version is not None:
-            raise refuse("FOR SYSTEM_TIME behind a name of WITH", node, "put it behind the tables inside")
+            hint = "Write it after the tables within WITH."
+            raise refuse("FOR SYSTEM_TIME after a name of WITH", node, "it applies only to tables", hint)
         variable = scope.variable(_shared(shared, scope, node, rows))
     elif version is not None:
         variable = _at_other_times(version, shown, scope, node)
@@ -196,10 +195,10 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     return variable.relation
 
 
-def _shared(shared: Shared, scope: Scope, node: exp.Table, rows: Rows) -> Source:
-    """A common table expression as a relation; once it is refused, each use of it is refused as a consequence."""
+def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> Source:
+    """Expand a common table expression.  If it is refused, each later use is refused as a consequence."""
     if shared.refused:
-        error = SqlError(f"{node.name} is refused", where=place(node))
+        error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
         raise error
     inside = shared.scope.inner(lateral=False)
@@ -218,7 +217,7 @@ def _renamed(variable: Variable, columns: Sequence[str], alias: str, scope: Scop
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
-    """A table of FROM as of another instant, or in a stretch of time; then ``*`` has the bounds of the periods, too."""
+    """Lower a table with FOR SYSTEM_TIME.  For a range of instants ``*`` includes the bounds of the periods."""
     if scope.context.view:
         raise refuse_in_view(version, shown)
     scan = replace(scope.scan(node), whole=True)
@@ -236,22 +235,22 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
 
 
 def plain_name(alias: exp.Expr) -> None:
-    """Refuses what stands where an alias should: ``msgs@v1`` is read as a table and a mark for its alias."""
+    """Refuse an alias that is not a plain name: the parser reads ``msgs@v1`` as a table with a version as its alias."""
     name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
     if not isinstance(name, exp.Identifier):
-        raise refuse(alias.sql("spark"), alias, "an alias is a plain name")
+        raise refuse(alias.sql("spark"), alias, "an alias must be a plain name")
 
 
 def stars(item: exp.Expr, scope: Scope) -> list[Output]:
-    """The columns that ``*`` or ``alias.*`` stands for, those of USING once and first; of any other item none."""
+    """Return the columns of ``*`` or ``alias.*``, with those of USING once and first; return [] for other items."""
     if isinstance(item, exp.Star):
         only(item)
-        if not item.meta.get("start"):  # made up by the parser: no star is the first character of a text
-            raise refuse("FROM without SELECT", item, "it says nothing of what is wanted", "Write SELECT * FROM …")
+        if not item.meta.get("start"):  # inserted by the parser; a * of the text is never its first character
+            raise refuse("FROM without SELECT", item, "it selects nothing", "Write SELECT * FROM …")
         if scope.refused:
             raise scope.consequence(SqlError("the columns of * are not known", where=place(item)))
         merged = [each.ref for each in scope.merged.values()]
-        found = [
+        refs = [
             *merged,
             *(ref for alias, variable in scope.variables.items() for ref in _others(alias, variable, scope)),
         ]
@@ -259,31 +258,33 @@ def stars(item: exp.Expr, scope: Scope) -> list[Output]:
         only(item.this)
         variable = scope.variables.get(item.table.lower())
         if variable is None:
-            error = SqlError(f"{item.table!r} is no table or alias of FROM", where=place(item))
+            error = SqlError(f"{item.table!r} is not a table or alias of FROM", where=place(item))
             raise scope.consequence(error, item.table.lower())
-        found = list(variable.listed)
+        refs = list(variable.listed)
     else:
         return []
-    for ref in found:
+    for ref in refs:
         if ref.column.lower() in RESERVED:
-            raise refuse(f"the column name {ref.column!r}", item, "it is one of Weft's own", "Write the columns out.")
-    return [Output(ref.column, ref) for ref in found]
+            raise refuse(f"the column name {ref.column!r}", item, "it is reserved for Weft", "List the columns.")
+    return [Output(ref.column, ref) for ref in refs]
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
-    """A range variable's columns but for those that USING has merged."""
+    """Return a range variable's columns except those merged by USING."""
     merged = {name for name, each in scope.merged.items() if alias in each.aliases}
     return [ref for ref in variable.listed if ref.column.lower() not in merged]
 
 
 def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]:
-    """Names given to a derived table's columns; raises SqlError for other numbers, doubles, and names of Weft's own."""
+    """Return the column names of a derived table; raise SqlError for a wrong number, duplicates, and reserved names."""
     if len(columns) != width:
         raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
     seen: set[str] = set()
     for name in columns:
         if name.startswith("_"):
-            raise refuse(f"the column name {name!r}", node, "names that begin with _ are Weft's own", "Choose another.")
+            raise refuse(
+                f"the column name {name!r}", node, "names that begin with _ are reserved for Weft", "Choose another."
+            )
         if name.lower() in seen:
             raise SqlError(f"two columns are named {name!r}", where=place(node), hint="Choose another name for one.")
         seen.add(name.lower())

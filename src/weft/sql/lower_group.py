@@ -1,9 +1,9 @@
-"""GROUP BY and HAVING of temporal views.
+"""Lower GROUP BY and HAVING of temporal views.
 
     SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
 
-becomes a projection of a selection of a ``Grouped``; each aggregate, and each expression that is grouped by, is a
-column of it.  ``MOVING_WINDOW(length)`` among the items of GROUP BY lets every row count for that much longer.
+becomes a projection of a selection of a ``Grouped``, which has a column for each aggregate and each grouping
+expression.  With ``MOVING_WINDOW(length)`` in GROUP BY, every row counts for ``length`` longer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
 
 Item = Callable[[exp.Expr, Scope, int], Output]
-"""How an item of a select list is lowered, by its place in it."""
+"""Lowers an item of a select list, given its position."""
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Whether a SELECT has GROUP BY, HAVING, or an aggregate in its list."""
+    """Return whether a SELECT has GROUP BY, HAVING, or an aggregate in its list."""
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(_has_aggregate(item) for item in select.expressions)
@@ -52,7 +52,7 @@ def _has_aggregate(node: exp.Expr) -> bool:
 def lower_grouped(
     select: exp.Select, relation: Relation, scope: Scope, item: Item
 ) -> tuple[Relation, tuple[Output, ...]]:
-    """What a SELECT with groups is over, and its list; ``relation`` is its FROM and WHERE."""
+    """Return the input and the select list of a SELECT with groups; ``relation`` is its FROM and WHERE."""
     grouping = Grouping(scope.fresh("grouped"))
     grouped_scope = replace(scope, grouping=grouping)
     reasons = Reasons()
@@ -69,7 +69,7 @@ def lower_grouped(
         demanded = None if having is None else _having(having, grouped_scope, grouping)
     reasons.check()
     if not grouping.columns():
-        raise SqlError("GROUP BY names no column, and nothing is counted", where=place(select))
+        raise SqlError("GROUP BY names no column, and the query has no aggregate", where=place(select))
     names = _names(grouping, outputs)
     renamed = {ref: ColumnRef(ref.scan, names[ref.column], ref.type) for ref in grouping.columns()}
     over: Relation = Grouped(
@@ -86,14 +86,14 @@ def lower_grouped(
 
 def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Output:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        raise refuse("* beside GROUP BY", node, "it has columns that are not grouped by", "Write the columns out.")
-    found = item(node, scope, number)
+        raise refuse("* beside GROUP BY", node, "it includes columns that are not in GROUP BY", "List the columns.")
+    output = item(node, scope, number)
     assert scope.grouping is not None
-    return Output(found.name, _of_groups(found.value, scope.grouping, node))
+    return Output(output.name, _of_groups(output.value, scope.grouping, node))
 
 
 def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
-    """Adds what GROUP BY names to ``grouping``; gives the length of the moving window."""
+    """Add the items of GROUP BY to ``grouping``; return the length of the moving window, or None."""
     group, window = select.args.get("group"), None
     if group is None:
         return None
@@ -114,11 +114,9 @@ def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | No
 def _group(node: exp.Expr, scope: Scope) -> Scalar:
     value = lower_scalar(node, scope)
     if isinstance(value, Literal):
-        raise refuse("GROUP BY of a constant", node, "it could mean a place in the select list", "Write the column.")
+        raise refuse("GROUP BY of a constant", node, "it could mean a position in the select list", "Write the column.")
     if mentions_now(value) or mentions_period(value):
-        raise refuse(
-            "GROUP BY of the time itself", node, "groups are of the columns' values", "Write NOW() into WHERE."
-        )
+        raise refuse("GROUP BY of the time", node, "groups are formed by column values", "Use NOW() in WHERE.")
     return value
 
 
@@ -131,7 +129,7 @@ def _window(node: exp.Anonymous, scope: Scope) -> Scalar:
         or length.value < 0
     ):
         raise SqlError(
-            "MOVING_WINDOW takes one constant INTERVAL, not below zero, of days or shorter units",
+            "MOVING_WINDOW takes one constant, non-negative INTERVAL of days or shorter units",
             where=place(node),
             hint="Write it like GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS).",
         )
@@ -145,30 +143,30 @@ def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
         raise refuse(
             "a subquery in HAVING",
             node,
-            "it is a condition on one group",
-            "Ask it of a derived table (SELECT … GROUP BY …).",
+            "HAVING is a condition on one group",
+            "Use the subquery in WHERE over a derived table: FROM (SELECT … GROUP BY …) AS d.",
         )
     return map_scalars(demanded, lambda value: _of_groups(value, grouping, node))
 
 
 def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
-    """A scalar over the groups' columns; raises SqlError for a column that has no one value in a group."""
-    found = substitute(value, grouping.groups)
-    loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(found) if ref.scan != grouping.alias)
-    if loose or mentions_period(found):
+    """Rewrite a scalar over the groups' columns; raise SqlError for a column without a single value in a group."""
+    grouped = substitute(value, grouping.groups)
+    loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(grouped) if ref.scan != grouping.alias)
+    if loose or mentions_period(grouped):
         error = refuse(
             loose[0] if loose else "a period function beside GROUP BY",
             node,
-            "it is neither grouped by nor in an aggregate, and a group has many rows",
-            "Add it to GROUP BY, or ask for its MIN or MAX.",
+            "it is neither in GROUP BY nor in an aggregate, and a group has many rows",
+            "Add it to GROUP BY, or use its MIN or MAX.",
         )
         error.consequence = grouping.incomplete
         raise error
-    return found
+    return grouped
 
 
 def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
-    """The groups' columns named as the select list has them."""
+    """Return the names of the groups' columns, those of the select list where possible."""
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.value, ColumnRef):

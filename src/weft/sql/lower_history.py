@@ -1,12 +1,12 @@
-"""FOR SYSTEM_TIME behind a table of FROM: rows that held at another instant than the query's, or in a stretch of time.
+"""Lower FOR SYSTEM_TIME: rows of a table that held at a given instant or in a range of instants.
 
     FOR SYSTEM_TIME AS OF c             valid_from <= c  AND c  < valid_to
     FOR SYSTEM_TIME FROM c1 TO c2       valid_from <  c2 AND c1 < valid_to AND c1 < c2
     FOR SYSTEM_TIME BETWEEN c1 AND c2   valid_from <= c2 AND c1 < valid_to AND c1 <= c2
     FOR SYSTEM_TIME ALL                 every row that ever held
 
-as in SQL:2011, over all periods of the table, an end that is NULL being later than every instant.  The instants are
-constants, or NOW() with intervals.
+The semantics are those of SQL:2011, over all periods of the table.  An end that is NULL is later than every instant.
+The instants are constants, or NOW() with intervals.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from weft.sql.scope import Scope
 _SOME_INSTANT: Final = Literal(0, TIMESTAMP, fixed=True)
 _CONSTRUCT: Final = "FOR SYSTEM_TIME"
 _WRITE: Final = (
-    "Write FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 12:00:00', or FROM TIMESTAMP '…' TO TIMESTAMP '…', behind the "
+    "Write FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 12:00:00', or FROM TIMESTAMP '…' TO TIMESTAMP '…', after the "
     "table and before its alias."
 )
 
 
 def refuse_in_view(version: exp.Version, table: str) -> SqlError:
-    """The error for a temporal view that would read a table as of another instant."""
+    """Return the error for FOR SYSTEM_TIME in a temporal view."""
     return refuse(
         f"{_CONSTRUCT} in a view",
         version,
-        "a view holds at every instant what its query gives of the rows that hold then, its whole past included",
-        'Leave it out, and read the view so: weft try "SELECT … FROM VIEW FOR SYSTEM_TIME AS OF …". '
-        f"PERIOD_START({table}) and PERIOD_END({table}) in WHERE are about when rows held.",
+        "a view already covers the whole past: at each instant it has the result over the rows that held then",
+        'Remove it, and read the view with weft try "SELECT … FROM VIEW FOR SYSTEM_TIME AS OF …". '
+        f"In WHERE, PERIOD_START({table}) and PERIOD_END({table}) give the period of a row.",
     )
 
 
 def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
-    """That a row of ``scan``, which is of the whole history, held at the instants that ``version`` names.
+    """Return the condition that a row of ``scan`` (over the whole history) held at the instants of ``version``.
 
-    Raises SqlError for time travel of another kind, and for instants that are neither constant nor of NOW().
+    Raise SqlError for other kinds of time travel, and for instants that are neither constants nor derived from NOW().
     """
     if version.name.upper() != "TIMESTAMP":
-        raise refuse("VERSION AS OF", version, "a table of this home has no versions to name", _WRITE)
-    given = version.expression
+        raise refuse("VERSION AS OF", version, "a query cannot name the version of a table", _WRITE)
+    instants = version.expression
     match version.args["kind"]:
         case "ALL":
             return TRUE
         case "AS OF":
-            at = _instant(given, scope, version)
+            at = _instant(instants, scope, version)
             return conjunction(_compared("<=", scan.start, at, version), _not_ended(scan, at, version))
-        case "FROM" | "BETWEEN" as kind if isinstance(given, exp.Tuple) and len(given.expressions) == 2:
-            first, last = (_instant(each, scope, version) for each in given.expressions)
+        case "FROM" | "BETWEEN" as kind if isinstance(instants, exp.Tuple) and len(instants.expressions) == 2:
+            first, last = (_instant(each, scope, version) for each in instants.expressions)
             operator = "<" if kind == "FROM" else "<="
             return conjunction(
                 _in_order(operator, first, last, version),
@@ -72,27 +72,27 @@ def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
 
 
 def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scalar:
-    """One of its instants, a TIMESTAMP; ``node`` is None where the text ends before it."""
+    """Lower one of the instants to a TIMESTAMP; ``node`` is None if the text ends before it."""
     if node is None:
-        raise refuse(f"{_CONSTRUCT} {version.args['kind']}", version, "it does not say at which instants", _WRITE)
+        raise refuse(f"{_CONSTRUCT} {version.args['kind']}", version, "it names no instant", _WRITE)
     named = node.find(exp.Column, exp.Query)
     if named is not None:
         raise refuse(
             f"{named.sql('spark')} in {_CONSTRUCT}",
             named,
-            "its instants are the same for all rows: constants, or NOW() with intervals",
-            "What differs from row to row is asked in WHERE, behind FOR SYSTEM_TIME ALL: valid_from <= x.",
+            "its instants must be the same for all rows: constants, or NOW() with intervals",
+            "For an instant that differs by row, write FOR SYSTEM_TIME ALL and a condition in WHERE: valid_from <= x.",
         )
     value = lower_scalar(node, scope.inner(lateral=False))
     if value.type == STRING:
         value = as_time(value, TIMESTAMP, node)
     if value.type not in (TIMESTAMP, DATE):
-        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, "it wants instants", _WRITE)
+        raise refuse(f"{_CONSTRUCT} with a value of type {value.type}", node, "it takes instants", _WRITE)
     return converted(value, TIMESTAMP)
 
 
 def _not_ended(scan: Scan, at: Scalar, node: exp.Expr) -> Predicate:
-    """at < end."""
+    """Return the condition at < end."""
     if scan.table.end is None:
         return TRUE
     end = scan.ref(scan.table.end)
@@ -107,18 +107,18 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
-    """That there is an instant between the two; a text in which there plainly is none is refused."""
-    if mentions_now(first) and mentions_now(last):  # intervals have a fixed length, whenever NOW is
+    """Return the condition that an instant lies between the two; refuse a text in which none can."""
+    if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)
     if begin is not None and end is not None and (begin > end or (begin == end and operator == "<")):
-        which = "itself" if begin == end else "an earlier one"
-        raise refuse(f"{_CONSTRUCT} from an instant to {which}", node, "no instant is between them", _WRITE)
+        target = "itself" if begin == end else "an earlier one"
+        raise refuse(f"{_CONSTRUCT} from an instant to {target}", node, "no instant is between them", _WRITE)
     return _compared(operator, first, last, node)
 
 
 def _constant(instant: Scalar) -> int | None:
-    """The instant (µs UTC) where it is known without asking."""
+    """Return the instant (µs UTC) if it is a constant, or None."""
     parts = shifted(instant)
     if isinstance(parts.base, Literal) and isinstance(parts.base.value, int) and not parts.intervals:
         return parts.base.value + parts.micros

@@ -1,10 +1,11 @@
-"""What is made of parts: fields, elements and values by key, and the functions of arrays, maps and JSON text.
+"""Lower nested values: fields, elements, values by key, and the functions of arrays, maps and JSON text.
 
-    GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text as text
+    GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text, as text
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
-    EXISTS(tags, t -> t = 'x')                 whether an element meets a condition
+    EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types are constants, checked when the query is read: of others Spark would give NULL or fail at the first row.
+Paths and types must be valid constants.  They are checked when the query is read, because with others Spark would
+return NULL or fail at the first row.
 """
 
 from __future__ import annotations
@@ -28,51 +29,51 @@ from weft.sql.render import FIELD, ITEM
 from weft.sql.scope import Scope, suggestion
 
 Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
-"""How a part is lowered."""
+"""Lowers a part of an expression."""
 
 _AS_TEXT: Final = (
-    "Of a JSON text GET_JSON_OBJECT(doc, '$.a[0]') gives a part, and FROM_JSON(doc, 'a INT').a a typed one."
+    "For a part of JSON text write GET_JSON_OBJECT(doc, '$.a[0]'); for a typed part, FROM_JSON(doc, 'a INT').a."
 )
 _PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
 _EACH: Final = "_each_"
-"""The beginning of what an element is called in Spark's SQL; its number follows."""
+"""The prefix of array elements' names in Spark's SQL; a number follows."""
 _MOST_PLACES: Final = 2**31 - 1
-_STEPS: Final = "a path is $ and then .name, ['a name'], [0], [*] or .*"
+_STEPS: Final = "a path is $ followed by .name, ['a name'], [0], [*] or .*"
 
 _TO_THE_MICROSECOND: Final = Call(
     "map",
     tuple(Literal(each, STRING, fixed=True) for each in ("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")),
     DataType("MAP", key=STRING, element=STRING),
 )
-"""TO_JSON's options; without them it cuts an instant to milliseconds."""
+"""Options of TO_JSON that keep microseconds; by default it cuts an instant to milliseconds."""
 
 
 def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
-    """``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
+    """Lower ``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
     if not isinstance(node.expression, exp.Identifier):
-        raise refuse(node.sql("spark"), node, "a point stands before the name of a field")
+        raise refuse(node.sql("spark"), node, "the name of a field must follow the dot")
     return field_of(lower(node.this, scope), node.expression.name, node)
 
 
 def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
-    """The field ``name`` of a value; raises SqlError where it has none."""
+    """Return the field ``name`` of a value; raise SqlError if it has none."""
     value = opened(value)
     listed = value.type.name == "ARRAY"
     holder = value.type.element if listed else value.type
     if holder is None or holder.name != "STRUCT":
         hint = f"Write …['{name}']." if value.type.name == "MAP" else _AS_TEXT
-        raise SqlError(f"{value.type} has no fields, so no {name!r}", where=place(node), hint=hint)
-    found = holder.field_type(name)
-    if found is None:
+        raise SqlError(f"{value.type} has no fields, so it has no {name!r}", where=place(node), hint=hint)
+    field = holder.field_type(name)
+    if field is None:
         hint = suggestion(name, [each for each, _ in holder.fields], "fields")
-        raise SqlError(f"there is no field {name!r} in {holder}", where=place(node), hint=hint)
-    own, kind = found
+        raise SqlError(f"{holder} has no field {name!r}", where=place(node), hint=hint)
+    own, kind = field
     type = DataType("ARRAY", element=kind) if listed else kind
     return Call(FIELD, (value, Literal(own, STRING, fixed=True)), type)
 
 
 def field_name(value: Scalar) -> str | None:
-    """What a column of an answer is called that is a field: as the field is; None where it is none."""
+    """Return the column name for a selected field: the field's name, or None for other values."""
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
             return name
@@ -81,16 +82,16 @@ def field_name(value: Scalar) -> str | None:
 
 
 def as_column(value: Scalar) -> Scalar:
-    """A value as a column has it: one of a nested type as JSON text of that type."""
+    """Return a value as a column stores it: a nested value becomes JSON text of its type."""
     if not value.type.nested:
         return value
     return Call("to_json", (value, _TO_THE_MICROSECOND), DataType.of_json(value.type))
 
 
 def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
-    """``array[n]``, from 0 on, ``map[key]``, ``struct['field']``; SPLIT(text, pattern)[n] among them."""
+    """Lower ``array[n]`` (from 0), ``map[key]``, ``struct['field']`` or SPLIT(text, pattern)[n]."""
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
-        raise refuse(node.sql("spark"), node, "one place or key stands in brackets")
+        raise refuse(node.sql("spark"), node, "brackets take one index or key")
     of, wanted = node.this, lower(node.expressions[0], scope)
     if isinstance(of, exp.Anonymous) and str(of.this).lower() == "split":
         return part_of_split([lower(part, scope) for part in of.expressions], wanted, node)
@@ -98,36 +99,38 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
     match value.type:
         case DataType(name="ARRAY", element=DataType() as element):
             if wanted.type.name not in INTEGRAL:
-                raise SqlError(f"a place in an ARRAY is a whole number, not {wanted.type}", where=place(node))
+                raise SqlError(f"an ARRAY index is a whole number, not {wanted.type}", where=place(node))
             return Call(ITEM, (value, wanted), element)
         case DataType(name="MAP", element=DataType() as element):
             return Call(ITEM, (value, _key(value.type, wanted, node)), element)
         case DataType(name="STRUCT") if isinstance(wanted, Literal) and isinstance(wanted.value, str):
             return field_of(value, wanted.value, node)
         case _:
-            raise refuse("[…]", node, f"{value.type} has no parts that brackets could name", _AS_TEXT)
+            raise refuse("[…]", node, f"{value.type} has no such part", _AS_TEXT)
 
 
 def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
-    """What is looked for in a MAP, as a key of it."""
+    """Return ``wanted`` converted to a key of the MAP; raise SqlError if it does not fit."""
     key = map.key
     if key is not None and wanted.type == key:
         return wanted
     if key is not None and wanted.type.name in INTEGRAL and key.name in INTEGRAL and wider(wanted.type, key) == key:
         return Cast(wanted, key)
-    raise SqlError(f"a key of {map} is {key}, not {wanted.type}", where=place(node), hint="Convert it with CAST.")
+    raise SqlError(
+        f"a key of {map} has the type {key}, not {wanted.type}", where=place(node), hint="Convert it with CAST."
+    )
 
 
 def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
-    """The name before ``->`` within the condition behind it."""
-    found = scope.element(node.name)
-    if found is None:
+    """Return the array element that a name before ``->`` denotes within the condition after it."""
+    element = scope.element(node.name)
+    if element is None:
         raise SqlError(f"{node.name!r} is not a column", where=place(node))
-    return found
+    return element
 
 
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
-    """A call of a function of ``NESTED_FORMS``; raises SqlError for arguments that Spark would refuse, or fail at."""
+    """Lower a call of a function of ``NESTED_FORMS``; raise SqlError for arguments that Spark refuses or fails at."""
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)
     args = [lower(part, scope) for part in node.expressions]
@@ -138,21 +141,23 @@ def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower
 
 def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
     shown = f"{name.upper()}(array, x -> condition)"
-    given = node.expressions
-    if len(given) != 2 or not isinstance(given[1], exp.Lambda) or len(given[1].expressions) != 1:
-        raise SqlError(f"{name.upper()} takes an array and a condition on its element", where=place(node), hint=shown)
-    items, condition = opened(lower(given[0], scope)), given[1]
+    arguments = node.expressions
+    if len(arguments) != 2 or not isinstance(arguments[1], exp.Lambda) or len(arguments[1].expressions) != 1:
+        raise SqlError(
+            f"{name.upper()} takes an array and a condition on its element", where=place(node), hint=f"Write {shown}."
+        )
+    items, condition = opened(lower(arguments[0], scope)), arguments[1]
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
-    # Range variables never begin with _, so that none is taken for it, and none of them hides it.  The numbers go up
-    # inwards, and are not the count of the names: a name within may be that of an outer one, which then counts no more.
+    # Range variables never begin with _, so the names cannot clash.  The numbers increase inwards.  They cannot be the
+    # count of names, because an inner name may shadow an outer one.
     outer = max((int(each.name.removeprefix(_EACH)) for each in scope.elements.values()), default=0)
     element = Element(f"{_EACH}{outer + 1}", items.type.element)
     inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})
     test = lower(condition.this, inner)
     if test.type not in (BOOLEAN, NULL):
-        raise SqlError(f"a condition is wanted behind ->, not {test.type}", where=place(node), hint=f"Write {shown}.")
+        raise SqlError(f"-> takes a condition, not {test.type}", where=place(node), hint=f"Write {shown}.")
     return Call(name, (items, element, Cast(test, BOOLEAN) if test.type == NULL else test), BOOLEAN)
 
 
@@ -161,22 +166,22 @@ def _json_part(call: Call, node: exp.Expr) -> Call:
     assert isinstance(path, Literal)
     if not _PATH.fullmatch(str(path.value)):
         hint = "Write it like GET_JSON_OBJECT(doc, '$.customer.tags[0]')."
-        raise SqlError(f"{path.value!r} is no path into JSON: {_STEPS}", where=place(node), hint=hint)
+        raise SqlError(f"{path.value!r} is not a path into JSON: {_STEPS}", where=place(node), hint=hint)
     return replace(call, args=(text, replace(path, fixed=True)))
 
 
 def _read_json(call: Call, node: exp.Expr) -> Call:
-    text, told = call.args
-    assert isinstance(told, Literal)
-    written = str(told.value)
+    text, literal = call.args
+    assert isinstance(literal, Literal)
+    written = str(literal.value)
     outer = re.match(r"\s*(ARRAY|MAP|STRUCT)\s*<", written, re.IGNORECASE)
     try:
         type = DataType.parse_nested(written if outer else f"STRUCT<{written}>")
     except ValueError as error:
         hint = "Write it like FROM_JSON(doc, 'a INT, tags ARRAY<STRING>') or FROM_JSON(doc, 'ARRAY<STRING>')."
-        raise SqlError(f"FROM_JSON cannot read such a type: {error}", where=place(node), hint=hint) from None
-    if (found := type.beyond_json()) is not None:
-        raise refuse(f"{found[0]} in FROM_JSON", node, found[1])
+        raise SqlError(f"FROM_JSON cannot read this type: {error}", where=place(node), hint=hint) from None
+    if (problem := type.beyond_json()) is not None:
+        raise refuse(f"{problem[0]} in FROM_JSON", node, problem[1])
     return Call(call.name, (text, Literal(str(type), STRING, fixed=True)), type)
 
 
@@ -196,12 +201,12 @@ def _element_at(call: Call, node: exp.Expr) -> Call:
     if holder.type.name == "MAP":
         return replace(call, args=(holder, _key(holder.type, wanted, node)))
     if not isinstance(wanted, Literal) or not isinstance(wanted.value, int) or not wanted.value:
-        hint = "Write array[n], which counts from 0, for a place that a row tells."
+        hint = "For an index from a row write array[n], which counts from 0."
         reason = "at 0 the query would fail"
         raise SqlError(f"ELEMENT_AT of an ARRAY takes a constant other than 0: {reason}", where=place(node), hint=hint)
     if abs(wanted.value) > _MOST_PLACES:
-        told = f"ELEMENT_AT of an ARRAY takes a place up to {_MOST_PLACES}, not {wanted.value}"
-        raise SqlError(told, where=place(node), hint="No ARRAY is longer.")
+        message = f"ELEMENT_AT of an ARRAY takes an index up to {_MOST_PLACES}, not {wanted.value}"
+        raise SqlError(message, where=place(node), hint="No ARRAY is longer.")
     return replace(call, args=(holder, replace(wanted, fixed=True)))
 
 
@@ -213,8 +218,8 @@ def _contains(call: Call, node: exp.Expr) -> Call:
             if kind is None or wider(kind, wanted.type) != kind:
                 raise TypeError
         except TypeError:
-            told = f"ARRAY_CONTAINS looks for {kind} in {items.type}, not for {wanted.type}"
-            raise SqlError(told, where=place(node), hint="Convert it with CAST(… AS …).") from None
+            message = f"ARRAY_CONTAINS looks for {kind} in {items.type}, not for {wanted.type}"
+            raise SqlError(message, where=place(node), hint="Convert it with CAST(… AS …).") from None
         wanted = Cast(wanted, kind)
     _comparable_parts(wanted.type, node)
     return replace(call, args=(items, wanted))
@@ -231,7 +236,7 @@ def _ordered(call: Call, node: exp.Expr) -> Call:
 
 def _comparable_parts(type: DataType, node: exp.Expr) -> None:
     if type.name == "MAP":
-        raise refuse("a comparison of MAPs", node, "they have no order, and Spark compares none")
+        raise refuse("a comparison of MAPs", node, "Spark does not compare MAPs")
     for part in (type.element, *(kind for _, kind in type.fields)):
         if part is not None:
             _comparable_parts(part, node)

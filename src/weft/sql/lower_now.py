@@ -1,13 +1,13 @@
-"""Comparisons with NOW, solved for NOW: ``NOW() - INTERVAL 4 WEEKS > m.ts`` becomes ``NOW > m.ts + 4 weeks``.
+"""Solve comparisons with NOW for NOW: ``NOW() - INTERVAL 4 WEEKS > m.ts`` becomes ``NOW > m.ts + 4 weeks``.
 
-Paper, section 4.2: a term that involves time has the form "t op c", c an expression without t.  Then
+In section 4.2 of the paper, a term that involves time has the form "t op c" with an expression c without t.  Then
 
-    NOW >= c  is NowFrom(c)        NOW > c  is NowFrom(c + 1 µs)
+    NOW >= c  is NowFrom(c)          NOW > c  is NowFrom(c + 1 µs)
     NOW <  d  is NowBefore(d)        NOW <= d is NowBefore(d + 1 µs)
-    NOW =  c  is both            NOW <> c is either side
+    NOW =  c  is both                NOW <> c is either side
 
-(time is discrete, design section 2; a NULL threshold is never true, and neither is its negation).  What rounds NOW down
-(CURRENT_DATE, DATE_TRUNC) or counts units (DATEDIFF) is in ``lower_rounded``.
+because time is discrete (design section 2).  With a NULL threshold neither the comparison nor its negation is true.
+``lower_rounded`` handles functions that round NOW down (CURRENT_DATE, DATE_TRUNC) or count units (DATEDIFF).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "
 
 
 def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
-    """The predicate that a comparison with NOW, or its negation, means.
+    """Return the predicate of a comparison with NOW, or of its negation.
 
-    Raises SqlError where NOW cannot be brought to one side alone.
+    Raise SqlError if NOW cannot be isolated on one side.
     """
     left, right = comparison.args
     operator = comparison.name
     if mentions_now(left) and mentions_now(right):
-        raise refuse("NOW() on both sides of a comparison", node, "it must stand on one side alone")
+        raise refuse("NOW() on both sides of a comparison", node, "it must be on one side only")
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]
     if operator == "<=>":
@@ -45,7 +45,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
 
 
 def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """What NOW equals where ``side`` equals ``other``."""
+    """Return the instant at which ``side`` equals ``other``."""
     if isinstance(side, Now):
         return other
     moved = _step(side, "=", other)
@@ -55,7 +55,7 @@ def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predicate:
-    """``side operator other`` with NOW on one side alone: what stands around it is moved over, one step at a time."""
+    """Solve ``side operator other`` for NOW, which is in ``side``, by moving one operand at a time."""
     if isinstance(side, Now):
         return _compared(operator, typed(converted(other, TIMESTAMP), TIMESTAMP))
     moved = _step(side, operator, other)
@@ -76,24 +76,25 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
         return refuse(
             "NOW() moved by months or years",
             node,
-            "they have no fixed length, so no one instant turns the condition",
+            "they have no fixed length, so the condition has no single threshold",
             "Move the other side: NOW() > DATEADD(MONTH, 1, ts).",
         )
     counts_months = isinstance(side, Call) and side.name == "months_between"
     return refuse(
         "NOW() inside this expression",
         node,
-        "it can be compared, rounded to a day or another unit, and intervals can be added to it or taken from it, but "
-        "nothing else for now",
-        "Move the row's own instant by the calendar: NOW() > DATEADD(MONTH, 10, ts)."
+        "NOW() can only be compared, rounded to a unit such as a day, and moved by intervals",
+        "Move the row's instant instead: NOW() > DATEADD(MONTH, 10, ts)."
         if counts_months
         else "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",
     )
 
 
 def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
-    """NOW <=> threshold, which is never unknown; ``both_null`` says when the two sides were NULL before NOW was
-    brought to one side alone (None: never)."""
+    """Return NOW <=> threshold, which is never unknown.
+
+    ``both_null`` is the condition that both sides were NULL before NOW was isolated (None: never).
+    """
     if positive:
         same = _compared("=", threshold)
         return same if both_null is None else disjunction(same, Plain(both_null))
@@ -102,7 +103,7 @@ def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> P
 
 
 def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
-    """Whether what stands beside NOW on its side is NULL, and the other side, too; None where nothing stands beside."""
+    """Return the condition that an operand beside NOW and the other side are NULL, or None without such operands."""
     beside = [call("is null", each) for each in _beside_now(side)]
     if not beside:
         return None
@@ -110,19 +111,19 @@ def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
 
 
 def _beside_now(side: Scalar) -> list[Scalar]:
-    """The terms that are added to NOW or taken from it, or from which it is taken."""
+    """Return the terms added to or subtracted from NOW, or from which NOW is subtracted."""
     if not isinstance(side, Call):
         return []
     return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """One interval, or the instant that NOW is taken from, moved from ``side`` to ``other``; None: it is neither."""
+    """Move an interval, or the instant from which NOW is subtracted, from ``side`` to ``other``, or return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)
         case Call(name="-", args=(a, b), type=kind) if mentions_now(a) and not mentions_now(b):
-            if kind == INTERVAL:  # NOW - b op interval, b an instant
+            if kind == INTERVAL:  # NOW - b compared with an interval, where b is an instant
                 return a, operator, plus(b, other)
             return (a, operator, plus(other, b)) if b.type == INTERVAL else None
         case Call(name="-", args=(a, b), type=kind) if kind == INTERVAL and mentions_now(b) and not mentions_now(a):

@@ -1,7 +1,7 @@
-"""AST -> predicates: where three-valued logic ends (design section 2).
+"""Translate conditions into two-valued predicates: the end of three-valued logic (design section 2).
 
-``lower_predicate(node, positive)`` gives "node is true" for ``positive`` and "node is false" otherwise; NOT changes
-between the two by De Morgan's laws, which Kleene's logic keeps:
+``lower_predicate(node, positive)`` returns "node is true" for ``positive`` and "node is false" otherwise.  NOT switches
+between the two by De Morgan's laws, which also hold in Kleene's logic:
 
     x IN (SELECT y …)      is true   iff  some y:  x = y
     x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
@@ -60,7 +60,7 @@ TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMEST
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
-    """ "node is true", or with ``positive`` false: "node is false"."""
+    """Return "node is true", or "node is false" if ``positive`` is False."""
     only_known_parts(node)
     match node:
         case exp.Paren():
@@ -75,7 +75,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
         case exp.Exists():
             return _exists(node.this, positive, scope)
         case exp.Anonymous(expressions=[exp.Query() | exp.Values() as query]) if node.name.lower() == "exists":
-            # EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) are read as calls.
+            # The parser reads EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) as calls.
             return _exists(query, positive, scope)
         case exp.In() if node.args.get("query") is not None:
             return _in_subquery(node, positive, scope)
@@ -89,7 +89,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
 
 
 def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
-    """A condition with NOW in it, as comparisons of NOW with instants."""
+    """Lower a condition with NOW to comparisons of NOW with instants."""
     match node:
         case exp.In():
             return _in_with_now(node, positive, scope)
@@ -102,11 +102,11 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return now_comparison(lower_comparison(node, scope), positive, node)
         case _:
             lower_boolean(node, scope)
-            raise refuse("NOW() inside this expression", node, "it can be compared, with AND, OR and NOT around it")
+            raise refuse("NOW() inside this expression", node, "NOW() can only be compared, within AND, OR and NOT")
 
 
 def _mentions_now(node: exp.Expr) -> bool:
-    """Whether NOW occurs in it, as a name (before it is lowered)."""
+    """Return whether NOW occurs by name in a node that is not lowered yet."""
     for part in node.walk():
         if isinstance(part, (exp.CurrentTimestamp, exp.CurrentDate)):
             return True
@@ -123,14 +123,14 @@ def _exists(query: exp.Expr, positive: bool, scope: Scope) -> Predicate:
 def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
     only(node, "this", "query")
     if isinstance(node.this, exp.Tuple):
-        raise refuse("IN with several columns", node, "one column is compared")
+        raise refuse("IN with several columns", node, "IN compares one column")
     value = lower_scalar(node.this, scope)
     around = scope if positive else replace(scope, copied=True)
     body, columns = scope.context.subquery(node.args["query"], around)
     if len(columns) != 1:
-        raise SqlError("IN takes a subquery of one column", where=place(node.args["query"]))
+        raise SqlError("the subquery of IN must have one column", where=place(node.args["query"]))
     if mentions_now(value):
-        raise refuse("NOW() compared by IN (SELECT …)", node, "compare it with EXISTS and =")
+        raise refuse("NOW() compared by IN (SELECT …)", node, "IN does not support it", "Write EXISTS with = inside.")
     left, right = comparable(value, columns[0], node)
     if positive:
         return Exists(Select(body, Plain(call("=", left, right))))
@@ -138,31 +138,31 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
 
 
 def _not_in(left: Scalar, right: Scalar, body: Relation, scope: Scope) -> Predicate:
-    """No y with (x = y) IS NOT FALSE, in the three parts of the module's docstring.
+    """Return "no y with (x = y) IS NOT FALSE", in the three parts of the module's docstring.
 
-    Taken apart so that the first is an equality, which can be looked up by key.  Within a subquery that is itself
-    written several times so, it stays one part: else the text would grow threefold with each level.
+    Split, so that the first part is an equality that a key can look up.  Within a subquery that is itself copied in
+    this way it stays one part; otherwise the text would triple with each level.
     """
     equal, unknown = call("=", left, right), call("is null", right)
     missing = [] if _never_null(body) else [unknown]
-    given = left in scope.starts()
+    never_null = left in scope.starts()
     if scope.copied:
-        anything = call("or", equal, *missing, *([] if given else [call("is null", left)]))
+        anything = call("or", equal, *missing, *([] if never_null else [call("is null", left)]))
         return NotExists(Select(body, Plain(anything if len(anything.args) > 1 else equal)))
     parts: list[Predicate] = [NotExists(Select(body, Plain(equal)))]
     parts += [NotExists(Select(body, Plain(each))) for each in missing]
-    if not given:
+    if not never_null:
         parts.append(disjunction(Plain(call("is not null", left)), NotExists(body)))
-    return conjunction(parts[0], *(_apart(part, scope) for part in parts[1:]))
+    return conjunction(parts[0], *(_with_fresh_aliases(part, scope) for part in parts[1:]))
 
 
-def _apart(predicate: Predicate, scope: Scope) -> Predicate:
-    """The same under range variables of its own: copies of one body must not share names."""
+def _with_fresh_aliases(predicate: Predicate, scope: Scope) -> Predicate:
+    """Rename a predicate's range variables, because copies of one body must not share names."""
     return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
 
 
 def _never_null(body: Relation) -> bool:
-    """Whether the one column of a subquery is known to hold no NULL: a row's start, or asked for in its WHERE."""
+    """Return whether a subquery's only column is never NULL: a row's start, or tested in its WHERE."""
     match body:
         case Distinct(input=inner):
             return _never_null(inner)
@@ -171,8 +171,8 @@ def _never_null(body: Relation) -> bool:
         case Project(input=inner, outputs=(Output(value=value),)):
             starts = [source.start for source in sources(inner) if isinstance(source, Scan)]
             required = (call("not", call("is null", value)), call("is not null", value))
-            asked = [item.condition for item in conjuncts(condition(inner)) if isinstance(item, Plain)]
-            return value in starts or any(each in asked for each in required)
+            conditions = [item.condition for item in conjuncts(condition(inner)) if isinstance(item, Plain)]
+            return value in starts or any(each in conditions for each in required)
         case _:
             return False
 

@@ -1,12 +1,12 @@
-"""NOW rounded down to a unit, or counted in units, compared: a step towards ``NOW op threshold``.
+"""Simplify comparisons of NOW rounded down to a unit, or counted in units, towards ``NOW op threshold``.
 
-Rounded down to days NOW is at midnight from then on, so with "reached" and "following" as in ``algebra.calendar``
+trunc(NOW) is at least a midnight from that midnight on.  With ``reached`` and ``following`` from ``algebra.calendar``:
 
     trunc(NOW) >= x   is  NOW >= reached(x)        trunc(NOW) >  x   is  NOW >= following(x)
     trunc(NOW) <  x   is  NOW <  reached(x)        trunc(NOW) <= x   is  NOW <  following(x)
 
-DATEDIFF(NOW(), x) = day(NOW) - day(x) is compared as CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW()) cuts
-towards 0: it is n or more, n > 0, from x + n units on; for other n one microsecond after x + (n - 1) units.
+DATEDIFF(NOW(), x) = day(NOW) - day(x) is compared as CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW()) truncates
+towards 0: for n > 0 it is n or more from x + n units on; for other n, from one microsecond after x + (n - 1) units on.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from weft.sql.refusal import refuse
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""More days than lie between any two of the calendar, which are as good as any number above."""
-Step = tuple[Scalar, str, Scalar]
-"""A side with NOW in it, an operator, the other side."""
+"""More days than the calendar has, so a greater number of days makes no difference."""
+NowComparison = tuple[Scalar, str, Scalar]
+"""The side with NOW, an operator, the other side."""
 
 
-def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Step | None:
-    """What ``side operator other`` (one of < <= > >=) is with one rounding or counting less; None: it is neither.
+def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> NowComparison | None:
+    """Remove one rounding or count from ``side operator other`` (< <= > or >=); return None if ``side`` has neither.
 
-    Raises SqlError for a count that has no fixed threshold.
+    Raise SqlError for a count without a fixed threshold.
     """
     match side:
         case Call(name="datediff" | "timestampdiff", args=args) if all(map(mentions_now, args[-2:])):
@@ -47,7 +47,7 @@ def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) ->
             return day, operator, back(converted(other, TIMESTAMP), _days(count))
         case Call(name="datediff", args=(end, start)):
             if other.type.name not in INTEGRAL:
-                raise refuse("DATEDIFF of NOW() compared with another type", node, "it is a whole number of days")
+                raise refuse("DATEDIFF of NOW() compared with another type", node, "DATEDIFF is a whole number of days")
             if mentions_now(end):
                 return _as_day(end), operator, plus(_midnight(start), _days(other))
             return _as_day(start), MIRRORED[operator], minus(_midnight(end), _days(other))
@@ -57,7 +57,7 @@ def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) ->
             return None
 
 
-def _rounded(unit: str, inner: Scalar, operator: str, other: Scalar) -> Step:
+def _rounded(unit: str, inner: Scalar, operator: str, other: Scalar) -> NowComparison:
     if operator in _NEXT_UP:
         return inner, _NEXT_UP[operator], following(unit, other)
     return inner, operator, reached(unit, other)
@@ -81,26 +81,26 @@ def _midnight(time: Scalar) -> Scalar:
 
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
-    """What to write instead of a number of units until NOW() that is compared so."""
+    """Return a hint for a comparison of a number of units until NOW()."""
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):
         operator, count = MIRRORED[operator], -count
     least = count + 1 if operator in _NEXT_UP else count
-    if least <= 0:  # what is cut off counts to the other side there
-        return "Move the row's own instant by the calendar: NOW() >= DATEADD(MONTH, 10, ts)."
+    if least <= 0:  # below 0 truncation goes the other way
+        return "Move the row's instant instead: NOW() >= DATEADD(MONTH, 10, ts)."
     step = ">=" if operator in (">", ">=") else "<"
-    return f"Move the row's own instant by the calendar: NOW() {step} DATEADD({unit}, {least}, ts)."
+    return f"Move the row's instant instead: NOW() {step} DATEADD({unit}, {least}, ts)."
 
 
-def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> Step:
-    """Whole units between NOW and an instant, compared with a constant."""
+def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
+    """Compare the whole units between NOW and an instant with a constant."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):
         raise refuse(
-            f"a number of {unit}S until NOW() compared so",
+            f"this comparison of a number of {unit}S until NOW()",
             node,
-            "only whole numbers of weeks and shorter units, that are constants, have a threshold",
+            "only a constant whole number of weeks or shorter units has a threshold",
             _by_calendar(unit, between, operator, count),
         )
     start, end = between

@@ -1,4 +1,4 @@
-"""AST -> scalar expressions, typed.  What has no rule here is refused: this dispatch *is* the allow-list."""
+"""Translate expressions into typed scalars.  Weft refuses a node without a rule: this dispatch *is* the allow-list."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SUBQUERIES: Final = (exp.Subquery, exp.Select, exp.Exists, exp.Any, exp.All)
 
 
 def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
-    """The scalar expression that ``node`` means; raises SqlError for what is not in the language."""
+    """Return the scalar expression of ``node``; raise SqlError if it is not in the language."""
     only_known_parts(node)
     rule = _RULES.get(type(node))
     if rule is not None:
@@ -56,36 +56,35 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
     if type(node) in _ARITHMETIC:
         return _arithmetic(_ARITHMETIC[type(node)], node, scope)
     if isinstance(node, (exp.Any, exp.All)):
-        raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+        raise refuse("ANY or ALL of a subquery", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
     if isinstance(node, _SUBQUERIES):
-        raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery for now")
+        raise refuse("a subquery used as a value", node, "only [NOT] EXISTS and [NOT] IN take a subquery")
     if isinstance(node, exp.Window):
-        raise refuse("a window function", node, "window functions come in a later release")
+        raise refuse("a window function", node, "window functions are not supported yet")
     if isinstance(node, exp.Concat):
         raise refuse(
             "one string right after another",
             node,
-            "it could mean a quote, or both strings joined",
+            "it could mean a quote or a concatenation",
             "Write \\' for a quote within a string.",
         )
-    raise refuse(_name(node), node, "it is outside the language of standing queries")
+    raise refuse(_name(node), node, "standing queries do not support it")
 
 
 def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
-    """The scalar expressions that nodes mean; raises the refusals of all of them as one SqlError."""
-    reasons, made = Reasons(), []  # without a call between: each level of a deep expression takes as few as it can
+    """Return the scalar expressions of nodes; raise the refusals of all nodes as one SqlError."""
+    reasons, scalars = Reasons(), []  # no helper function, to keep the stack shallow for deep expressions
     for node in nodes:
         try:
-            made.append(lower_scalar(node, scope))
+            scalars.append(lower_scalar(node, scope))
         except SqlError as error:
             reasons.add(error)
     reasons.check()
-    return made
+    return scalars
 
 
 def only_known_parts(node: exp.Expr) -> None:
-    """Refuses a node of the language that has a part which no rule reads: a part that is passed over changes the
-    meaning."""
+    """Refuse a node with a part that no rule reads, because ignoring the part would change the meaning."""
     if type(node) in _RULES or type(node) in COMPARISONS or type(node) in _ARITHMETIC:
         only(node, *_PARTS.get(type(node), ("this", "expression")))
 
@@ -141,24 +140,24 @@ def _not(node: exp.Not, scope: Scope) -> Scalar:
 
 
 def lower_boolean(node: exp.Expr, scope: Scope) -> Scalar:
-    """A condition; raises SqlError for what is not one."""
+    """Lower a condition; raise SqlError if it is not BOOLEAN."""
     value = lower_scalar(node, scope)
     if value.type not in (BOOLEAN, NULL):
-        raise SqlError(f"a condition is wanted, {node.sql('spark')} is {value.type}", where=place(node))
+        raise SqlError(f"expected a condition, but {node.sql('spark')} is {value.type}", where=place(node))
     return typed(value, BOOLEAN)
 
 
 def _is(node: exp.Is, scope: Scope) -> Scalar:
-    value, what = lower_scalar(node.this, scope), node.expression
-    if isinstance(what, exp.Null):
+    value, test = lower_scalar(node.this, scope), node.expression
+    if isinstance(test, exp.Null):
         return Call("is null", (value,), BOOLEAN)
-    if isinstance(what, exp.Boolean) and value.type == BOOLEAN:
-        return Call("<=>", (value, Literal(bool(what.this), BOOLEAN, fixed=True)), BOOLEAN)
+    if isinstance(test, exp.Boolean) and value.type == BOOLEAN:
+        return Call("<=>", (value, Literal(bool(test.this), BOOLEAN, fixed=True)), BOOLEAN)
     raise refuse(node.sql("spark"), node, "IS takes NULL, TRUE or FALSE")
 
 
 def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
-    """A comparison with both sides brought to one type."""
+    """Lower a comparison, with both sides in one type."""
     left, right = lower_each((node.this, node.expression), scope)
     return Call(COMPARISONS[type(node)], comparable(left, right, node), BOOLEAN)
 
@@ -171,7 +170,7 @@ def _arithmetic(operator: str, node: exp.Expr, scope: Scope) -> Scalar:
 def _concat(node: exp.DPipe, scope: Scope) -> Scalar:
     parts = tuple(lower_each(node.flatten(), scope))
     if not all(fits(part.type, "TEXT") for part in parts):
-        raise SqlError("|| joins strings", where=place(node))
+        raise SqlError("|| takes strings", where=place(node))
     return Call("concat", parts, STRING)
 
 
@@ -188,7 +187,7 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
         test = exp.EQ(this=subject.copy(), expression=branch.this) if subject is not None else branch.this
         with reasons.part():
             if isinstance(test.unnest(), exp.Null):
-                raise refuse("CASE WHEN NULL", test, "Spark wants a condition there", "Write FALSE.")
+                raise refuse("CASE WHEN NULL", test, "Spark requires a condition", "Write FALSE.")
             conditions.append(lower_boolean(test, scope))
         with reasons.part():
             values.append(lower_scalar(branch.args["true"], scope))
@@ -201,7 +200,7 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
 
 
 def _if(node: exp.If, scope: Scope) -> Scalar:
-    """IF(condition, then, otherwise) is a CASE of one branch."""
+    """Lower IF(condition, then, otherwise) as a CASE with one branch."""
     if isinstance(node.this.unnest(), exp.Null):
         node.this.replace(exp.false())
     return _case(exp.Case(ifs=[node], default=node.args.get("false")), scope)
@@ -217,10 +216,11 @@ def _common(types: list[DataType], node: exp.Expr) -> DataType:
 def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
     def lower(node: exp.Expr, scope: Scope) -> Scalar:
         if isinstance(node.expression, (exp.Any, exp.All)):
-            raise refuse(f"{name.upper()} ANY or ALL", node, "write the patterns one by one with OR or AND")
+            hint = "Write the patterns one by one with OR or AND."
+            raise refuse(f"{name.upper()} ANY or ALL", node, "Weft does not support it", hint)
         value, pattern = lower_scalar(node.this, scope), lower_scalar(node.expression, scope)
         if any(part.type not in (STRING, NULL) for part in (value, pattern)):
-            raise SqlError(f"{name.upper()} compares strings", where=place(node))
+            raise SqlError(f"{name.upper()} takes strings", where=place(node))
         like: Scalar = Call(name, (value, pattern), BOOLEAN)
         if name == "regexp_like":
             like = apply(name, [value, pattern], node)
@@ -234,24 +234,24 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 
 def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
-    """LIKE with an escape character: the same with a pattern in which \\ is that character."""
+    r"""Lower LIKE with an escape character, by rewriting its pattern with \ as the escape character."""
     like = node.this
     if not isinstance(like, (exp.Like, exp.ILike)):
         raise refuse("ESCAPE", node, "it belongs to LIKE and ILIKE")
     pattern, character = lower_scalar(like.expression, scope), lower_scalar(node.expression, scope)
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise refuse("ESCAPE", node, "its pattern is a constant for now")
+        raise refuse("ESCAPE", node, "its pattern must be a constant")
     if not isinstance(character, Literal) or not isinstance(character.value, str) or len(character.value) != 1:
-        raise refuse("ESCAPE", node, "it is one character, as in ESCAPE '!'")
+        raise refuse("ESCAPE", node, "it takes one character, as in ESCAPE '!'")
     plain = like.copy()
     plain.set("expression", exp.Literal.string(literals.escaped_by_backslash(pattern.value, character.value, node)))
     return lower_scalar(plain, scope)
 
 
 def _is_pattern(pattern: Scalar) -> Scalar:
-    """Whether every \\ of a pattern stands before %, _ or another: Spark fails at a row where one does not."""
+    r"""Return whether every \ of a pattern precedes %, _ or \; otherwise Spark fails at a row."""
     rest = pattern
-    for escape in ("\\\\", "\\%", "\\_"):  # the doubled first: what is left of a row of them is an odd one
+    for escape in ("\\\\", "\\%", "\\_"):  # \\ first, so that what remains of a run of them is an odd one
         rest = Call("replace", (rest, Literal(escape, STRING, fixed=True), Literal("", STRING, fixed=True)), STRING)
     return Call("not", (Call("contains", (rest, Literal("\\", STRING, fixed=True)), BOOLEAN),), BOOLEAN)
 
@@ -260,19 +260,21 @@ def _in_list(node: exp.In, scope: Scope) -> Scalar:
     value, *items = lower_each((node.this, *listed(node)), scope)
     compared_as_text([value, *items], node)
     pairs = [comparable(value, item, node) for item in items]
-    if len({left for left, _ in pairs}) > 1:  # each is compared in a type of its own
+    if len({left for left, _ in pairs}) > 1:  # each pair is compared in its own type
         return Call("or", tuple(Call("=", pair, BOOLEAN) for pair in pairs), BOOLEAN)
     return Call("in", (pairs[0][0], *(right for _, right in pairs)), BOOLEAN)
 
 
 def listed(node: exp.In) -> list[exp.Expr]:
-    """What IN compares with; raises SqlError for a subquery, which is no value, and for an empty list."""
+    """Return the values of IN; raise SqlError for a subquery, which is not a value, and for an empty list."""
     if node.args.get("query") is not None:
         raise refuse(
-            "IN (SELECT …) used as a value", node, "it is a condition of WHERE or ON, with AND, OR, NOT around it"
+            "IN (SELECT …) used as a value", node, "it must be a condition of WHERE or ON, within AND, OR and NOT"
         )
     if not node.expressions:
-        raise SqlError("IN takes at least one value", where=place(node), hint="Write IN (1, 2), or leave it out.")
+        raise SqlError(
+            "IN takes at least one value", where=place(node), hint="Write IN (1, 2), or remove the condition."
+        )
     return list(node.expressions)
 
 
@@ -293,7 +295,7 @@ def _now(node: exp.Expr, scope: Scope) -> Scalar:
 def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
     name = str(node.this).lower()
     if not isinstance(node.this, str):
-        raise refuse(node.sql("spark"), node, "a function is called by its plain name")
+        raise refuse(node.sql("spark"), node, "a function must be called by its plain name")
     if name in NOW_NAMES and not node.expressions:
         return Now()
     if name in PERIOD_FUNCTIONS:
@@ -310,26 +312,31 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
 
 
 def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
-    """An aggregate of a temporal view: a column of its groups."""
+    """Lower an aggregate of a temporal view to a column of its groups."""
     if len(node.expressions) != 1:
         raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
-    (given,) = node.expressions
-    if isinstance(given, exp.Distinct) and name == "count" and not scope.context.view and len(given.expressions) == 1:
-        argument = lower_scalar(given.expressions[0], replace(scope, grouping=None))
+    (parameter,) = node.expressions
+    if (
+        isinstance(parameter, exp.Distinct)
+        and name == "count"
+        and not scope.context.view
+        and len(parameter.expressions) == 1
+    ):
+        argument = lower_scalar(parameter.expressions[0], replace(scope, grouping=None))
         return grouping.measure("count", Call(DISTINCT, (argument,), argument.type))
-    if isinstance(given, exp.Distinct):
-        hint = "Write it over (SELECT DISTINCT …) AS d: every SELECT of a view gives each row once."
-        raise refuse(f"{name.upper()}(DISTINCT …)", node, "aggregates are over the rows of FROM", hint)
-    if isinstance(given, exp.Star) and name == "count":
-        only(given)
+    if isinstance(parameter, exp.Distinct):
+        hint = "Aggregate over a derived table: FROM (SELECT DISTINCT …) AS d."
+        raise refuse(f"{name.upper()}(DISTINCT …)", node, "an aggregate is over the rows of FROM", hint)
+    if isinstance(parameter, exp.Star) and name == "count":
+        only(parameter)
         return grouping.measure("count", None)
-    argument = lower_scalar(given, replace(scope, grouping=None))
+    argument = lower_scalar(parameter, replace(scope, grouping=None))
     if mentions_now(argument) or mentions_period(argument):
-        raise refuse("the time itself in an aggregate", node, "it would be another value every microsecond")
+        raise refuse("the time in an aggregate", node, "its value would change every microsecond")
     try:
         return grouping.measure(MEASURES[name], argument)
     except TypeError as error:
-        raise SqlError(f"{name.upper()} of {error} has no meaning", where=place(node)) from None
+        raise SqlError(f"{name.upper()} is not defined for {error}", where=place(node)) from None
 
 
 _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
@@ -385,4 +392,4 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Identifier: ("this", "quoted"),
     exp.Anonymous: ("this", "expressions"),
 }
-"""The parts of a node that its rule reads; "this" and "expression" where nothing is said."""
+"""The parts of a node that its rule reads; by default "this" and "expression"."""

@@ -1,11 +1,12 @@
-"""Functions of time that have forms of their own: units, formats, and what stands for what Weft has already.
+"""Lower time functions with a syntax of their own: units, formats, and functions that other expressions replace.
 
     CURRENT_DATE                      CAST(NOW() AS DATE)
     DATEADD(HOUR, n, t)               t + n * INTERVAL 1 HOUR
     DATEDIFF(DAY, a, b)               TIMESTAMPDIFF(DAY, a, b), whole days of 24 hours
     TO_DATE(text)                     CAST(text AS DATE)
 
-Units and formats are constants, checked when the query is read: Spark would give NULL or fail at the first row.
+Units and formats must be valid constants.  They are checked when the query is read, because with others Spark would
+return NULL or fail at the first row.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from weft.sql.refusal import place, refuse
 from weft.sql.time_formats import check_format
 
 Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
-"""How an argument is lowered."""
+"""Lowers an argument."""
 
 _TRUNCATED: Final = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
@@ -41,17 +42,17 @@ DAY_NAMES: Final = ("current_date", "curdate")
 
 
 def today() -> Scalar:
-    """CURRENT_DATE: the day of NOW in UTC."""
+    """Return CURRENT_DATE: the day of NOW in UTC."""
     return Cast(Now(), DATE)
 
 
 def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """A call of a function of ``FORMS``; raises SqlError for arguments that Spark would refuse, or fail at."""
-    function, given = FUNCTIONS[name], node.expressions
-    if not function.least <= len(given) <= function.most:
+    """Lower a call of a function of ``FORMS``; raise SqlError for arguments that Spark would refuse or fail at."""
+    function, arguments = FUNCTIONS[name], node.expressions
+    if not function.least <= len(arguments) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
         raise SqlError(
-            f"{name.upper()} takes {wanted} argument{'s' * (function.most > 1)}, not {len(given)}",
+            f"{name.upper()} takes {wanted} argument{'s' * (function.most > 1)}, not {len(arguments)}",
             where=place(node),
             hint=advice(name),
         )
@@ -79,15 +80,17 @@ def _formatted(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 
 
 def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
-    given = node.expressions[1]
-    if not isinstance(given, exp.Literal) or not given.is_string:
-        raise SqlError(f"{name.upper()} takes a constant format", where=place(node), hint="For example 'yyyy-MM-dd'.")
-    check_format(given.name, node, read=read)
-    return Literal(given.name, STRING, fixed=True)
+    format = node.expressions[1]
+    if not isinstance(format, exp.Literal) or not format.is_string:
+        raise SqlError(
+            f"{name.upper()} takes a constant format", where=place(node), hint="Write one such as 'yyyy-MM-dd'."
+        )
+    check_format(format.name, node, read=read)
+    return Literal(format.name, STRING, fixed=True)
 
 
 def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """TO_DATE, TO_TIMESTAMP and UNIX_TIMESTAMP: of a time, of a text as CAST reads it, of a text in a format."""
+    """Lower TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time or of a text, with or without a format."""
     type = FUNCTIONS[name].result(())
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:
@@ -108,7 +111,7 @@ def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 
 
 def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """DATE_ADD(day, n), DATE_SUB(day, n), and DATEADD(unit, n, time)."""
+    """Lower DATE_ADD(day, n), DATE_SUB(day, n) or DATEADD(unit, n, time)."""
     if len(node.expressions) == 3:
         return _moved_by_unit(name, node, lower)
     time, count = node.expressions
@@ -148,12 +151,12 @@ def _moved_by_unit(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     return Call("+", (converted(value, TIMESTAMP), span), TIMESTAMP)
 
 
-def _unit(name: str, given: exp.Expr, node: exp.Expr) -> str:
-    word = given.name.upper() if isinstance(given, (exp.Column, exp.Var)) else ""
+def _unit(name: str, unit: exp.Expr, node: exp.Expr) -> str:
+    word = unit.name.upper() if isinstance(unit, (exp.Column, exp.Var)) else ""
     if word not in _UNITS:
         example = f"{name.upper()}(DAY, {'1, ts' if name.endswith('add') else 'start, end'})"
         raise SqlError(
-            f"{name.upper()} with three arguments takes a unit first, not {given.sql('spark')}",
+            f"{name.upper()} with three arguments takes a unit first, not {unit.sql('spark')}",
             where=place(node),
             hint=f"Write it like {example}; the units are {', '.join(_UNITS)}.",
         )
@@ -161,13 +164,13 @@ def _unit(name: str, given: exp.Expr, node: exp.Expr) -> str:
 
 
 def _difference(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """DATEDIFF(end, start) in days of the calendar; DATEDIFF(unit, start, end) in whole units."""
+    """Lower DATEDIFF(end, start), in calendar days, or DATEDIFF(unit, start, end), in whole units."""
     if len(node.expressions) == 2:
         end, start = (_time(name, part, lower) for part in node.expressions)
         return Call("datediff", (end, start), FUNCTIONS["datediff"].result(()))
     unit = _unit(name, node.expressions[0], node)
     start, end = (converted(_time(name, part, lower), TIMESTAMP) for part in node.expressions[1:])
-    if unit == "MICROSECOND":  # Spark's own fails where the difference has more than 64 bits
+    if unit == "MICROSECOND":  # Spark's function fails if the difference exceeds 64 bits
         micros = [Call("unix_micros", (each,), BIGINT) for each in (end, start)]
         return Call("-", tuple(micros), BIGINT)
     return Call("timestampdiff", (Literal(unit, STRING, fixed=True), start, end), BIGINT)
@@ -185,11 +188,11 @@ def _months(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     return Call(name, (day, Literal(months, count.type, fixed=True)), DATE)
 
 
-def _time(name: str, given: exp.Expr, lower: Lower) -> Scalar:
-    value = lower(given)
+def _time(name: str, argument: exp.Expr, lower: Lower) -> Scalar:
+    value = lower(argument)
     if not fits(value.type, "TIME"):
         hint = "Write CAST(… AS TIMESTAMP)." if value.type == STRING else None
-        raise SqlError(f"{name.upper()} takes a time, not {value.type}", where=place(given), hint=hint)
+        raise SqlError(f"{name.upper()} takes a time, not {value.type}", where=place(argument), hint=hint)
     return Cast(value, TIMESTAMP) if value.type not in (DATE, TIMESTAMP) else value
 
 
@@ -203,4 +206,4 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
-"""Functions whose arguments are not all values of a type."""
+"""Functions with arguments that are not typed values."""

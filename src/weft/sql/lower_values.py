@@ -1,4 +1,4 @@
-"""VALUES: rows of constants as a relation."""
+"""Lower VALUES: constant rows as a relation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from weft.sql.scope import Scope
 
 
 def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> Values:
-    """VALUES as a relation; raises SqlError where its rows do not agree."""
+    """Return VALUES as a relation; raise SqlError if its rows differ in their number of columns or in types."""
     only(node, "expressions", "alias")
     rows = of_each(lambda row: _row(row, scope), node.expressions)
     width = len(rows[0])
     if any(len(row) != width for row in rows):
-        raise SqlError("the rows of VALUES have not all as many columns", where=place(node))
+        raise SqlError("the rows of VALUES differ in their number of columns", where=place(node))
     names = named(columns or [f"col{number}" for number in range(1, width + 1)], width, node)
     kinds = []
     for number, name in enumerate(names):
@@ -39,13 +39,15 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
         tuple(value if value.type == kind else Cast(value, kind) for value, kind in zip(row, kinds, strict=True))
         for row in rows
     )
-    made = tuple(Column(n, name, kind) for n, (name, kind) in enumerate(zip(names, kinds, strict=True), 1))
-    return Values(scope.fresh(alias), made, typed)
+    heads = tuple(Column(n, name, kind) for n, (name, kind) in enumerate(zip(names, kinds, strict=True), 1))
+    return Values(scope.fresh(alias), heads, typed)
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:
-    """VALUES as an arm of UNION or in WITH, which the parser gives as SELECT * of it; a star that it made up has no
-    place in the text."""
+    """Return the VALUES of a UNION arm or of WITH, which the parser returns as SELECT * FROM it, or None.
+
+    A * that the parser inserted has no position in the text.
+    """
     source = select.args.get("from_")
     made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
     if source is None or not isinstance(source.this, exp.Values) or not made_up:
@@ -62,5 +64,5 @@ def _row(node: exp.Expr, scope: Scope) -> tuple[Scalar, ...]:
         raise refuse("an empty row of VALUES", node, "it has no column")
     values = of_each(lambda item: lower_scalar(item, scope.inner(lateral=False)), items)
     if any(mentions_now(value) for value in values):
-        raise refuse("NOW() in VALUES", node, "the row would be a new one every microsecond")
+        raise refuse("NOW() in VALUES", node, "the row would change every microsecond")
     return tuple(as_column(value) for value in values)

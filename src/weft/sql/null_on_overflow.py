@@ -1,9 +1,7 @@
-"""What the value of a view or the events of a synopsis are made of, in forms that mean the same on every engine.
+"""Rewrite expressions of views and of synopsis events so that every engine computes the same.
 
-Integers and decimals that go too far are NULL, and so is what is divided by 0.
-
-Left to themselves DuckDB refuses them, so that one row of a source would stop a view for ever, and Spark begins again
-at the other end.
+Integers and decimals that overflow are NULL, and so is a division by 0.  Otherwise DuckDB would raise an error, so that
+one row of a source would stop a view for ever, and Spark would wrap around.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ _EXACT: Final = (*INTEGRAL, "DECIMAL")
 
 
 def all_within_range(scalar: Scalar) -> Scalar:
-    """``within_range`` of an expression and of all that it is made of."""
+    """Apply ``within_range`` to an expression and all of its subexpressions."""
     return within_range(with_children(scalar, tuple(map(all_within_range, children(scalar)))))
 
 
 def within_range(scalar: Scalar) -> Scalar:
-    """The same expression; NULL where it is an integer or a decimal beyond its type.
+    """Return the expression with NULL for an integer or decimal that overflows its type.
 
     >>> from weft.algebra.schema import BIGINT
     >>> within_range(Call("+", (Literal(1, BIGINT), Literal(2, BIGINT)), BIGINT)).name
@@ -63,17 +61,20 @@ def within_range(scalar: Scalar) -> Scalar:
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:
-    """The integer that Spark reads: blanks around it, and what follows a point, do not count; NULL of other texts."""
-    whole, point = (
+    """Return the integer that Spark reads from a text: it ignores surrounding blanks and digits after the point.
+
+    Other texts are NULL.
+    """
+    digits, point = (
         Call("regexp_extract", (text, Literal(pattern, STRING), Literal(1, INT)), STRING)
         for pattern in (_WHOLE, _BELOW_ONE)
     )
     below = Call("=", (point, Literal(".", STRING)), BOOLEAN)
-    return Case(((below, Cast(Literal(0, INT), type)),), Call("try_cast", (whole,), type), type)
+    return Case(((below, Cast(Literal(0, INT), type)),), Call("try_cast", (digits,), type), type)
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:
-    """Nothing is rounded in an integer; the greatest distance from 0 is beyond its type."""
+    """Return ABS or a rounding function of an integer: rounding changes nothing, ABS of the least value overflows."""
     if call.name != "abs":
         return arg if call.type == arg.type else Cast(arg, call.type)
     zero = Cast(Literal(0, INT), call.type)
@@ -82,7 +83,7 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 
 
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """The factors of a decimal product, one of them so wide that DuckDB does not keep the product within 18 digits."""
+    """Widen one factor of a decimal product, so that DuckDB does not limit the product to 18 digits."""
     if any(as_decimal(each.type)[0] > _NARROW for each in factors):
         return factors
     place = next(at for at, each in enumerate(factors) if each.type.name == "DECIMAL")

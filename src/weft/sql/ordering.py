@@ -1,6 +1,6 @@
 """ORDER BY at the end of a standing query: it sorts what `weft try` and `weft results` show.
 
-Answers are delivered, and numbered, by their first instants all the same.
+It does not affect delivery: answers are delivered and numbered by their first instants.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ORDER: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
-    """The keys by which the answers of a standing query's text are shown, ``names`` being the answer's columns.
+    """Return the sort keys of a standing query's text, whose answers have the columns ``names``.
 
-    None for a text without ORDER BY, and for one that is a formula.
+    The result is empty for a text without ORDER BY, and for a formula.
     """
     if not _ORDER.search(text):
         return ()
@@ -38,12 +38,12 @@ def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
 
 
 def at_the_end(scope: Scope) -> tuple[str, ...]:
-    """The parts of a query's tree that stand at the end of a whole standing query, and nowhere else."""
+    """Return the parts of a syntax tree that only the end of a whole standing query may have."""
     return () if scope.parent is not None or scope.context.view else ("order",)
 
 
 def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple[Key, ...]:
-    """The keys of the ORDER BY of a whole query; raises SqlError for what is no column of the answer."""
+    """Return the sort keys of a whole query; raise SqlError for a key that is not a column of the answer."""
     only(order, "expressions")
     return tuple(of_each(lambda each: _key(each, node, names), order.expressions))
 
@@ -54,18 +54,18 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
     column = _column(value, node, names)
     if column is None:
         shown = value.sql("spark")
-        reason = "it sorts by columns of the answer, by their names or numbers"
+        reason = "it takes columns of the answer, by name or number"
         raise refuse(f"ORDER BY {shown}", value, reason, _added(value, node, names))
     return Key(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 
 
 def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
-    """The place of the answer's column that a key means; None: it means none."""
+    """Return the index of the answer's column that a key denotes, or None."""
     folded = [name.lower() for name in names]
     if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
         if not 1 <= int(value.name) <= len(names):
-            told = f"ORDER BY {value.name}: the answer has {counted(len(names), 'column')}"
-            raise SqlError(told, where=place(value), hint="Write the column's name.")
+            message = f"ORDER BY {value.name}: the answer has {counted(len(names), 'column')}"
+            raise SqlError(message, where=place(value), hint="Write the column's name.")
         return int(value.name) - 1
     items = list(node.expressions) if isinstance(node, exp.Select) else []
     name = value.name.lower() if isinstance(value, exp.Column) else None
@@ -79,7 +79,7 @@ def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None
 
 
 def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
-    """Whether an item of the select list is a key, a column with or without its table."""
+    """Return whether an item of the select list is a key, which may be a column with or without its table."""
     if isinstance(item, exp.Column) and isinstance(value, exp.Column) and not item.table:
         sources = [node.args.get("from_"), *(node.args.get("joins") or ())]
         aliases = {each.this.alias_or_name.lower() for each in sources if each is not None}
@@ -88,10 +88,10 @@ def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
 
 
 def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
-    """The query with the key among its columns."""
+    """Return a hint with the query whose select list includes the key."""
     plain = isinstance(node, exp.Select) and isinstance(value, exp.Column) and not node.args.get("group")
     if not plain or value.name.lower() in {name.lower() for name in names}:
-        return "Give the expression a name in the select list with AS, and write that name."
-    whole = node.copy()
-    assert isinstance(whole, exp.Select)
-    return f"Add it to the select list: {installed(whole.select(value.copy()).sql('spark'))}."
+        return "Name the expression in the select list with AS, and sort by that name."
+    query = node.copy()
+    assert isinstance(query, exp.Select)
+    return f"Add it to the select list: {installed(query.select(value.copy()).sql('spark'))}."

@@ -1,8 +1,8 @@
-"""Text -> AST: exactly one SELECT in Spark's dialect, or a refusal that names the place.
+"""Parse a text as exactly one query in Spark's dialect, or refuse it and name the place.
 
-Function calls are kept as they were typed (``exp.Anonymous``) instead of being recognised one by one, so that the
-allow-list of ``sql.functions`` sees every name a user wrote.  Nothing here decides what is allowed beyond "one SELECT":
-lowering knows what it takes, and refuses the rest (design section 8).
+The parser leaves function calls as typed (``exp.Anonymous``) instead of recognizing each function, so that
+``sql.functions`` sees every name that a user wrote.  This module checks only that the text is one query; lowering
+decides what the language allows (design section 8).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _STATEMENTS: Final = (
     exp.Merge, exp.MultitableInserts, exp.Refresh, exp.Set, exp.TruncateTable, exp.Update, exp.Use, exp.Values,
 )  # fmt: skip
 MAX_TEXT: Final = 100_000
-"""Characters a query may have; longer texts are not questions, and parsing them costs."""
+"""The most characters of a query; longer texts are not practical queries and cost time to parse."""
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 class QueryText(Spark):
-    """Spark's dialect with every function left as typed; CAST and EXTRACT keep their own syntax."""
+    """Spark's dialect with every function left as typed, except CAST, TRY_CAST and EXTRACT."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Knows no operators ISNULL and NOTNULL: to Spark they are names, here of a column of the answer."""
+        """A tokenizer without the operators ISNULL and NOTNULL, which are names in Spark."""
 
         KEYWORDS: ClassVar[dict[str, Any]] = {
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")
         }
 
     class Parser(SparkParser):
-        """Knows no function by name."""
+        """A parser that recognizes no function by name."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -53,18 +53,18 @@ class QueryText(Spark):
         }
 
         def _parse_paren(self) -> exp.Expr | None:
-            """Marks the parentheses of the text: the parser makes others of its own."""
-            found = super()._parse_paren()
-            if isinstance(found, exp.Paren):
-                found.meta[WRITTEN] = True
-            return found
+            """Mark the parentheses of the text, because the parser also inserts its own."""
+            node = super()._parse_paren()
+            if isinstance(node, exp.Paren):
+                node.meta[WRITTEN] = True
+            return node
 
 
 def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
-    """The AST of the one query in ``text``.
+    """Return the syntax tree of the one query in ``text``.
 
-    Raises SqlError where the text is not exactly one query (SELECT, set operations, VALUES), or where Spark would group
-    its operators differently.
+    Raise SqlError if the text is not exactly one query (SELECT, set operations, VALUES), or if Spark would group its
+    operators differently.
     """
     if len(text) > MAX_TEXT:
         raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
@@ -73,10 +73,10 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
     except SqlglotError as error:
         raise _not_sql(error, text) from None
     except RecursionError:
-        raise SqlError("the query is nested too deeply to be read", hint="Take it apart.") from None
+        raise SqlError("the query is nested too deeply", hint="Split it into several queries.") from None
     if len(statements) != 1:
         what = "no statement" if not statements else f"{len(statements)} statements"
-        hint = "Install each query under a name of its own." if statements else "Write SELECT … FROM …"
+        hint = "Install each query under its own name." if statements else "Write SELECT … FROM …"
         raise SqlError(f"expected one SELECT, found {what}", hint=hint)
     statement = statements[0]
     if isinstance(statement, exp.Subquery) and _bare(statement):
@@ -91,9 +91,9 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
 
 
 def first_statement(text: str) -> tuple[str, str | None]:
-    """The text up to its first semicolon that is no part of a string, a name or a comment, and what follows it.
+    """Split a text at its first semicolon outside strings, names and comments.
 
-    Without such a semicolon it is the whole text and None, as it is where a string does not end.
+    Return the text and None if it has no such semicolon, or if a string does not end.
     """
     try:
         tokens = QueryText().tokenize(text)
@@ -104,16 +104,16 @@ def first_statement(text: str) -> tuple[str, str | None]:
 
 
 def _in_words(problem: str, near: str) -> str:
-    """What the parser stumbled over, in the words of the text."""
+    """Describe a parser error in terms of the text."""
     place = f" near {near!r}" if near else ""
-    wanted = re.search(r"Expecting (\S)$", problem)
-    if wanted is not None:
-        return f"a {wanted[1]} is missing{place}"
+    missing = re.search(r"Expecting (\S)$", problem)
+    if missing is not None:
+        return f"a {missing[1]} is missing{place}"
     if "Required keyword" in problem or "Expected" in problem:
         return f"something is missing or misspelt{place}"
     if "tokeniz" in problem or not problem:
-        return "a quote, a comment or a name in quotes does not end"
-    return f"{near!r} is not expected there" if near else "a part of it is not expected there"
+        return "a quote, a comment or a quoted name is not closed"
+    return f"{near!r} is unexpected" if near else "a part of it is unexpected"
 
 
 def _bare(subquery: exp.Subquery) -> bool:
@@ -124,7 +124,7 @@ def _kind(statement: exp.Expr) -> str:
     if isinstance(statement, exp.Command):
         return f"the command {str(statement.this).upper()}"
     if not isinstance(statement, (exp.DDL, exp.DML, exp.Query, *_STATEMENTS)):
-        return "an expression, or a command that is read as one"
+        return "an expression or an unknown command"
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(statement).__name__).upper()
     return f"{'an' if words[0] in 'AEIO' or words == 'UPDATE' else 'a'} {words} statement"
 
@@ -135,15 +135,15 @@ def _not_sql(error: SqlglotError, text: str) -> SqlError:
     line, column = first.get("line"), first.get("col")
     where = f"line {line}, column {column}" if line else None
     near = first.get("highlight") or ""
-    shown = f"this cannot be read as SQL: {_in_words(first.get('description') or '', near)}"
+    shown = f"this is not valid SQL: {_in_words(first.get('description') or '', near)}"
     foreign = unreadable(text)
     if foreign is not None:
         return SqlError(f"{shown}; {foreign[0]} is not part of the language", where=where, hint=foreign[1])
     hint = "Weft reads one SELECT in Spark's dialect."
     if re.search(r"\bWINDOW\s+INTERVAL\s*$", first.get("start_context") or "", re.IGNORECASE):
-        hint = "A moving window of a view stands among the items of GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."
+        hint = "In a view, write the moving window in GROUP BY: MOVING_WINDOW(INTERVAL 7 DAYS)."
     elif near.upper() == "FOR":
-        hint = "FOR SYSTEM_TIME stands behind a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
+        hint = "Write FOR SYSTEM_TIME after a table and before its alias: FROM staff FOR SYSTEM_TIME ALL AS s."
     elif near.upper() in KEYWORDS:
-        hint += f" A column or table that is called {near} stands between backquotes: {quoted(near)}."
+        hint += f" If {near} is a column or a table, quote it with backquotes: {quoted(near)}."
     return SqlError(shown, where=where, hint=hint)

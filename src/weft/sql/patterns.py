@@ -1,7 +1,7 @@
-"""Regular expressions as Java reads them: Spark would find out that a pattern is none only when a row is there.
+"""Check regular expressions by Java's rules, because Spark reports an invalid pattern only at the first row.
 
-What is taken is the part of ``java.util.regex.Pattern``'s syntax that people write: everything but flags for comments,
-classes within classes, and octal escapes.  A pattern that is taken compiles (a test holds that against Java itself).
+The checker accepts the common part of ``java.util.regex.Pattern``'s syntax: everything except flags for comments,
+nested character classes, and octal escapes.  Every accepted pattern compiles (a test checks this with Java itself).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CATEGORIES: Final = """
 """
 _PROPERTIES: Final = frozenset(_CATEGORIES.split())
 _MOST: Final = 1_000
-"""How often an element may be asked for: the pattern is unfolded when it is compiled."""
+"""The greatest count of a repetition, because compilation unrolls the pattern."""
 _DEEPEST: Final = 50
 _BOUND: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _OPENING: Final = re.compile(r"\(\?(?::|=|!|<=|<!|>|[ims]+:|<([A-Za-z][A-Za-z0-9]*)>)")
@@ -33,7 +33,7 @@ _CODE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[pP](?:\{(\w+)\
 
 @dataclass
 class _Reader:
-    """Reads one pattern from left to right."""
+    """A reader of one pattern, from left to right."""
 
     text: str
     at: int = 0
@@ -43,7 +43,7 @@ class _Reader:
     depth: int = 0
 
     def alternatives(self) -> None:
-        """What stands up to the end or the ``)`` that closes it."""
+        """Read up to the end or to the closing ``)``."""
         while self.at < len(self.text) and self.text[self.at] != ")":
             if self.text[self.at] == "|":
                 self.at += 1
@@ -63,7 +63,7 @@ class _Reader:
         elif sign == "\\":
             self.escape(within=False)
         elif sign in "*+?{":
-            raise ValueError(f"nothing stands before {sign}")
+            raise ValueError(f"nothing precedes {sign}")
         else:
             self.at += 1
         self.repetition()
@@ -71,7 +71,7 @@ class _Reader:
     def group(self) -> None:
         opening = _OPENING.match(self.text, self.at)
         if opening is None and self.text.startswith("(?", self.at):
-            raise ValueError(f"{self.text[self.at : self.at + 4]} is no kind of group")
+            raise ValueError(f"{self.text[self.at : self.at + 4]} is not a kind of group")
         label = opening[1] if opening else None
         if label is not None and label in self.names:
             raise ValueError(f"two groups are named {label}")
@@ -83,7 +83,7 @@ class _Reader:
         self.at = opening.end() if opening else self.at + 1
         self.behind, self.depth = self.behind + backwards, self.depth + 1
         if self.depth > _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} groups within one another")
+            raise ValueError(f"more than {_DEEPEST} nested groups")
         self.alternatives()
         self.behind, self.depth = self.behind - backwards, self.depth - 1
         if self.at >= len(self.text):
@@ -104,7 +104,7 @@ class _Reader:
             if ranged:
                 self.at += 1
                 if self.text[self.at] in "[]&":
-                    raise ValueError("a range ends in no character")
+                    raise ValueError("a range has no end")
             value = self.member()
             if ranged and (low is None or value is None or value < low):
                 raise ValueError("a range within [ ] runs backwards")
@@ -112,7 +112,7 @@ class _Reader:
         raise ValueError("a [ is not closed")
 
     def member(self) -> str | None:
-        """One character of a class, None for a whole class of them."""
+        """Read one member of a character class; return the character, or None for a predefined class."""
         start = self.at
         if self.text[start] != "\\":
             self.at += 1
@@ -129,7 +129,7 @@ class _Reader:
         if code is not None:
             label = code[1] or code[2]
             if label is not None and label not in _PROPERTIES:
-                raise ValueError(f"there is no class \\p{{{label}}}")
+                raise ValueError(f"the class \\p{{{label}}} does not exist")
             self.at = code.end()
         elif (
             following in _PLAIN_ESCAPES
@@ -139,27 +139,27 @@ class _Reader:
             self.at += 2
         elif following in "123456789" and not within and not self.behind:
             if int(following) > self.groups:
-                raise ValueError(f"there is no group {following} before \\{following}")
+                raise ValueError(f"no group {following} precedes \\{following}")
             self.at += 2
         else:
-            raise ValueError(f"\\{following} is no escape")
+            raise ValueError(f"\\{following} is not an escape")
 
     def repetition(self) -> None:
         sign = self.text[self.at : self.at + 1]
         if not sign or sign not in "*+?{":
             return
-        found = _BOUND.match(self.text, self.at)
-        if sign == "{" and found is None:
+        bounds = _BOUND.match(self.text, self.at)
+        if sign == "{" and bounds is None:
             raise ValueError("{ needs a number: {2} or {2,5}")
         unbounded = sign in "*+"
-        if found is not None:
-            least, most = int(found[1]), int(found[3] or found[1])
-            unbounded = found[2] is not None and found[3] is None
+        if bounds is not None:
+            least, most = int(bounds[1]), int(bounds[3] or bounds[1])
+            unbounded = bounds[2] is not None and bounds[3] is None
             if most < least or most > _MOST:
-                raise ValueError(f"{found[0]} is no repetition, or one of more than {_MOST}")
+                raise ValueError(f"{bounds[0]} is not a repetition, or exceeds {_MOST}")
         if unbounded and self.behind:
-            raise ValueError("what stands behind has no greatest length")
-        self.at = found.end() if found is not None else self.at + 1
+            raise ValueError("a look-behind must have a bounded length")
+        self.at = bounds.end() if bounds is not None else self.at + 1
         if self.text[self.at : self.at + 1] in ("?", "+"):
             self.at += 1
         if self.text[self.at : self.at + 1] in ("*", "+", "?", "{"):
@@ -167,9 +167,9 @@ class _Reader:
 
 
 def check_pattern(text: str, node: exp.Expr) -> int:
-    """The number of groups of a regular expression; raises SqlError for what Java would not compile.
+    """Return the number of groups of a regular expression; raise SqlError if Java would not compile it.
 
-    ``text`` is the pattern after the SQL string's own escapes are read.
+    ``text`` is the pattern after the escapes of the SQL string are resolved.
     """
     reader = _Reader(text)
     try:
@@ -178,19 +178,19 @@ def check_pattern(text: str, node: exp.Expr) -> int:
             raise ValueError("a ) closes nothing")
     except ValueError as error:
         raise SqlError(
-            f"{text!r} is not a regular expression that Weft reads: {error}",
+            f"{text!r} is not a supported regular expression: {error}",
             where=place(node),
-            hint="The syntax is Java's. In a string of SQL a \\ is written twice: '\\\\d+' finds digits.",
+            hint="The syntax is Java's. Write \\ twice in an SQL string: '\\\\d+' finds digits.",
         ) from None
     return reader.groups
 
 
 def check_replacement(text: str, groups: int, node: exp.Expr) -> None:
-    """Raises SqlError for what REGEXP_REPLACE puts in that names a group the pattern lacks, or ends in \\ or $."""
+    r"""Raise SqlError if a replacement of REGEXP_REPLACE refers to a missing group, or ends in \ or $."""
     for sign, digit in re.findall(r"(\\|\$)(.?)", re.sub(r"\\.", "", text, flags=re.DOTALL), re.DOTALL):
         if sign == "\\" or not re.fullmatch("[0-9]", digit) or int(digit) > groups:
             raise SqlError(
-                f"{text!r} cannot be put in: {sign}{digit} names none of the {groups} groups of the pattern",
+                f"{text!r} is not a valid replacement: {sign}{digit} is none of the {groups} groups of the pattern",
                 where=place(node),
-                hint="$1 is the first group; write \\\\$ for a $ that is meant as such.",
+                hint="$1 is the first group; write \\\\$ for a literal $.",
             )

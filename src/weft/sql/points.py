@@ -1,8 +1,8 @@
-"""Relations over time points as SQL: step functions of time points, that DuckDB and Spark read alike.
+"""Render relations over time points as SQL that DuckDB and Spark read alike.
 
-A relation is a table ``v1 … vk, [n,] from_tp, to_tp``: the values of its variables, how often they are an answer (where
-it is *counted*; once otherwise), and at which time points, ``[from_tp, to_tp)``.  The periods of equal values are
-disjoint; they are all within the batch's time points.  A relation of *points* has periods of one time point only.
+A relation is a table ``v1 … vk, [n,] from_tp, to_tp``: the values of its variables, the count of each answer (if the
+relation is *counted*; otherwise 1), and the time points ``[from_tp, to_tp)``.  The periods of equal values are disjoint
+and lie within the batch's time points.  In a relation of *points* each period is one time point.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ class Extent:
 
     @property
     def last(self) -> int:
-        """The last one."""
+        """The last time point."""
         return self.end - 1
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Where the two engines differ: DuckDB finds the latest row of a key in one pass through sorted rows.
+    """The differences between the two engines.
 
-    ``quotient`` is the operator that divides integers and truncates, ``matches`` the function that finds a pattern,
-    ``groups`` whether what a group of it found is told from its having taken no part, ``infinite`` whether a DOUBLE
-    divided by 0 is.
+    ``latest`` says whether the engine finds the latest row of a key in one pass over sorted rows.  ``quotient`` is the
+    operator of truncating integer division, ``matches`` the function that finds a pattern.  ``groups`` says whether an
+    empty group differs from one that did not participate in the match, ``infinite`` whether a DOUBLE divided by 0 is
+    infinite.
     """
 
     latest: bool
@@ -52,7 +53,7 @@ SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE", grou
 
 @dataclass(frozen=True)
 class Steps:
-    """A relation over time points: ``source`` is a table's name, or a query in brackets."""
+    """A relation over time points; ``source`` is the name of a table, or a query in parentheses."""
 
     source: str
     variables: tuple[Variable, ...]
@@ -61,44 +62,44 @@ class Steps:
 
     @property
     def heads(self) -> list[str]:
-        """All its columns."""
+        """The names of all columns."""
         return [*self.values(), *(["n"] if self.counted else []), *PERIOD]
 
     def values(self, alias: str = "") -> list[str]:
-        """Its variables' columns, of ``alias`` where given."""
+        """Return the columns of the variables, optionally qualified by ``alias``."""
         return columns_of(len(self.variables), alias)
 
     def column(self, variable: Variable, alias: str = "") -> str:
-        """The column of a variable."""
+        """Return the column of a variable."""
         return columns_of(len(self.variables), alias)[self.variables.index(variable)]
 
     def count(self, alias: str = "") -> str:
-        """How often a row is an answer."""
+        """Return the count of a row."""
         return (f"{alias}.n" if alias else "n") if self.counted else "1"
 
     def named(self, variables: tuple[Variable, ...]) -> Steps:
-        """The same columns as other variables."""
+        """Return the same columns with other variables."""
         return replace(self, variables=variables)
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """``v1 … vk``, of ``alias`` where given."""
+    """Return ``v1 … vk``, optionally qualified by ``alias``."""
     return [f"{alias}.v{number}" if alias else f"v{number}" for number in range(1, width + 1)]
 
 
 def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]:
-    """The conditions that the rows ``a`` and ``b`` agree in the variables that both relations have."""
+    """Return the conditions that rows ``a`` and ``b`` are equal in the shared variables."""
     shared = [variable for variable in left.variables if variable in right.variables]
     return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]
 
 
 def conjunction(conditions: Sequence[str]) -> str:
-    """All of them; TRUE where there are none."""
+    """Join conditions with AND; without conditions return TRUE."""
     return " AND ".join(conditions) or "TRUE"
 
 
 def bounds(query: str, keys: Sequence[str], amount: str) -> str:
-    """For each period its start and its end, ``tp``, and what is added there, ``d``."""
+    """Return the start and the end of each period as ``tp``, with ``amount`` or its negative as ``d``."""
     return (
         f"SELECT {listed(keys, 'CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp')}, "
         f"CASE WHEN side = 0 THEN {amount} ELSE -({amount}) END AS d FROM ({query}) AS given {BOTH_BOUNDS}"
@@ -106,12 +107,12 @@ def bounds(query: str, keys: Sequence[str], amount: str) -> str:
 
 
 def coalesced(query: str, width: int) -> str:
-    """The time points of each row in maximal periods; ``query`` gives ``v1 … vk, from_tp, to_tp``."""
+    """Merge the periods of each row into maximal ones; ``query`` returns ``v1 … vk, from_tp, to_tp``."""
     return in_maximal_periods(query, columns_of(width), PERIOD, "to_tp", "MAX(to_tp)")
 
 
 def added_up(query: str, width: int) -> str:
-    """The sum of the counts at each time point; ``query`` gives ``v1 … vk, n, from_tp, to_tp``, periods of any kind."""
+    """Sum the counts at each time point; ``query`` returns ``v1 … vk, n, from_tp, to_tp`` with any periods."""
     keys = columns_of(width)
     at_once = (
         f"SELECT {listed(keys, 'tp', 'SUM(d) AS d')} FROM ({bounds(query, keys, 'n')}) AS bounds "
@@ -126,9 +127,9 @@ def added_up(query: str, width: int) -> str:
 
 
 def greatest(query: str, width: int) -> str:
-    """The greatest of the counts at each time point; ``query`` as for ``added_up``.
+    """Return the greatest count at each time point; ``query`` is as for ``added_up``.
 
-    Nothing can be taken back from a maximum, so that each stretch between two bounds is looked at anew.
+    A maximum cannot be updated by subtraction, so each interval between two bounds is computed from its rows.
     """
     keys = columns_of(width)
     cuts = f"SELECT DISTINCT {listed(keys, 'tp')} FROM ({bounds(query, keys, '1')}) AS bounds"
@@ -143,7 +144,7 @@ def greatest(query: str, width: int) -> str:
 
 
 def spread(steps: Steps, name: str) -> str:
-    """Each time point of each row: ``v1 … vk, [n,] tp``; ``name`` is the table of the batch's time points."""
+    """Return a row for each time point: ``v1 … vk, [n,] tp``; ``name`` is the table of the batch's time points."""
     count = ["a.n"] if steps.counted else []
     if steps.points:
         return f"SELECT {listed(steps.values('a'), count, 'a.from_tp AS tp')} FROM {steps.source} AS a"

@@ -1,8 +1,8 @@
-"""Aggregations at each time point, as SQL (``points`` tells what relations over time points are).
+"""Render aggregations at each time point as SQL (see ``points`` for the relations).
 
-Counts and sums of integers over periods are running sums over their bounds; what cannot be taken back (MIN, MAX, MED,
-sums of DOUBLE) is computed anew for each stretch between two bounds.  Sums of DOUBLE are from the least to the
-greatest: the same numbers give the same sum in whatever order they came.
+Counts and sums of integers are running sums over the bounds of periods.  Aggregates that cannot subtract a value (MIN,
+MAX, MED, sums of DOUBLE) are computed for each interval between two bounds.  DOUBLEs are summed in ascending order, so
+that the same numbers give the same sum in any order of arrival.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""What integers are summed as: their sum may not fit."""
+"""The type in which integers are summed, because their sum may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
-    """The output and the groups, in that order: ``v1, v2 …, from_tp, to_tp``; ``steps`` are not counted.
+    """Return the output and the groups, in that order: ``v1, v2 …, from_tp, to_tp``; ``steps`` are not counted.
 
-    A sum of integers that is no BIGINT fails.
+    The query fails if a sum of integers exceeds a BIGINT.
     """
     groups = [steps.column(variable) for variable in formula.groups]
     names = [f"g{number}" for number in range(1, len(groups) + 1)]
@@ -44,7 +44,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """What an aggregation without groups gives where there are no answers, as MonPoly has it."""
+    """Return the value of an aggregation without groups and without answers, as in MonPoly."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"
@@ -56,7 +56,7 @@ def _exact(formula: Aggregate) -> bool:
 
 
 def _measure(formula: Aggregate, item: str = "x") -> str:
-    """The aggregate of a group's rows."""
+    """Return the aggregate over the rows of a group."""
     type = spelled(formula.output.type)
     match formula.function:
         case "CNT":
@@ -78,7 +78,7 @@ def _total(formula: Aggregate, item: str) -> str:
 
 
 def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Counts and sums of integers: what begins is added, what ends is taken back."""
+    """Compute counts and sums of integers as running sums: add at the start of a period, subtract at its end."""
     value = f"CAST({'0' if formula.function == 'CNT' else 'COALESCE(x, 0)'} AS {_WIDE})"
     sides = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
     bound = "CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp"
@@ -102,7 +102,7 @@ def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Each stretch's measure from the rows that hold in it."""
+    """Compute the aggregate of each interval between two bounds from the rows that hold in it."""
     cuts = f"SELECT DISTINCT {listed(names, 'tp')} FROM ({bounds(rows, names, '1')}) AS bounds"
     following = f"LEAD(tp) {over(names, 'tp')} AS next"
     stretches = f"SELECT {listed(names, 'tp', following)} FROM ({cuts}) AS cuts"
@@ -115,7 +115,7 @@ def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def at_all_time_points(formula: Aggregate, found: Steps, extent: Extent) -> str:
-    """An aggregation without groups, with what it gives where there are no answers."""
+    """Add the value of an aggregation without groups at the time points without answers."""
     there = Steps(found.source, ())
     nothing = f"SELECT {of_nothing(formula)} AS v1, from_tp, to_tp FROM ({gaps(there, extent)}) AS gaps"
     return f"SELECT {listed(columns_of(1), PERIOD)} FROM {found.source} AS given UNION ALL {nothing}"

@@ -1,10 +1,10 @@
-"""Conjunction and difference of relations over time points, as SQL (``points`` tells what they are).
+"""Render conjunction and difference of relations over time points as SQL (see ``points``).
 
-    Q1 ∧ Q2     joined:  rows that agree in what both speak of, at the time points they share, counts multiplied
-    Q1 ∧ ¬Q2    without: the counts of Q2 taken from those of Q1, not below 0
+    Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
+    Q1 ∧ ¬Q2    without: the counts of Q1 minus those of Q2, at least 0
 
-Where one side's variables are all among the other's, each row of the other meets at most one row at a time point: it is
-found by one pass through both in order, not by comparing every two rows of a key.
+If the variables of one side are all among the other's, each row of the other side matches at most one row at a time
+point.  One pass over both sides in order finds it, without comparing all pairs of rows of a key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of
 from weft.sql.sweeping import listed, over
 
 Multiplied: TypeAlias = OneOf["times", "least"]
-"""How the counts of a conjunction come from those of its sides: their product, or the smaller of them."""
+"""How a conjunction combines the counts of its sides: their product, or the smaller one."""
 OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
 _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
 
@@ -25,7 +25,7 @@ _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b
 def joined(
     left: Steps, right: Steps, variables: tuple[Variable, ...], dialect: Dialect, multiplied: Multiplied = "times"
 ) -> str:
-    """Q1 ∧ Q2 over ``variables``: those of both."""
+    """Return Q1 ∧ Q2 over ``variables``, the variables of both."""
     if right.points and not left.points:
         left, right = right, left
     count = _count(left, right, multiplied)
@@ -44,7 +44,9 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Periods of equal keys: each shared stretch begins where a period of one side begins within one of the other."""
+    """Join periods of equal keys: a shared interval starts where a period of one side starts within one of the
+    other.
+    """
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
     return (
@@ -56,10 +58,10 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """FROM: each row of the left with the last of the right's periods that begins by ``at``.
+    """Return a FROM clause that joins each row of the left with the right's last period that starts by ``at``.
 
-    The right's variables are among the left's.  Whether the period has ended by ``at`` is still to be asked (with
-    ``kind`` LEFT its columns are NULL where there is none): ``at < to_tp``.
+    The right's variables are among the left's.  The caller must still check that the period has not ended: ``at <
+    to_tp``.  With ``kind`` LEFT the right's columns are NULL if no period has started.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
     if not dialect.latest:
@@ -69,9 +71,9 @@ def containing(
 
 
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Q1 ∧ ¬Q2, with the columns of Q1; the variables of Q2 are among those of Q1.
+    """Return Q1 ∧ ¬Q2 with the columns of Q1; the variables of Q2 are among those of Q1.
 
-    Where Q1 is not counted, each of its answers counts once, and any of Q2 takes it away.
+    If Q1 is not counted, each of its answers has count 1 and any answer of Q2 removes it.
     """
     return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
 
@@ -105,7 +107,7 @@ def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
 
 
 def gaps(steps: Steps, extent: Extent) -> str:
-    """For each row the time points at which it is no answer: ``v1 … vk, from_tp, to_tp``."""
+    """Return the time points at which each row is not an answer: ``v1 … vk, from_tp, to_tp``."""
     keys = steps.values()
     before = f"COALESCE(LAG(to_tp) {over(keys, 'from_tp')}, {extent.first}) AS from_tp"
     between = f"SELECT {listed(keys, before, 'from_tp AS to_tp')} FROM {steps.source} AS given"
@@ -116,7 +118,7 @@ def gaps(steps: Steps, extent: Extent) -> str:
 
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
-    """The variables' columns, from whichever side has them."""
+    """Return the columns of the variables, from the side that has them."""
     sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
     return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
 

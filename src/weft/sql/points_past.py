@@ -1,14 +1,15 @@
-"""The past operators over relations over time points, as SQL (``points`` tells what they are).
+"""Render the past operators over relations over time points as SQL (see ``points``).
 
-An *anchor* is an answer of Q in ◇Q or Q1 since Q2 that time points from here on look back to: ``v1 … vk, [n,] instant,
-from_tp, until``, its instant in microseconds, the first time point that could see it, and the first at which Q1 has
-failed after it.  Anchors of batches before come from what is stored, instants in it being those at which Q held.
+An *anchor* is an answer of Q, in ◇Q or Q1 since Q2, that later time points look back to: ``v1 … vk, [n,] instant,
+from_tp, until``.  These are its instant in microseconds, the first time point that could see it, and the first time
+point at which Q1 has failed after it.  Anchors of earlier batches come from the store, with the instants at which Q
+held.
 
-With a window [a, b] an anchor is seen by the time points whose instants are from its own + a to its own + b: a stretch
-of time points, since instants never go down along them.  Where a is 0 the time points of a period of Q see what the
-last of them leaves, so that it is one anchor; otherwise, and where answers are counted, each of them is.  What is
-stored of these, where they are not counted, are runs: from ``instant`` to ``last`` they follow one another by no more
-than b - a + 1 microseconds, so that together they are seen without a gap.
+With a window [a, b] an anchor is visible at the time points whose instants are from its own + a to its own + b.  Since
+instants never decrease, these time points are consecutive.  If a is 0, a period of Q is one anchor, because its last
+time point alone determines what later ones see.  Otherwise, and if answers are counted, each answer is an anchor.  The
+store keeps uncounted ones as runs, from ``instant`` to ``last``: anchors at most b - a + 1 microseconds apart, which
+together are visible without a gap.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from weft.sql.sweeping import in_maximal_periods, listed, over
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
 FROM: Final = "from_tp"
 TIME_POINTS: Final = "time_points"
-"""The batch's time points: ``tp``, ``instant``, and ``earlier``, the instant of the time point before (NULL: none)."""
+"""The batch's time points: ``tp``, ``instant``, and ``earlier``, the instant of the previous time point (or NULL)."""
 
 
 def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counted: bool) -> str:
-    """▽Q: the value one time point later; ``stored`` has Q's answers at the time point before the batch.
+    """Return ▽Q: its value one time point later.  ``stored`` has Q's answers at the last time point before the batch.
 
-    One of the two may be None; a result that is ``counted`` has counts whether they have or not.
+    One of ``steps`` and ``stored`` may be None.  A ``counted`` result has counts even if they do not.
     """
     parts = []
     if steps is not None:
@@ -49,7 +50,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """The time points whose distance from the one before lies in the interval: ``from_tp, to_tp``."""
+    """Return the time points whose distance from the previous one lies in the interval: ``from_tp, to_tp``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -57,14 +58,14 @@ def near_enough(interval: Interval) -> str:
 
 
 def at_the_end(steps: Steps, extent: Extent, *, counted: bool) -> str:
-    """The answers at the last time point: ``v1 … vk [, n]``."""
+    """Return the answers at the last time point: ``v1 … vk [, n]``."""
     heads = listed(steps.values(), _counts(steps, counted=counted)) or "TRUE AS there"
     return f"SELECT {heads} FROM {steps.source} AS given WHERE to_tp = {extent.end}"
 
 
 @dataclass(frozen=True)
 class Window:
-    """How a ◇ or since looks back: ``each`` where every answer is an anchor of its own, ``counted`` with counts."""
+    """How ◇ or since looks back: ``each`` makes every answer an anchor, ``counted`` adds counts."""
 
     interval: Interval
     each: bool
@@ -82,7 +83,7 @@ class Window:
 
 
 def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
-    """Those of a batch and those that are stored; ``after`` is the first time point at which Q1 has to hold."""
+    """Return the anchors of a batch and of the store; ``after`` is the first time point at which Q1 must hold."""
     parts = []
     count = ["a.n"] if window.counted else []
     if right is not None and window.counted:
@@ -109,9 +110,10 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
 def lasting(
     found: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
 ) -> str:
-    """Anchors (``found``, of ``anchors``) with ``until``, at which Q1 has failed; the batch's end where it has not.
+    """Add ``until`` to anchors: the time point at which Q1 has failed, or the batch's end.
 
-    ``left`` is Q1, or where ``negated`` what Q1 is the negation of; None where that never holds, or Q1 is true.
+    ``found`` comes from ``anchors``.  ``left`` is Q1, or the formula that Q1 negates (``negated``); None if that
+    formula never holds, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*found.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -136,7 +138,7 @@ def lasting(
 
 
 def reach(source: str, window: Window, extent: Extent) -> str:
-    """For each instant of the anchors in ``source`` the time points that see it: ``instant, reach_from, reach_to``."""
+    """Return the time points that see each instant of the anchors in ``source``: ``instant, reach_from, reach_to``."""
     interval = window.interval
     instants = f"SELECT instant, tp FROM {TIME_POINTS}"
     for column in ("instant", "last") if window.runs else ("instant",):
@@ -151,12 +153,12 @@ def reach(source: str, window: Window, extent: Extent) -> str:
 
 
 def _first_from(distance: int) -> str:
-    """The first time point that is so far behind, or farther."""
+    """Return the first time point at least ``distance`` after the instant."""
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 
 def seen(found: Steps, reached: str | None, window: Window) -> str:
-    """The answers of ◇ or since: where an anchor is seen; counts are added up.  ``reached`` is the table ``reach``."""
+    """Return the answers of ◇ or since, with counts added up; ``reached`` is the table of ``reach``."""
     count = ["n"] if window.counted else []
     begin, end, joint = "a.from_tp", "a.until", ""
     if reached is not None:
@@ -171,17 +173,17 @@ def seen(found: Steps, reached: str | None, window: Window) -> str:
 
 
 def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
-    """What has to be stored of the anchors: ``v1 … vk [, instant [, last]] [, n]``; ``now`` is the last instant.
+    """Return the anchors to store: ``v1 … vk [, instant [, last]] [, n]``; ``now`` is the last instant.
 
-    Those that Q1 has failed after are gone, and those that no later time point can see.  Of anchors of one row that
-    are all seen from now on as long as each other (no upper bound), and of those that one outlives (no lower bound),
-    one is kept, counts being added up.
+    Omit anchors after which Q1 has failed, and anchors that no later time point can see.  Of the anchors of one row,
+    store one if all remain visible equally long (no upper bound), or if one outlives the others (no lower bound); add
+    up their counts.
     """
     low, high = window.interval.low, window.interval.high
     keys = columns_of(len(found.variables))
     if window.runs and high is not None:
         alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {found.source} AS anchors WHERE until = {extent.end}"
-        # What began before the window began stays its run's start, so that it does not depend on the batches.
+        # A run keeps its start before the window, so that the result does not depend on the batches.
         runs = in_maximal_periods(alive, keys, ("instant", "last"), f"last + {high - low + 1}", "MAX(last)")
         return f"SELECT {listed(keys, 'instant', 'last')} FROM ({runs}) AS runs WHERE last >= {now - high}"
     there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
@@ -199,7 +201,7 @@ def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
 
 
 def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> str:
-    """The answers of ◇ or since at the last time point before the batch, at ``at``: ``v1 … vk [, n]``."""
+    """Return the answers of ◇ or since at the last time point before the batch, ``at``: ``v1 … vk [, n]``."""
     seen_now = [f"instant <= {at - interval.low}"]
     if interval.high is not None:
         seen_now.append(f"{'last' if runs else 'instant'} >= {at - interval.high}")
@@ -210,10 +212,10 @@ def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> st
 
 
 def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:
-    """How often Q1 has been an answer since Q2 was one for the last time (since2): a count a time point.
+    """Return since2: how often Q1 has been an answer since the last answer of Q2, at each time point.
 
-    ``alive`` are the time points at which it has, with the counts of Q1; ``marks`` are those of Q2, and ``stored`` has
-    what had been counted before the batch.
+    ``alive`` has the time points at which Q1 has held since, with the counts of Q1; ``marks`` has the answers of Q2;
+    ``stored`` has the counts up to the batch.
     """
     keys = columns_of(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]

@@ -1,6 +1,6 @@
-"""Terms and tests over the rows of a relation over time points, and atoms, as SQL.
+"""Render terms and tests over the rows of a relation over time points, and atoms, as SQL.
 
-A quotient by the integer 0 has no value (NULL): who applies a test asks before whether one is in it
+A quotient by the integer 0 is NULL.  Before it applies a test, the caller checks for such a quotient
 (``first_divided_by_0``).
 """
 
@@ -18,11 +18,11 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
 _LARGEST: Final = "9.2e18"
-"""A DOUBLE that is not smaller than this is no BIGINT; f2i makes it 0, as MonPoly does."""
+"""The least DOUBLE that exceeds a BIGINT; f2i turns it into 0, as in MonPoly."""
 
 
 def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """A term over a row; ``column`` names the column of a variable."""
+    """Return a term over a row; ``column`` returns the column of a variable."""
     match value:
         case Variable():
             return column(value)
@@ -54,13 +54,13 @@ def _computed(operation: str, found: list[str], *, exact: bool, dialect: Dialect
 
 
 def _quotient(left: str, right: str) -> str:
-    """A quotient of DOUBLEs, infinite where it is by 0."""
+    """Return a quotient of DOUBLEs that is infinite for a division by 0."""
     far = f"CASE WHEN {left} > 0 THEN 'Infinity' WHEN {left} < 0 THEN '-Infinity' ELSE 'NaN' END"
     return f"CASE WHEN {right} = 0 THEN CAST({far} AS DOUBLE) ELSE {left} / {right} END"
 
 
 def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Whether a test holds of a row."""
+    """Return the condition that a test holds for a row."""
     match test:
         case Comparison(operator="substring", left=left, right=right):
             return f"CONTAINS({term(right, column, dialect)}, {term(left, column, dialect)})"
@@ -76,11 +76,11 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
 
 
 def _group(test: Matches, number: int, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """What a group found in the first match; NULL where it took no part in it."""
+    """Return the text of a group in the first match, or NULL if the group did not participate."""
     if not dialect.groups:
         raise ExecutionError(
-            "Spark cannot tell a group that found nothing from one that took no part in a match",
-            hint="Leave the groups of MATCHES out, or ask the formula with `weft monitor`.",
+            "Spark cannot distinguish an empty group from one that did not participate in the match",
+            hint="Remove the groups of MATCHES, or evaluate the formula with `weft monitor`.",
         )
     return f"REGEXP_EXTRACT_ALL({term(test.text, column, dialect)}, {_text(test.pattern)}, {number})[1]"
 
@@ -90,7 +90,7 @@ def _text(value: str) -> str:
 
 
 def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, negated: bool = False) -> str:
-    """The rows of which a test holds, or (``negated``) its opposite."""
+    """Return the rows for which a test holds, or does not hold (``negated``)."""
     condition = holds(test, lambda variable: steps.column(variable), dialect)
     if negated:
         condition = f"NOT ({condition})"
@@ -98,7 +98,7 @@ def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, nega
 
 
 def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
-    """Q ∧ ¬(a test) where answers are counted: one less where the test holds."""
+    """Return Q ∧ ¬(a test) with counts: one less for the rows for which the test holds."""
     held = holds(test, lambda variable: steps.column(variable), dialect)
     counted = f"n - CASE WHEN {held} THEN 1 ELSE 0 END AS n"
     rows = f"SELECT {listed(steps.values(), counted, PERIOD)} FROM {steps.source} AS given"
@@ -106,19 +106,19 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
 
 
 def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> str:
-    """The first time point, ``tp``, at which a row's divisor is 0; NULL: at none."""
+    """Return the first time point, ``tp``, at which a row's divisor is 0, or NULL."""
     divisor = term(division.arguments[1], lambda variable: steps.column(variable), dialect)
     return f"SELECT MIN(from_tp) AS tp FROM {steps.source} AS given WHERE {divisor} = 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
-    """The rows with more variables, each bound by a term; ``variables`` are all that the result has, in order."""
+    """Add variables to the rows, each bound by a term; ``variables`` are all variables of the result, in order."""
     column = steps.column
     return _extended(steps, {each: term(value, column, dialect) for each, value in added.items()}, variables)
 
 
 def grouped(steps: Steps, test: Matches, added: Mapping[Variable, int], dialect: Dialect) -> str:
-    """The rows with more variables behind theirs, each bound by what a group of a match found, by its number."""
+    """Append variables to the rows, each bound by the text of a group (its number) in a match."""
     column = steps.column
     found = {each: _group(test, number, column, dialect) for each, number in added.items()}
     return _extended(steps, found, (*steps.variables, *added))
@@ -138,7 +138,7 @@ def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Vari
 
 
 def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
-    """The rows of a predicate, ``c1 … ck, tp``, that agree with an atom's terms."""
+    """Return the rows of a predicate, ``c1 … ck, tp``, that match an atom's terms."""
     places: dict[Variable, str] = {}
     conditions = []
     for number, each in enumerate(formula.terms, 1):

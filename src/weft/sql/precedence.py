@@ -1,9 +1,9 @@
-"""Which operator binds tighter: a text that the parser reads in another way than Spark does is refused.
+"""Refuse a text whose operators the parser groups differently from Spark.
 
-The parser puts IN, BETWEEN, LIKE and IS above the comparisons, ``=`` below ``<``, ``||`` below ``+``, and takes NOT
-for an operand; Spark does not (grammar of Spark 4.1, ``booleanExpression`` and ``valueExpression``). A tree whose
-every operand would keep its place in Spark's grammar without parentheses is what Spark reads; in any other the two
-may differ, and parentheses tell which is meant.
+The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, ``||`` looser than ``+``,
+and accepts NOT as an operand.  Spark does not (grammar of Spark 4.1, ``booleanExpression`` and ``valueExpression``).
+If every operand of a tree could stand in Spark's grammar without parentheses, Spark reads the same tree.  Otherwise the
+two may differ, and the text needs parentheses.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.errors import SqlError
 from weft.sql.refusal import place
 
 WRITTEN: Final = "weft_written"
-"""Marks, among a node's notes, the parentheses that stand in the text."""
+"""Metadata key that marks parentheses of the text."""
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _PRIMARY = range(9)
-"""Spark's levels, from the loosest to the tightest."""
+"""Spark's precedence levels, from the loosest to the tightest."""
 
 _BINARY: Final[dict[type[exp.Expr], int]] = {
     exp.Or: _OR,
@@ -52,16 +52,16 @@ _BOUNDS: Final = ("this", "expression", "low", "high")
 
 
 def check_precedence(statement: exp.Expr) -> None:
-    """Raises SqlError, naming the place, for operators that Spark would group in another way than the parser did."""
+    """Raise SqlError, with the place, if Spark would group operators differently from the parser."""
     for node in statement.walk():
         level = _level(node)
         if level == _PRIMARY:
             continue
         if isinstance(node, _PREDICATES):
             least = dict.fromkeys(_BOUNDS, _COMPARISON)
-            if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):  # <=> or IS [NOT] DISTINCT FROM: what both read
+            if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):  # the forms that both read alike
                 least = {"this": _SUM, "expression": _SUM}
-            elif isinstance(node, exp.Escape):  # a part of the LIKE before it
+            elif isinstance(node, exp.Escape):  # part of the preceding LIKE
                 least = {}
         elif isinstance(node, (exp.Not, exp.Neg)):
             least = {"this": level}
@@ -86,7 +86,7 @@ def _level(node: exp.Expr) -> int:
 
 
 def _one_interval(node: exp.Expr) -> bool:
-    """``INTERVAL 1 DAY 2 HOURS`` is read as a sum."""
+    """Return whether the node is an interval: the parser reads ``INTERVAL 1 DAY 2 HOURS`` as a sum."""
     if isinstance(node, exp.Add):
         return _one_interval(node.this) and _one_interval(node.expression)
     return isinstance(node, exp.Interval)
@@ -94,9 +94,9 @@ def _one_interval(node: exp.Expr) -> bool:
 
 def _ambiguous(node: exp.Expr, operand: exp.Expr) -> SqlError:
     return SqlError(
-        f"{_sign(operand)} beside {_sign(node)} is ambiguous: Spark groups {node.sql('spark')} in another way",
+        f"{_sign(operand)} beside {_sign(node)} is ambiguous: Spark groups {node.sql('spark')} differently",
         where=place(operand) or place(node),
-        hint=f"Put parentheses where they are meant, for example ({operand.sql('spark')}).",
+        hint=f"Add parentheses, for example ({operand.sql('spark')}).",
     )
 
 

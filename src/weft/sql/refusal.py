@@ -1,4 +1,4 @@
-"""Refusals: one way to say which construct, where, why, and what to write instead."""
+"""Refusals: errors that name a construct, its place, the reason, and what to write instead."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from weft.sql.advice import advice
 from weft.sql.instead import instead_of
 
 _LATER: Final = {
-    "order": ("ORDER BY", "it stands at the end of a whole standing query; a subquery and a view are sets"),
-    "limit": ("LIMIT", "which rows are the first changes as data arrives"),
+    "order": ("ORDER BY", "it belongs at the end of a standing query; subqueries and views are unordered sets"),
+    "limit": ("LIMIT", "which rows come first changes as data arrives"),
     "offset": ("OFFSET", "which rows are skipped changes as data arrives"),
-    "qualify": ("QUALIFY", "window functions come in a later release"),
-    "windows": ("WINDOW", "window functions come in a later release"),
-    "with_": ("WITH", "it stands before a query or a subquery, nowhere else"),
+    "qualify": ("QUALIFY", "window functions are not supported yet"),
+    "windows": ("WINDOW", "window functions are not supported yet"),
+    "with_": ("WITH", "it is allowed only before a query or a subquery"),
     "recursive": ("WITH RECURSIVE", "a query that calls itself may never end"),
-    "by_name": ("BY NAME", "write the columns in the same order on both sides"),
-    "laterals": ("LATERAL VIEW", "table functions make rows out of values; they are not part of a standing query"),
-    "field": ("IN without parentheses", "it takes a list or a subquery"),
-    "hint": ("a hint", "Weft plans the query itself; leave it out"),
-    "sample": ("TABLESAMPLE", "a sample is another one at every instant"),
+    "by_name": ("BY NAME", "columns are matched by position; write them in the same order on both sides"),
+    "laterals": ("LATERAL VIEW", "standing queries do not support table functions"),
+    "field": ("IN without parentheses", "IN takes a list or a subquery in parentheses"),
+    "hint": ("a hint", "Weft plans the query itself; remove it"),
+    "sample": ("TABLESAMPLE", "a sample differs at every instant"),
     "into": ("INTO", "a standing query changes nothing"),
-    "operation_modifiers": ("a SELECT modifier", "leave it out"),
-    "kind": ("SELECT AS STRUCT or VALUE", "name the columns one by one"),
-    "pivots": ("PIVOT", "aggregates of standing queries come in a later release"),
-    "sort": ("SORT BY", "answers come in the order of their first instant, and a view is a set; leave it out"),
-    "cluster": ("CLUSTER BY", "leave it out"),
-    "distribute": ("DISTRIBUTE BY", "leave it out"),
+    "operation_modifiers": ("a SELECT modifier", "remove it"),
+    "kind": ("SELECT AS STRUCT or VALUE", "select the columns one by one"),
+    "pivots": ("PIVOT", "standing queries do not support aggregates yet"),
+    "sort": ("SORT BY", "answers are ordered by their first instant, and a view is unordered; remove it"),
+    "cluster": ("CLUSTER BY", "remove it"),
+    "distribute": ("DISTRIBUTE BY", "remove it"),
     "locks": ("FOR UPDATE", "a standing query locks nothing"),
-    "version": ("time travel", "Weft itself asks the query at every instant"),
-    "when": ("time travel", "Weft itself asks the query at every instant"),
+    "version": ("time travel", "Weft evaluates the query at every instant"),
+    "when": ("time travel", "Weft evaluates the query at every instant"),
     "symmetric": ("BETWEEN SYMMETRIC", "Spark does not have it"),
-    "join_mark": ("(+)", "outer joins are not taken"),
-    "on": ("DISTINCT ON", "which row of a group is the first changes as data arrives"),
-    "except_": ("EXCEPT in a list", "a list names its columns"),
+    "join_mark": ("(+)", "outer joins are not supported"),
+    "on": ("DISTINCT ON", "which row of a group comes first changes as data arrives"),
+    "except_": ("EXCEPT in a list", "a select list must name its columns"),
     "hints": ("a hint of a table", "Weft plans the query itself"),
-    "match": ("MATCH_RECOGNIZE", "it is outside the language of standing queries"),
+    "match": ("MATCH_RECOGNIZE", "standing queries do not support it"),
 }
 
 
 def place(node: exp.Expr) -> str | None:
-    """Line and column of a node, as far as the parser knows them: its own, or those of the first name in it.
+    """Return the line and column of a node, or of the first name in it, as far as the parser records them.
 
-    Within an expression without a name, as INTERVAL 1 MONTH is, those of what it is a part of.
+    For an expression without a name, such as INTERVAL 1 MONTH, return the place of the surrounding expression.
     """
-    found, around = _first_place(node), node.parent
-    while found is None and isinstance(around, exp.Condition) and not isinstance(around, exp.Query):
-        found, around = _first_place(around), around.parent
-    return found
+    position, parent = _first_place(node), node.parent
+    while position is None and isinstance(parent, exp.Condition) and not isinstance(parent, exp.Query):
+        position, parent = _first_place(parent), parent.parent
+    return position
 
 
 def _first_place(node: exp.Expr) -> str | None:
@@ -76,23 +76,23 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a parameter",
     exp.QueryTransform: "TRANSFORM … USING",
 }
-"""What a node is called by those who write it."""
+"""Names of nodes as users know them."""
 
 
 def spaced(node: exp.Expr) -> str:
-    """What a node is called: ``WITHIN GROUP``."""
+    """Return the name of a node for messages, for example ``WITHIN GROUP``."""
     known = _NAMES.get(type(node))
     return known or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
-    """The error to raise for a construct that is not taken."""
+    """Return the error for a construct that the language does not allow."""
     hint = hint or instead_of(node) or advice(construct)
-    return SqlError(f"{construct} cannot stand in a query: {reason}", where=place(node), hint=hint)
+    return SqlError(f"{construct} is not allowed: {reason}", where=place(node), hint=hint)
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Refuses every part of ``node`` that is not among ``allowed``: what is not known to be safe is not taken."""
+    """Refuse every part of ``node`` that is not in ``allowed``: what is not known to be safe is not accepted."""
     reasons = Reasons()
     for key, value in node.args.items():
         if key in allowed or not value:

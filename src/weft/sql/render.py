@@ -1,7 +1,7 @@
-"""Algebra -> SQL text, in Spark's dialect.
+"""Render algebra as SQL text in Spark's dialect.
 
-The text names temporary views only, never a path (design section 7), and only what the algebra holds: a user's own text
-never reaches Spark (section 8).
+The text names only temporary views, never a path (design section 7), and contains only what the algebra holds: a user's
+own text never reaches Spark (section 8).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from weft.instants import format_full, to_date
 from weft.sql.identifiers import quoted
 
 NULL_SAFE: Final = "is not distinct from"
-"""``<=>`` in the spelling that other engines read, too."""
+"""``<=>`` in a spelling that other engines also read."""
 _INFIX: Final = frozenset(
     (
         "=",
@@ -72,15 +72,15 @@ _INFIX: Final = frozenset(
     )
 )
 ESCAPED_LIKE: Final = "like escape"
-"""LIKE with the escape character told, which Spark has anyway and other engines have not."""
+"""LIKE with an explicit escape character.  It is Spark's default, but other engines have no default."""
 PART_OF: Final = "split at"
-"""One of the parts of a text, counted from 0: of the text, the number, the pattern, the limit; NULL: there is none."""
+"""A part of a text, from 0; NULL if it does not exist.  Arguments: the text, the number, the pattern, the limit."""
 FIELD: Final = "field of"
-"""A field: of the STRUCT, or of the STRUCTs of an ARRAY, and its name."""
+"""A field of a STRUCT, or of the STRUCTs of an ARRAY.  Arguments: the value and the name."""
 ITEM: Final = "item of"
-"""An element of an ARRAY by its place, counted from 0, or a value of a MAP by its key; NULL: there is none."""
+"""An element of an ARRAY by its index (from 0), or a value of a MAP by its key; NULL if it does not exist."""
 OF_ELEMENTS: Final = ("exists", "forall")
-"""Functions of an ARRAY, of its ``Element``, and of the condition that it is to meet."""
+"""Functions of an ARRAY, its ``Element``, and a condition on the element."""
 _OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _UNITS: Final = (
@@ -92,13 +92,13 @@ _UNITS: Final = (
 )
 
 Views = Mapping[str, str]
-"""Range variable -> the view it reads."""
+"""Range variable -> the view that it reads."""
 
 name: Final = quoted
 
 
 def literal(value: Literal) -> str:
-    """A constant.  Strings escape what Spark's lexer would read as an escape."""
+    """Render a constant.  In strings, escape what Spark's lexer would read as an escape."""
     raw, type = value.value, value.type.name
     if raw is None:
         return "NULL"
@@ -127,12 +127,12 @@ def literal(value: Literal) -> str:
 
 
 def timestamp(micros: int) -> str:
-    """TIMESTAMP '…', UTC to the microsecond; instants before year 1 or after 9999 are brought to the nearest."""
+    """Render TIMESTAMP '…', in UTC with microseconds, clamped to the years 1 to 9999."""
     return f"TIMESTAMP '{format_full(micros)}+00:00'"
 
 
 def interval(micros: int) -> str:
-    """INTERVAL '28' DAY: the largest unit that divides it."""
+    """Render INTERVAL '28' DAY, in the largest unit that divides the length."""
     for length, unit in _UNITS:
         if micros % length == 0:
             return f"INTERVAL '{micros // length}' {unit}"
@@ -140,7 +140,7 @@ def interval(micros: int) -> str:
 
 
 def scalar(value: Scalar) -> str:
-    """A scalar expression."""
+    """Render a scalar expression."""
     match value:
         case ColumnRef(scan=scan, column=column):
             return f"{name(scan)}.{name(column)}"
@@ -167,7 +167,7 @@ def scalar(value: Scalar) -> str:
 
 
 def spelled(type: DataType) -> str:
-    """A type's name in Spark."""
+    """Return the name of a type in Spark."""
     return "INTERVAL DAY TO SECOND" if type.name == "INTERVAL" else str(type)
 
 
@@ -181,13 +181,13 @@ def _call(value: Call) -> str:
         return f"{_operand(args[0])} {value.name.upper()}"
     if value.name == "not":
         return f"NOT {_operand(args[0])}"
-    if value.name == "negative":  # a number right behind a - would be another constant, of another type
+    if value.name == "negative":  # - before a number would make another constant, of another type
         return f"-({scalar(args[0])})" if isinstance(args[0], Literal) else f"-{_operand(args[0])}"
     if value.name == ESCAPED_LIKE:
         return f"{_operand(args[0])} LIKE {_operand(args[1])} ESCAPE '\\\\'"
     if value.name == "try_cast":
         return f"TRY_CAST({scalar(args[0])} AS {spelled(value.type)})"
-    if value.name == "timestampdiff":  # its unit is a word
+    if value.name == "timestampdiff":  # its unit is a keyword
         return f"TIMESTAMPDIFF({', '.join((str(_constant(args[0])), *map(scalar, args[1:])))})"
     if value.name in _OF_PARTS:
         return _of_parts(value.name, args)
@@ -199,7 +199,7 @@ def _call(value: Call) -> str:
 
 
 def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
-    """What is asked of a value that is made of others."""
+    """Render a function of a nested value."""
     of, *others = args
     if function == PART_OF:
         place, *how = others
@@ -218,7 +218,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Whether a row has a say in how far a sum of times goes: one that goes too far is NULL then, and no error."""
+    """Return whether a sum of times depends on a row, so that it must be NULL on overflow instead of an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -239,7 +239,7 @@ def _operand(value: Scalar) -> str:
 
 
 def predicate(value: Predicate, views: Views, depth: int = 1) -> str:
-    """A condition; what is true of NOW is shown as the comparison it is."""
+    """Render a predicate; thresholds of NOW appear as comparisons."""
     match value:
         case Plain(condition=test):
             return scalar(test)
@@ -268,7 +268,7 @@ def _loose(test: Scalar) -> bool:
 
 
 def select(items: str, body: Relation, views: Views, depth: int = 1) -> str:
-    """SELECT items FROM … WHERE …, laid out a line a part."""
+    """Render SELECT items FROM … WHERE …, with one clause per line."""
     indent = "\n" + "  " * depth
     tables = ", ".join(_source(source, views, depth) for source in sources(body))
     demanded = condition(body)
@@ -280,16 +280,18 @@ def select(items: str, body: Relation, views: Views, depth: int = 1) -> str:
 
 
 def rows(relation: Relation, views: Views, depth: int = 1) -> str:
-    """A relation as a query of its own: SELECT, or several with UNION ALL between them."""
+    """Render a relation as a query: a SELECT, or several joined by UNION ALL."""
     match relation:
         case Project(input=inner, outputs=outputs):
             return select(", ".join(map(item, outputs)), inner, views, depth)
         case Distinct(input=Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
-        case Values(columns=columns, rows=given):
-            # The first row gives the names.  A SELECT for each row would be nested as deep as there are rows.
-            first = ", ".join(item(Output(head.name, value)) for head, value in zip(columns, given[0], strict=True))
-            others = ", ".join(f"({', '.join(map(scalar, row))})" for row in given[1:])
+        case Values(columns=columns, rows=value_rows):
+            # The first row names the columns.  A SELECT per row would nest as deep as the number of rows.
+            first = ", ".join(
+                item(Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
+            )
+            others = ", ".join(f"({', '.join(map(scalar, row))})" for row in value_rows[1:])
             return f"SELECT {first}" + (f" UNION ALL VALUES {others}" if others else "")
         case Union(inputs=inputs):
             return _united("UNION ALL", inputs, views, depth)
@@ -304,7 +306,7 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
 
 
 def _grouped(relation: Grouped, views: Views, depth: int) -> str:
-    """SELECT … GROUP BY …, as a temporal view has it."""
+    """Render SELECT … GROUP BY … of a temporal view."""
     measures = (f"{measure_text(each)} AS {name(each.output.column)}" for each in relation.measures)
     by = [scalar(output.value) for output in relation.groups]
     if relation.window is not None:
@@ -314,12 +316,12 @@ def _grouped(relation: Grouped, views: Views, depth: int) -> str:
 
 
 def measure_text(measure: Measure) -> str:
-    """``COUNT(*)``, ``SUM(e.salary)``."""
+    """Render an aggregate: ``COUNT(*)``, ``SUM(e.salary)``."""
     return f"{measure.function.upper()}({'*' if measure.argument is None else scalar(measure.argument)})"
 
 
 def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int) -> str:
-    """Several queries; one that is itself of several stands as a derived table, so that no precedence matters."""
+    """Combine queries by a set operator; a nested set operation becomes a derived table, to avoid precedence."""
     several = (Union, Values)
     texts = []
     for part in parts:
@@ -329,7 +331,7 @@ def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int
 
 
 def item(output: Output) -> str:
-    """An output with its name, which a column that has it already need not be given."""
+    """Render an output with its name, unless it is a column of that name."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {name(output.name)}"
@@ -348,9 +350,9 @@ def _source(source: Source, views: Views, depth: int) -> str:
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ...] = ()) -> str:
-    """SELECT the outputs and the instant ``_first_at``; ``views`` names what each range variable reads.
+    """Render a branch: the outputs and the instant ``_first_at``; ``views`` maps range variables to views.
 
-    ``leading`` are further columns, before the others.
+    ``leading`` are further columns before the outputs.
     """
     items = [item(output) for output in (*leading, *event.outputs)]
     items.append(f"{scalar(event.instant)} AS _first_at")
@@ -358,7 +360,7 @@ def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ..
 
 
 def query_sql(query: Query) -> str:
-    """The normalized query, NOW() and all."""
+    """Render the normalized query, including NOW()."""
     plain = tuple(Output(ref.column, ref) for ref in attributes(query.input))
     if query.outputs == plain and not isinstance(query.input, (Scan, Join, Select)):
         return rows(query.input, {})

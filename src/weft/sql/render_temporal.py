@@ -1,8 +1,8 @@
-"""The value of a temporal relation as SQL: a chain of named steps that DuckDB and Spark read alike.
+"""Render the value of a temporal relation as SQL: a chain of named queries that DuckDB and Spark read alike.
 
-Each step is a query of ``c1 … cn, valid_from, valid_to``, the attributes by position and maximal periods, over steps
-before it and over named views, which hold what was recorded up to t_now.  What occurs twice is one step.  NOW and the
-parameters are constants of the text.
+Each query returns ``c1 … cn, valid_from, valid_to``: the attributes by position, and maximal periods.  It reads earlier
+queries of the chain and named views, which hold what was recorded up to t_now.  A subexpression that occurs twice is
+one query.  NOW and the parameters are constants of the text.
 
     SELECT dept FROM employees        step_1  SELECT dept AS c1, valid_from, valid_to FROM employees, coalesced
 """
@@ -55,32 +55,32 @@ from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "Base | Deleted | Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
-"""Column -> the same one in a step."""
+"""Column -> its column in a named query."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """When a relation is asked for, instants in microseconds UTC, and what its parameters mean."""
+class Evaluation:
+    """The instant of an evaluation (microseconds UTC) and the values of its parameters."""
 
     now: int
     """t_now."""
     since: int
-    """t0, at which time begins."""
+    """t0, the beginning of time."""
     parameters: Mapping[str, Literal] = field(default_factory=dict)
-    """By their names."""
+    """Parameter name -> value."""
 
     def literal(self, param: Param) -> Literal:
-        """What a parameter means; raises DerivationError for one that is not known."""
+        """Return the value of a parameter; raise DerivationError for an unknown parameter."""
         if param == TIME_START:
             return Literal(self.since, TIMESTAMP)
         if param.name not in self.parameters:
-            raise DerivationError(f"nothing is given for the parameter :{param.name}")
+            raise DerivationError(f"the parameter :{param.name} has no value")
         return self.parameters[param.name]
 
 
 @dataclass(frozen=True)
-class Step:
-    """A named query, and the steps and views that it reads."""
+class NamedQuery:
+    """A query of the chain, and the queries and views that it reads."""
 
     name: str
     sql: str
@@ -90,23 +90,23 @@ class Step:
 def value_steps(
     relation: Temporal,
     views: Callable[[Leaf], str],
-    asked: Asked,
+    evaluation: Evaluation,
     prefix: str = "step",
-) -> tuple[Step, ...]:
-    """The steps of a relation's value, the last one being the value; ``views`` names what each leaf reads.
+) -> tuple[NamedQuery, ...]:
+    """Return the chain of queries for a relation's value, which is the last one; ``views`` names the view of each leaf.
 
-    A leaf's view has the columns of its table by their names, its start and end among them.
+    A leaf's view has the columns of its table by name, including its start and end.
     """
-    chain = Chain(views, asked, prefix)
+    chain = Chain(views, evaluation, prefix)
     last = chain.step(relation)
     if chain.steps[-1].name != last:
         chain.steps.append(next(step for step in chain.steps if step.name == last))
     return tuple(chain.steps)
 
 
-def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) -> str:
-    """One query for a relation's value: ``c1 … cn, valid_from, valid_to``, a row a maximal period."""
-    steps = value_steps(relation, views, asked)
+def value_sql(relation: Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
+    """Return one query for a relation's value: ``c1 … cn, valid_from, valid_to``, one row per maximal period."""
+    steps = value_steps(relation, views, evaluation)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
     heads = listed(columns_of(len(attributes(relation))), "valid_from", "valid_to")
     return f"WITH {named}\nSELECT {heads} FROM {steps[-1].name}"
@@ -114,7 +114,7 @@ def value_sql(relation: Temporal, views: Callable[[Leaf], str], asked: Asked) ->
 
 @dataclass(frozen=True)
 class _Item:
-    """An input of a join: its alias, its step, its columns."""
+    """An input of a join: its alias, its query, its columns."""
 
     alias: str
     step: str
@@ -123,7 +123,7 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Joining:
-    """A join whose condition is being read: its inputs, the whole of it, and what is joined besides."""
+    """A join while its condition is rendered: its inputs, its whole condition, and further joins."""
 
     items: Sequence[_Item]
     whole: Scalar
@@ -131,23 +131,23 @@ class _Joining:
 
 
 def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
-    """Columns by their places in a step, under an alias."""
+    """Map columns to their positions in a named query, under an alias."""
     return {ref: ColumnRef(alias, f"c{number}", ref.type) for number, ref in enumerate(refs, 1)}
 
 
 def _of(scan: str, items: Sequence[_Item]) -> _Item:
-    """The input whose tuple a range variable stands for; raises DerivationError where it is not one input's own."""
+    """Return the input whose tuple a range variable denotes; raise DerivationError if no single input has it."""
     for item in items:
         if {ref.scan for ref in item.columns} == {scan}:
             return item
-    raise DerivationError(f"the periods of {scan} are not those of a tuple that is at hand")
+    raise DerivationError(f"no single input of the join has the periods of {scan}")
 
 
 def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
-    """The periods whose start, end or length is asked for."""
+    """Return the periods whose start, end or length occurs in a predicate."""
     if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
         return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
-    return tuple(found for part in parts_of(predicate) for found in _asked(part))
+    return tuple(period for part in parts_of(predicate) for period in _asked(part))
 
 
 def _conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
@@ -162,13 +162,13 @@ def _is_equality(scalar: Scalar) -> bool:
 
 @dataclass
 class Chain:
-    """The steps so far, by the relation that they are of and by their text; what relations have in common is one."""
+    """The chain of queries so far, by relation and by text, so that common subexpressions are rendered once."""
 
     views: Callable[[Leaf], str]
-    asked: Asked
+    asked: Evaluation
     prefix: str
     sweeps: Sweeps = PORTABLE
-    steps: list[Step] = field(default_factory=list)
+    steps: list[NamedQuery] = field(default_factory=list)
     known: dict[Temporal, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -183,7 +183,7 @@ class Chain:
         return render.timestamp(self.asked.now + 1)
 
     def step(self, relation: Temporal) -> str:
-        """The name of the step that a relation is."""
+        """Return the name of the query for a relation, adding it to the chain if necessary."""
         if relation not in self.known:
             before = len(self.reads)
             sql = self.query(relation)
@@ -196,14 +196,14 @@ class Chain:
     reads: list[str] = field(default_factory=list)
 
     def named(self, sql: str, reads: tuple[str, ...]) -> str:
-        """A step of that text."""
+        """Return the name of the query with this text, adding it to the chain if necessary."""
         if sql not in self.texts:
             self.texts[sql] = f"{self.prefix}_{len(self.steps) + 1}"
-            self.steps.append(Step(self.texts[sql], sql, reads))
+            self.steps.append(NamedQuery(self.texts[sql], sql, reads))
         return self.texts[sql]
 
     def query(self, relation: Temporal) -> str:
-        """A relation over the steps of what it is over."""
+        """Render a relation over the queries of its inputs."""
         width = len(attributes(relation))
         match relation:
             case Base() | Deleted() | Inserted():
@@ -233,11 +233,11 @@ class Chain:
                 return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
 
     def all_of(self, name: str, width: int) -> str:
-        """The rows of a step."""
+        """Select all rows of a named query."""
         return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to')} FROM {name}"
 
     def leaf(self, leaf: Leaf) -> str:
-        """A named view, its columns by position."""
+        """Select from a leaf's view, with columns by position."""
         base = leaf if isinstance(leaf, Base) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
@@ -246,7 +246,7 @@ class Chain:
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
     def constant(self, constant: Constant) -> str:
-        """Constant rows, which hold since t0."""
+        """Render constant rows, which hold since t0."""
         types = [column.type for column in constant.columns]
         rows = constant.rows or (tuple(Literal(None, type) for type in types),)
         since = render.timestamp(self.asked.since)
@@ -261,17 +261,17 @@ class Chain:
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
     def projected(self, projection: Projection) -> str:
-        """π: coalesced, unless it does no more than to give all columns."""
+        """Render π, coalesced unless all columns of the input remain."""
         inner = projection.input
         names = _named(attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]
         heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
         text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
-        kept = {output.value for output in projection.outputs}
-        return text if kept >= set(attributes(inner)) else self.sweeps.coalesced(text, len(heads))
+        selected = {output.value for output in projection.outputs}
+        return text if selected >= set(attributes(inner)) else self.sweeps.coalesced(text, len(heads))
 
     def semijoined(self, semijoin: Semijoin) -> str:
-        """⋉: the left one's rows that agree with some row of the right."""
+        """Render ⋉: the left rows that match some right row."""
         left, right = _named(attributes(semijoin.left), "a"), _named(attributes(semijoin.right), "b")
         width = len(attributes(semijoin))
         pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
@@ -281,7 +281,7 @@ class Chain:
         return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
 
     def fragment(self, inner: Temporal, since: str) -> str:
-        """What a relation has from an instant on."""
+        """Render the part of a relation from an instant on."""
         heads = listed(columns_of(len(attributes(inner))))
         return (
             f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
@@ -289,20 +289,20 @@ class Chain:
         )
 
     def joined(self, inputs: tuple[Temporal, ...], predicate: Scalar) -> str:
-        """⋈, and σ as that of one: the instants that the rows share, where the predicate is true."""
+        """Render ⋈, and σ as ⋈ of one input: the shared instants of rows that satisfy the predicate."""
         items = [_Item(f"a{number}", self.step(inner), attributes(inner)) for number, inner in enumerate(inputs, 1)]
         names = {ref: text for item in items for ref, text in _named(item.columns, item.alias).items()}
         joins: list[str] = []
         condition = self.text(self.judging(predicate, items, predicate, joins), names)
-        asked = _asked(predicate)
+        periods = _asked(predicate)
         froms = []
         for item in items:
-            untils = [self.until(each) for each in asked if any(ref.scan == each.scan for ref in item.columns)]
+            untils = [self.until(each) for each in periods if any(ref.scan == each.scan for ref in item.columns)]
             distinct = tuple(dict.fromkeys(untils))
             source = f"({judged(item.step, len(item.columns), distinct)})" if distinct else item.step
             froms.append(f"{source} AS {item.alias}")
-        given = (column for item in items for column in columns_of(len(item.columns), item.alias))
-        heads = [f"{column} AS c{number}" for number, column in enumerate(given, 1)]
+        all_columns = (column for item in items for column in columns_of(len(item.columns), item.alias))
+        heads = [f"{column} AS c{number}" for number, column in enumerate(all_columns, 1)]
         start, end, overlap = shared([item.alias for item in items])
         return (
             f"SELECT {listed(heads)}, {start} AS valid_from, {end} AS valid_to "
@@ -310,10 +310,10 @@ class Chain:
         )
 
     def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
-        """A condition with its period functions as columns; what must be joined for them is added to ``joins``."""
+        """Replace period functions in a condition by columns; add the joins that supply them to ``joins``."""
         match scalar:
             case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
-                return Literal(True, BOOLEAN, fixed=True)  # rows that are combined share an instant
+                return Literal(True, BOOLEAN, fixed=True)  # joined rows always share an instant
             case Call(name="period_contains" | "period_overlaps", args=(PeriodOf() as one, PeriodOf() as other)):
                 if one.scan == other.scan:
                     return Literal(True, BOOLEAN, fixed=True)
@@ -326,7 +326,7 @@ class Chain:
                 return with_children(scalar, tuple(self.judging(each, items, whole, joins) for each in parts))
 
     def until(self, period: PeriodOf) -> Until:
-        """The instant up to which a period is looked at."""
+        """Return the instant up to which the period functions read a period."""
         if period.at is None:
             return Until(self.now, self.after_now)
         instant = self.asked.literal(period.at).value
@@ -334,26 +334,26 @@ class Chain:
         return Until(render.timestamp(instant), render.timestamp(instant + 1), f"_{period.at.name}")
 
     def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
-        """Whether two tuples are related by their periods: a step of the pairs that are is joined."""
+        """Render a condition on the periods of two tuples by joining a query of the pairs that satisfy it."""
         outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
         equal = [each for each in _conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
         condition = "".join(f" AND {self.text(each, names)}" for each in equal)
         sizes = (outer.step, len(outer.columns)), (inner.step, len(inner.columns))
-        found = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))
-        self.reads.append(found)
+        related = self.named(pairs(*sizes, condition, self.until(one), contained=contained), (outer.step, inner.step))
+        self.reads.append(related)
         alias = f"k{len(joining.joins) + 1}"
         both = [*columns_of(len(outer.columns), outer.alias), *columns_of(len(inner.columns), inner.alias)]
         same = " AND ".join(f"{alias}.c{number} IS NOT DISTINCT FROM {column}" for number, column in enumerate(both, 1))
-        joining.joins.append(f" LEFT JOIN {found} AS {alias} ON {same}")
+        joining.joins.append(f" LEFT JOIN {related} AS {alias} ON {same}")
         return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)
 
     def text(self, scalar: Scalar, names: Names) -> str:
-        """A scalar with its columns as ``names`` has them, NOW and the parameters as constants."""
+        """Render a scalar with columns from ``names``, and with NOW and the parameters as constants."""
         return render.scalar(self.plain(scalar, names))
 
     def plain(self, scalar: Scalar, names: Names) -> Scalar:
-        """The same over the columns of a step."""
+        """Rewrite a scalar over the columns of a named query."""
         match scalar:
             case Now():
                 return Literal(self.asked.now, TIMESTAMP)

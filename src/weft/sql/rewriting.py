@@ -1,6 +1,6 @@
-"""What can be asked today in place of a refused construct, written out over the tables and columns of the query.
+"""Rewrite a refused construct as an accepted query over the tables and columns of the text.
 
-Each hint names a whole text that is accepted, as a command, or says that this cannot be asked.
+Each hint contains a complete, accepted text as a command, or says that none exists.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from weft.sql.aggregates import MEASURES
 
-NOT_TODAY: Final = "This cannot be asked today."
+NOT_TODAY: Final = "This is not supported today."
 _FLIPPED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.LT: exp.GT,
     exp.GT: exp.LT,
@@ -29,45 +29,46 @@ _OPPOSITE: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.EQ: exp.NEQ,
     exp.NEQ: exp.EQ,
 }
-_BESIDE: Final = "write the comparison beside AND or OR in WHERE, and x <= (SELECT …) in place of NOT (x > (SELECT …))."
+_BESIDE: Final = "write the comparison in WHERE, within AND or OR only, and x <= (SELECT …) for NOT (x > (SELECT …))."
 _CHOSEN: Final = (
-    "The row that ORDER BY and LIMIT 1 choose is the one that no other comes before: EXISTS (SELECT 1 FROM … AS o "
-    "WHERE x > o.y AND NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > o.ts)). Other rows cannot be asked today."
+    "For the row that ORDER BY and LIMIT 1 select, ask for the row that no other row comes before: EXISTS (SELECT 1 "
+    "FROM … AS o WHERE x > o.y AND NOT EXISTS (SELECT 1 FROM … AS m WHERE m.ts > o.ts)). Other rows are not "
+    "supported today."
 )
 
 
 def installed(text: str, *, language: str = "sql", name: str = "NAME") -> str:
-    """The command that installs a text.
+    r"""Return the command that installs a text.
 
     >>> installed("SELECT a FROM t"), installed('p("x")', language="monpoly")
-    ('weft install NAME "SELECT a FROM t"', 'weft install NAME --language monpoly \\'p("x")\\'')
+    ('weft install NAME "SELECT a FROM t"', 'weft install NAME --language monpoly \'p("x")\'')
     """
-    told = "" if language == "sql" else f" --language {language}"
-    return f"weft install {name}{told} {_argument(text)}"
+    option = "" if language == "sql" else f" --language {language}"
+    return f"weft install {name}{option} {_argument(text)}"
 
 
 def viewed(text: str) -> str:
-    """The command that keeps a text as a view."""
+    """Return the command that creates a view."""
     return f"weft view add NAME {_argument(text)}"
 
 
 def as_number(node: exp.Expr) -> str:
-    """How a length of time within a node becomes a number, which is stored, converted and compared with numbers."""
+    """Return a hint for turning an interval in a node into a number, which can be stored, converted and compared."""
     difference = node.find(exp.Sub)
     start, end = "start", "end"
     if difference is not None and not difference.find(exp.Interval):
         start, end = difference.expression.sql("spark"), difference.this.sql("spark")
-    return f"Write TIMESTAMPDIFF(SECOND, {start}, {end}): the time between them in whole seconds, or another unit."
+    return f"Write TIMESTAMPDIFF(SECOND, {start}, {end}) for whole seconds, or use another unit."
 
 
 def _argument(text: str) -> str:
-    """One word of a shell's command, in double quotes where nothing in it is special between them."""
+    """Quote a text as one shell argument, in double quotes if it has no special character."""
     line = " ".join(text.split()) if "--" not in text and "/*" not in text else text
     return shlex.quote(line) if set(line) & set('"$`\\!') else f'"{line}"'
 
 
 def without_value(node: exp.Expr) -> str:
-    """A subquery beside a comparison, as EXISTS with the comparison inside; else what can be written by hand."""
+    """Rewrite a comparison with a subquery as EXISTS; return general advice if that is impossible."""
     query, around = _within(node), _around(node)
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
         return NOT_TODAY
@@ -89,29 +90,29 @@ def without_value(node: exp.Expr) -> str:
     compared = _compared(query, value, node)
     if compared is None:
         return (
-            "Write it as EXISTS with the comparison inside, each table under an alias of its own: x > (SELECT y …) "
-            "becomes EXISTS (SELECT 1 FROM … WHERE x > y)."
+            "Write EXISTS with the comparison inside, and give each table its own alias: x > (SELECT y …) becomes "
+            "EXISTS (SELECT 1 FROM … WHERE x > y)."
         )
     inner, outer = compared
-    found = _existence(inner, outer, kind, function, everything=isinstance(node, exp.All))
-    if found is None:
-        return f"{NOT_TODAY} EXISTS and NOT EXISTS take subqueries; {str(function).upper()} as a value does not stand."
-    return f"Write it with EXISTS: {whole(around, found)}."
+    existence = _existence(inner, outer, kind, function, everything=isinstance(node, exp.All))
+    if existence is None:
+        return f"{NOT_TODAY} Only EXISTS and NOT EXISTS take subqueries; {str(function).upper()} is not a value there."
+    return f"Write EXISTS: {whole(around, existence)}."
 
 
 def _joined(function: str | None) -> str:
-    """A subquery whose column is selected, or part of an expression."""
+    """Return a hint for a subquery in the select list or within an expression."""
     if function is None:
         return "Join with its table and select the column: JOIN … ON."
     beyond = ">" if function == "max" else "<"
     return (
-        f"Join with its table, and write the joined column in place of {function.upper()}: FROM … AS t JOIN … AS p ON "
+        f"Join with its table, and use the joined column instead of {function.upper()}: FROM … AS t JOIN … AS p ON "
         f"p.k = t.k WHERE NOT EXISTS (SELECT 1 FROM … AS o WHERE o.k = t.k AND o.y {beyond} p.y)."
     )
 
 
 def _within(node: exp.Expr) -> exp.Expr | None:
-    """The query in the parentheses of a subquery, of ANY or of ALL."""
+    """Return the query inside a subquery, ANY or ALL."""
     query: exp.Expr | None = node
     while isinstance(query, (exp.Any, exp.All, exp.Subquery, exp.Paren)):
         query = query.this
@@ -119,7 +120,7 @@ def _within(node: exp.Expr) -> exp.Expr | None:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """What a node is an operand of, without the parentheses between."""
+    """Return the node's parent, skipping parentheses."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -127,7 +128,7 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _asserted(comparison: exp.Expr) -> bool:
-    """Whether only AND and OR are between a comparison and WHERE or ON, so that unknown is as good as false there."""
+    """Return whether only AND and OR separate a comparison from WHERE or ON, so that unknown equals false."""
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
@@ -135,7 +136,7 @@ def _asserted(comparison: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
-    """The subquery and the value beside it, no name of which means another column inside; None: not without aliases."""
+    """Qualify names so that the value keeps its meaning inside the subquery; return None if that needs new aliases."""
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
     if outer is None or source is None or own is None or query.args.get("joins"):
@@ -161,24 +162,24 @@ def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.S
 def _existence(
     inner: exp.Select, value: exp.Expr, kind: type[exp.Expr], function: str | None, *, everything: bool
 ) -> exp.Expr | None:
-    """``value kind (inner)`` with EXISTS; ``everything``: of all of its rows.
+    """Return ``value kind (inner)`` as EXISTS; with ``everything``, the comparison is with ALL rows.
 
-    The result is true for the same rows of the outer query; it is false where the comparison is unknown.
+    The result is true for the same rows of the outer query.  It is false where the comparison is unknown.
     """
     item = inner.expressions[0].unalias()
-    asked = inner.copy()
-    asked.set("expressions", [exp.Literal.number(1)])
+    body = inner.copy()
+    body.set("expressions", [exp.Literal.number(1)])
     if function == "count":
-        return _counted(asked, item, value, kind)
+        return _counted(body, item, value, kind)
     if function in ("sum", "avg"):
         return None
-    given = item if function is None else item.expressions[0]
+    operand = item if function is None else item.expressions[0]
 
     def some(compared: type[exp.Expr]) -> exp.Expr:
-        return exp.Exists(this=asked.where(compared(this=value.copy(), expression=given.copy())))
+        return exp.Exists(this=body.where(compared(this=value.copy(), expression=operand.copy())))
 
     if everything:
-        return _of_all(asked, _OPPOSITE[kind](this=value.copy(), expression=given.copy()), value, given)
+        return _of_all(body, _OPPOSITE[kind](this=value.copy(), expression=operand.copy()), value, operand)
     if function is None:
         return some(kind)
     towards, away = (exp.LT, exp.GT) if function == "max" else (exp.GT, exp.LT)
@@ -191,30 +192,30 @@ def _existence(
     return exp.and_(some(kind), exp.not_(some(_OPPOSITE[kind])))
 
 
-def _of_all(asked: exp.Select, against: exp.Expr, value: exp.Expr, given: exp.Expr) -> exp.Expr:
-    """No row for which the comparison with ALL is false or, because of a NULL, unknown."""
-    unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, given)]
-    return exp.not_(exp.Exists(this=asked.where(exp.or_(against, *unknown))))
+def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
+    """Return the condition that no row makes the comparison with ALL false or, because of a NULL, unknown."""
+    unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
+    return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
 
-def _counted(asked: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
-    """A number of rows beside 0 or 1: whether there is one."""
+def _counted(body: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
+    """Rewrite a comparison of COUNT with 0 or 1 as EXISTS or NOT EXISTS, or return None."""
     counted = item.expressions[0] if item.expressions else exp.Star()
     while isinstance(counted, exp.Distinct):
         counted = counted.expressions[0]
     if not isinstance(counted, (exp.Star, exp.Literal)):
-        asked = asked.where(exp.not_(exp.Is(this=counted.copy(), expression=exp.Null())))
+        body = body.where(exp.not_(exp.Is(this=counted.copy(), expression=exp.Null())))
     number = int(value.name) if isinstance(value, exp.Literal) and value.name in ("0", "1") else None
     flipped = (kind, number)
     if flipped in ((exp.LT, 0), (exp.LTE, 1), (exp.NEQ, 0)):  # 0 < count, 1 <= count
-        return exp.Exists(this=asked)
+        return exp.Exists(this=body)
     if flipped in ((exp.EQ, 0), (exp.GTE, 0), (exp.GT, 1)):
-        return exp.Not(this=exp.Exists(this=asked))
+        return exp.Not(this=exp.Exists(this=body))
     return None
 
 
 def whole(part: exp.Expr, replacement: exp.Expr) -> str:
-    """The command that installs the whole query with a part replaced."""
+    """Return the command that installs the whole query with one part replaced."""
     part.meta["weft_replaced"] = True
     root = part.root().copy()
     del part.meta["weft_replaced"]

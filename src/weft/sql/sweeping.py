@@ -1,7 +1,7 @@
-"""Periods swept in the order of time: SQL that DuckDB and Spark read alike.
+"""Sweep periods in the order of time, in SQL that DuckDB and Spark read alike.
 
-A relation is given as a query of ``c1 … cn, valid_from, valid_to``; a NULL ``valid_to`` is open.  A row may come with
-several periods, its *tuple* being all of them.
+A relation is a query that returns ``c1 … cn, valid_from, valid_to``; a NULL ``valid_to`` is open.  A row may have
+several periods, which together form its *tuple*.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ from dataclasses import dataclass
 from typing import Final
 
 FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
-"""Beyond every end: where an open period ends, for comparing."""
+"""An instant after every end, for comparisons with open periods."""
 
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
-"""Behind FROM: each period twice, for its start and for its end.  Spark writes a step out wherever it is named, so that
-a chain of steps each of which names the one before twice would grow with every step; so each is named once."""
+"""A join after FROM that doubles each period, for its start and its end.  Spark expands a CTE wherever it is named, so
+a chain in which each step names the previous one twice would grow exponentially; this names it once.
+"""
 BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
 """The instant of a bound; NULL for the end of an open period."""
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """``c1 … cn``, of ``alias`` where given."""
+    """Return ``c1 … cn``, optionally qualified by ``alias``."""
     return [f"{alias}.c{number}" if alias else f"c{number}" for number in range(1, width + 1)]
 
 
 def listed(*parts: str | Iterable[str]) -> str:
-    """Items of a list; the empty ones left out."""
+    """Join items by commas, without empty ones."""
     flat = [item for part in parts for item in ((part,) if isinstance(part, str) else part)]
     return ", ".join(item for item in flat if item)
 
 
 def over(keys: Iterable[str], order: str = "", frame: str = "") -> str:
-    """``OVER (PARTITION BY … ORDER BY …)``."""
+    """Return ``OVER (PARTITION BY … ORDER BY …)``."""
     names = listed(keys)
     parts = (f"PARTITION BY {names}" if names else "", f"ORDER BY {order}" if order else "", frame)
     return f"OVER ({' '.join(part for part in parts if part)})"
 
 
 def coalesced(query: str, width: int) -> str:
-    """The same instants in maximal periods: periods of one row that overlap or meet become one."""
+    """Merge overlapping or adjacent periods of each row into maximal ones."""
     latest = "CASE WHEN COUNT(*) = COUNT(valid_to) THEN MAX(valid_to) END"
     reach = f"COALESCE(valid_to, {FOREVER})"
     return in_maximal_periods(query, columns_of(width), ("valid_from", "valid_to"), reach, latest)
 
 
 def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str], reach: str, latest: str) -> str:
-    """The periods of each key with those that begin by the ``reach`` of one before become one.
+    """Merge the periods of each key that start within the ``reach`` of an earlier one.
 
-    ``period`` are the columns of the start and the end that ``query`` gives beside the keys, ``latest`` is the last of
-    the ends of periods that become one.
+    ``period`` names the start and end columns of ``query``.  ``latest`` is the end of a merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -58,7 +58,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
         f"SELECT {listed(keys, period)}, CASE WHEN {start} <= MAX({reach}) {before} THEN 0 ELSE 1 END AS begins "
         f"FROM ({query}) AS given"
     )
-    # Periods that begin together are peers of the running sum, so that they are always of one island.
+    # Periods with the same start are peers of the running sum, so they always fall into one island.
     islands = f"SELECT {listed(keys, period)}, SUM(begins) {over(keys, start)} AS island FROM ({begins}) AS begun"
     return (
         f"SELECT {listed(keys, f'MIN({start}) AS {start}', f'{latest} AS {end}')} "
@@ -67,22 +67,22 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
 
 
 def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
-    """The start and the end of the instants that periods share, and the conditions that there are any."""
+    """Return the start and the end of the shared instants of periods, and the conditions that some exist."""
     starts, ends = [f"{each}.valid_from" for each in aliases], [f"{each}.valid_to" for each in aliases]
     if len(aliases) == 1:
         return starts[0], ends[0], []
     pairs = [(one, other) for one in aliases for other in aliases if one != other]
     overlap = [f"({one}.valid_to IS NULL OR {other}.valid_from < {one}.valid_to)" for one, other in pairs]
-    return f"GREATEST({listed(starts)})", f"LEAST({listed(ends)})", overlap  # both pass over NULLs
+    return f"GREATEST({listed(starts)})", f"LEAST({listed(ends)})", overlap  # both ignore NULLs
 
 
 def _counted(count: int, name: str) -> str:
-    """What a bound adds to a count: as much as its end takes away."""
+    """Return the change of a count at a bound: added at the start, subtracted at the end."""
     return f"CASE WHEN side = 0 THEN {count} ELSE {-count} END AS {name}"
 
 
 def without(left: str, right: str, width: int) -> str:
-    """The left one's instants less those of the same row on the right; both are names of coalesced relations."""
+    """Return the left instants minus those of the same row on the right; both are names of coalesced relations."""
     keys = columns_of(width)
     bounds = " UNION ALL ".join(
         f"SELECT {listed(keys)}, {BOUND} AS instant, {_counted(count, 'l')}, {_counted(other, 'r')} "
@@ -104,18 +104,18 @@ def without(left: str, right: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Sweeps:
-    """How periods are made maximal (``coalesced``), and taken from one another (``without``), as SQL."""
+    """The SQL of two sweeps: periods made maximal (``coalesced``) and subtracted (``without``)."""
 
     coalesced: Callable[[str, int], str]
     without: Callable[[str, str, int], str]
 
 
 PORTABLE: Final = Sweeps(coalesced, without)
-"""As DuckDB and Spark read it alike."""
+"""The sweeps for both DuckDB and Spark."""
 
 
 def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTABLE) -> str:
-    """EX_w: each instant and what follows it within ``window``: [a, b) becomes [a, b + w), open where b + w > at."""
+    """Return EX_w: extend each period [a, b) to [a, b + w), open if b + w > at."""
     later = f"valid_to + {window}"
     end = f"CASE WHEN {later} <= {at} THEN {later} END"
     moved = f"SELECT {listed(columns_of(width))}, valid_from, {end} AS valid_to FROM {name}"
@@ -124,7 +124,7 @@ def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTA
 
 @dataclass(frozen=True)
 class Until:
-    """The instant up to which periods are looked at, and the one after it, as text; ``suffix`` tells several apart."""
+    """The instant up to which periods are read, and the next one, as text; ``suffix`` distinguishes several."""
 
     instant: str
     after: str
@@ -132,18 +132,20 @@ class Until:
 
     @property
     def start(self) -> str:
-        """A period's start; NULL where it begins later."""
+        """A period's start; NULL if it begins later."""
         return f"CASE WHEN valid_from <= {self.instant} THEN valid_from END"
 
     @property
     def end(self) -> str:
-        """A period's end, cut off after the instant; NULL where it begins later."""
+        """A period's end, cut off after the instant; NULL if the period begins later."""
         return f"CASE WHEN valid_from <= {self.instant} THEN LEAST(COALESCE(valid_to, {self.after}), {self.after}) END"
 
 
 def judged(name: str, width: int, untils: Sequence[Until]) -> str:
-    """The relation with what the period functions say of each row's tuple, up to each of some instants:
-    ``period_start``, ``period_end``, ``period_length``."""
+    """Add the period functions of each row's tuple, up to each of some instants.
+
+    The columns are ``period_start``, ``period_end`` and ``period_length``, each with the suffix of the instant.
+    """
     tuple_ = over(columns_of(width))
     said = []
     for each in untils:
@@ -158,7 +160,7 @@ def judged(name: str, width: int, untils: Sequence[Until]) -> str:
 
 
 def cut(name: str, width: int, until: Until) -> str:
-    """The periods up to an instant, an open one ending after it, with ``periods``, how many their tuple has."""
+    """Return the periods up to an instant, closing open ones after it, and ``periods``, their number in the tuple."""
     columns = columns_of(width)
     return (
         f"SELECT {listed(columns)}, valid_from, {until.end} AS valid_to, COUNT(*) {over(columns)} AS periods "
@@ -167,11 +169,12 @@ def cut(name: str, width: int, until: Until) -> str:
 
 
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
-    """The pairs of tuples, up to an instant, the first of which holds at every instant of the second (or, where not
-    ``contained``, at some): ``c1 …`` of both, one after another, and ``holds``.
+    """Return the pairs of tuples, up to an instant, the first of which holds at every instant of the second.
 
-    Given are names and widths; ``condition`` is over the aliases ``a`` and ``b``.  As periods are maximal, each
-    period of the second lies within one of the first's or is not covered: the covered ones are counted.
+    If not ``contained``, it must hold at some instant of the second.  The columns are ``c1 …`` of both, in order, and
+    ``holds``.  ``outer`` and ``inner`` are names and widths; ``condition`` is over the aliases ``a`` and ``b``.  Since
+    periods are maximal, each period of the second lies within one of the first's or is not covered, so the query counts
+    the covered ones.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]

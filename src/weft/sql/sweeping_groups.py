@@ -1,8 +1,8 @@
-"""The measures of groups over time, as SQL that DuckDB and Spark read alike (paper, section 5.1).
+"""Compute the measures of groups over time, in SQL that DuckDB and Spark read alike (paper, section 5.1).
 
 Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE,
-which nothing can be taken back from, are computed anew for each fragment between two bounds.  Fragments that meet and
-have the same measures become one period.
+which cannot subtract a value, are computed for each fragment between two bounds.  Adjacent fragments with equal
+measures become one period.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""What BIGINTs are summed as: their sum may not fit."""
+"""The type in which BIGINTs are summed, because their sum may exceed a BIGINT."""
 
 
 def aggregated(
     relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str, sweeps: Sweeps = PORTABLE
 ) -> str:
-    """An aggregation over the step ``name`` AS a; ``text`` renders a scalar over it, ``since`` is t0."""
+    """Return an aggregation over the step ``name`` AS a; ``text`` renders a scalar over it, ``since`` is t0."""
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
     values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
@@ -36,7 +36,7 @@ def aggregated(
 
 
 def _exact(measure: Measure) -> bool:
-    """Whether a row that ends can be taken from it again."""
+    """Return whether a row that ends can be subtracted from the measure."""
     type = None if measure.argument is None else measure.argument.type
     if type is None or measure.function == "count":
         return True
@@ -44,7 +44,7 @@ def _exact(measure: Measure) -> bool:
 
 
 def _summed_as(type: DataType) -> str:
-    """The type in which values are added up."""
+    """Return the type in which values are summed."""
     if type.name in INTEGRAL:
         return _WIDE if type.name == "BIGINT" else "BIGINT"
     return str(type) if type.name == "DECIMAL" else "DOUBLE"
@@ -52,7 +52,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """``rows``: c1 … the groups, x1 … the arguments, and a period."""
+    """An aggregation over ``rows``, whose columns are c1 … the groups, x1 … the arguments, and a period."""
 
     count: int
     measures: tuple[Measure, ...]
@@ -62,11 +62,11 @@ class _Groups:
 
     @property
     def width(self) -> int:
-        """How many columns the result has."""
+        """The number of columns of the result."""
         return self.count + len(self.measures)
 
     def running(self) -> str:
-        """Running sums: n counts rows, n1 … the arguments that are not NULL, v1 … adds them up."""
+        """Compute running sums: n counts rows, n1 … count arguments that are not NULL, v1 … sum them."""
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]
         counts = ["n", *(f"n{number + 1}" for number in range(len(self.arguments)))]
@@ -97,7 +97,7 @@ class _Groups:
         return f"SELECT {heads} FROM ({swept}) AS swept{there}"
 
     def _summed(self, place: int) -> int | None:
-        """The argument's place, where a measure adds it up."""
+        """Return the argument's position if a measure sums it, or None."""
         asked = (each for each in self.measures if each.argument == self.arguments[place])
         return place if any(each.function in ("sum", "avg") for each in asked) else None
 
@@ -110,7 +110,7 @@ class _Groups:
         return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, (f'v{place}', f'h{place}'), f'n{place}')} END"
 
     def anew(self) -> str:
-        """Each fragment's measures from the rows that hold in it."""
+        """Compute each fragment's measures from the rows that hold in it."""
         keys = columns_of(self.count)
         bounds = (
             f"SELECT DISTINCT {listed(keys, 'instant')} FROM (SELECT {listed(keys, f'{BOUND} AS instant')} "
@@ -144,22 +144,22 @@ class _Groups:
 
 
 def _in_order(number: str) -> str:
-    """A sum of DOUBLEs from the least to the greatest: the same numbers give the same sum, however they were found.
+    """Return a sum of DOUBLEs in ascending order, so that the same numbers always give the same sum.
 
-    A tuple that a maintenance takes out of a view is found there by its values, which another order would change.
+    A maintenance finds a tuple to remove from a view by its values, which another order could change.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
 def _parts(value: str, type: DataType) -> tuple[str, ...]:
-    """What is added up of a value; of one that leaves no room for a sum, its low and its high part."""
+    """Return the addends of a value: the value, or its low and high parts if its type has no room for sums."""
     if is_wide(type):
         return low_part(value, type), high_part(value, type)
     return (f"CAST({value} AS {_summed_as(type)})",)
 
 
 def _quotient(measure: Measure, sums: Sequence[str], count: str) -> str:
-    """SUM or AVG of the sums of ``_parts`` and a count that is not 0."""
+    """Return SUM or AVG from the sums of ``_parts`` and a nonzero count."""
     type = None if measure.argument is None else measure.argument.type
     if type is not None and is_wide(type):
         low, high = sums

@@ -1,8 +1,8 @@
-"""The sweeps over periods as DuckDB does them fastest; ``sweeping`` has them as Spark and DuckDB read alike.
+"""The sweeps over periods in their fastest form for DuckDB; ``sweeping`` has the portable form.
 
-Windows are what costs: most rows have one period, or meet nothing on the other side, and are let past them.  The
-windows that are left go through all rows in one order instead of a partition a row: what a row's bounds add to a count
-is 0 in the end, an open period ending in ``FOREVER``, so that the count of one row does not run on into the next.
+Window functions dominate the cost.  Most rows have one period, or match nothing on the other side, and bypass them.
+The remaining window functions read all rows in one order instead of one partition per row.  This works because the
+counts of a row's bounds add up to 0 (an open period ends at ``FOREVER``), so no count carries over into the next row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _INSTANT = f"CASE WHEN side = 0 THEN valid_from ELSE COALESCE(valid_to, {FOREVER
 
 
 def coalesced_locally(query: str, width: int) -> str:
-    """The same instants in maximal periods: periods of one row that overlap or meet become one."""
+    """Merge overlapping or adjacent periods of each row into maximal ones."""
     keys = columns_of(width)
     rows = listed(keys, "valid_from", "valid_to")
     once = (
@@ -23,7 +23,7 @@ def coalesced_locally(query: str, width: int) -> str:
     several = _met(
         f"SELECT {listed(columns_of(width, 'g'))}, g.valid_from, g.valid_to FROM given AS g", "several", keys
     )
-    # Of bounds at one instant those that begin come first: periods that meet do not end there.
+    # At one instant starts come before ends, so that adjacent periods merge.
     bounds = (
         f"SELECT {listed(keys)}, {_INSTANT}, CASE WHEN side = 0 THEN 1 ELSE -1 END AS d "
         f"FROM ({several}) AS given {BOTH_BOUNDS}"
@@ -43,7 +43,7 @@ def coalesced_locally(query: str, width: int) -> str:
 
 
 def without_locally(left: str, right: str, width: int) -> str:
-    """The left one's instants less those of the same row on the right; both are names of coalesced relations."""
+    """Return the left instants minus those of the same row on the right; both are names of coalesced relations."""
     keys = columns_of(width)
     heads = listed(columns_of(width, "g"), "g.valid_from", "g.valid_to")
     alone = _met(f"SELECT {heads} FROM {left} AS g", right, keys, "ANTI")
@@ -68,10 +68,10 @@ def without_locally(left: str, right: str, width: int) -> str:
 
 
 def _met(query: str, others: str, keys: list[str], kind: str = "SEMI") -> str:
-    """Of a query of rows ``g`` those that are among others, or (ANTI) are not."""
+    """Return the rows ``g`` of a query that are, or are not (ANTI), among others."""
     same = " AND ".join(f"g.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
     return f"{query} {kind} JOIN {others} AS o ON {same}"
 
 
 LOCAL = Sweeps(coalesced_locally, without_locally)
-"""For DuckDB alone."""
+"""The sweeps for DuckDB only."""

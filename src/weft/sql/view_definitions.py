@@ -1,13 +1,13 @@
-"""Views in a standing query: a view that depends on NOW is replaced by its definition (design section 11).
+"""Replace views that depend on NOW by their definitions in a standing query (design section 11).
 
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
-A view is judged at one instant when it is read, and puts rows in and takes them out with their whole past.  A standing
-query is asked at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  The kept
-periods of a view without NOW, period functions and moving windows are those instants, and are read as they are.
+A view is evaluated at one instant when it is read, and adds and removes rows with their whole past.  A standing query
+is evaluated at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  A view
+without NOW, period functions and moving windows has the same rows in its stored periods, so it is read as stored.
 
-A view is bound with NOW as it is written.  Here its conditions become thresholds of NOW, as ``lower_predicate`` makes
-them of a query's text.
+A view is bound with NOW as written.  This module turns its conditions into thresholds of NOW, as ``lower_predicate``
+does for the text of a query.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
-"""A view is kept as it was bound: a part of it has no place in the text of the query."""
+"""A node without a place, because a view is stored bound: its parts have no place in the query's text."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (
     "Group in a view without NOW(), and compare with NOW() in the query over it: "
-    "SELECT dept FROM latest WHERE last < NOW() - INTERVAL 30 MINUTES, over the view latest, "
+    "SELECT dept FROM latest WHERE last < NOW() - INTERVAL 30 MINUTES, where the view latest is "
     "SELECT dept, MAX(at) AS last FROM t GROUP BY dept."
 )
 _BEGINNING: Final = (
-    "A query over the table itself may compare valid_from, where a row's present period begins, with NOW()."
+    "A query over the table itself can compare valid_from, the start of a row's present period, with NOW()."
 )
 _PERIOD_HINTS: Final = {
     "period_start": _BEGINNING,
     "period_length": _BEGINNING,
-    "period_end": "A standing query sees the rows that hold, and none of them has ended.",
+    "period_end": "A standing query sees only rows that hold, and none of them has ended.",
 }
 
 
 def depends_on_now(query: Query) -> bool:
-    """Whether the rows of a view at an instant depend on the instant at which it is asked.
+    """Return whether the rows of a view at an instant depend on the instant of its evaluation.
 
-    NOW, a period function or a moving window in it, or a view of which this is so.
+    They do if the view has NOW, a period function or a moving window, or reads such a view.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -74,10 +74,10 @@ def depends_on_now(query: Query) -> bool:
 
 
 def with_definitions(query: Query) -> tuple[Query, tuple[TableSchema, ...]]:
-    """A bound query with the definitions of the views that depend on NOW; those views, in the order of the text.
+    """Replace the views that depend on NOW by their definitions; return the query and those views, in text order.
 
-    Raises SqlError with all reasons why standing queries cannot have a definition, and where the query asks for the
-    periods of such a view.
+    Raise SqlError with all reasons why standing queries do not support a definition, or if the query uses the periods
+    of such a view.
     """
     if not any(needs_definition(scan.table) for scan in scans(query)):
         return query, ()
@@ -95,23 +95,23 @@ def _refuse_periods(query: Query) -> None:
         if (ref.scan, ref.column) in starts:
             name = starts[ref.scan, ref.column]
             raise SqlError(
-                f"a standing query cannot speak of {ref.column} of the view {name}: the view depends on NOW(), so the "
-                "query has its definition in the place of its kept periods",
-                hint="Leave it out: each answer is delivered with _first_at, the first instant at which it holds.",
+                f"a standing query cannot use {ref.column} of the view {name}: the view depends on NOW(), so the "
+                "query reads its definition instead of its stored periods",
+                hint="Remove it. Weft delivers each answer with _first_at, the first instant at which it holds.",
             )
 
 
 @dataclass
 class _Writing:
-    """The views whose definitions are written into one query, and what standing queries do not have of them."""
+    """The replacement of views in one query: the views replaced, and the reasons against it."""
 
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)
     refused: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict)
-    """By the view, and the views through which it is read: each reason with its hint."""
+    """Path of views (the view, and the views that read it) -> reason -> hint."""
 
     def over(self, query: Query, path: tuple[str, ...]) -> Query:
-        """The query with definitions; ``path`` are the views that it is the definition of, the outermost last."""
+        """Replace the views in a query; ``path`` are the views whose definition it is, the outermost last."""
 
         def change(node: Any) -> Any:
             return self._defined(node, path) if isinstance(node, Scan) and needs_definition(node.table) else node
@@ -125,24 +125,24 @@ class _Writing:
         path = (table.name, *path)
         for reason, hint in _not_standing(table.definition):
             self.refused.setdefault(path, {}).setdefault(reason, hint)
-        apart = {each: self.names.fresh(as_written(each)) for each in range_variables(table.definition)}
-        asked = transform(table.definition, lambda node: self._asked(node, path))
-        own = self.over(rename(asked, apart), path)
+        fresh_names = {each: self.names.fresh(as_written(each)) for each in range_variables(table.definition)}
+        rewritten = transform(table.definition, lambda node: self._asked(node, path))
+        own = self.over(rename(rewritten, fresh_names), path)
         outputs = tuple(Output(output.name, _typed(output, table)) for output in own.outputs)
         return Distinct(Project(own.input, scan.alias, outputs))
 
     def _asked(self, node: Any, path: tuple[str, ...]) -> Any:
-        """A node of a view as a standing query has it."""
+        """Rewrite a node of a view for a standing query."""
         match node:
             case Plain(condition=condition) if mentions_now(condition):
                 try:
                     return _threshold(condition, True)
                 except SqlError as error:
-                    told = f"in {rendered(condition)}: {error.message}"
-                    self.refused.setdefault(path, {}).setdefault(told, error.hint)
+                    reason = f"in {rendered(condition)}: {error.message}"
+                    self.refused.setdefault(path, {}).setdefault(reason, error.hint)
                     return node
             case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
-                # As DATEADD(MONTH, …) is bound in a query: the months are no parameter of a plan.
+                # As for DATEADD(MONTH, …) in a query, the months are not a parameter of a plan.
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
             case _:
@@ -150,7 +150,7 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """A column of the definition with the type that the view's column has: fields may have been added since."""
+    """Return a column of the definition with the type of the view's column, which may have gained fields."""
     column = table.column(output.name)
     value = output.value
     if column is None or not isinstance(value, ColumnRef) or value.type != column.type:
@@ -159,19 +159,21 @@ def _typed(output: Output, table: TableSchema) -> Scalar:
 
 
 def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
-    """What of a view's own definition no standing query has, each with a hint."""
+    """Yield the constructs of a view's own definition that standing queries do not support, each with a hint."""
     for part in walk(definition):
         match part:
             case Grouped(window=None):
-                yield "standing queries have no GROUP BY and no aggregates", _GROUPS
+                yield "standing queries do not support GROUP BY and aggregates", _GROUPS
             case Grouped():
-                yield "standing queries have no MOVING_WINDOW", None
+                yield "standing queries do not support MOVING_WINDOW", None
             case Call(name=name) if name in PERIOD_FUNCTIONS:
-                yield f"standing queries have no {name.upper()}()", _PERIOD_HINTS.get(name)
+                yield f"standing queries do not support {name.upper()}()", _PERIOD_HINTS.get(name)
 
 
 def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    """ "condition is true", or with ``positive`` false: "condition is false"; raises SqlError."""
+    """Return "condition is true", or "condition is false" if ``positive`` is False; raise SqlError for other uses of
+    NOW.
+    """
     match condition:
         case _ if not mentions_now(condition):
             return Plain(condition if positive else call("not", condition))
@@ -186,15 +188,15 @@ def _threshold(condition: Scalar, positive: bool) -> Predicate:
         case Call(name=name) if name in _COMPARISONS:
             return now_comparison(condition, positive, _NO_PLACE)
         case _:
-            raise SqlError("NOW() can be compared, with AND, OR and NOT around it, nothing else for now")
+            raise SqlError("NOW() can only be compared, within AND, OR and NOT")
 
 
 def _refusal(refused: dict[tuple[str, ...], dict[str, str | None]]) -> SqlError:
-    told = [f"{', read by '.join(path)}: {'; '.join(reasons)}" for path, reasons in refused.items()]
+    reasons_by_view = [f"{', read by '.join(path)}: {'; '.join(reasons)}" for path, reasons in refused.items()]
     hints = dict.fromkeys(hint for reasons in refused.values() for hint in reasons.values() if hint)
-    what = "the view" if len(told) == 1 else "the views"
+    what = "the view" if len(reasons_by_view) == 1 else "the views"
     return SqlError(
-        "a standing query uses the definition of a view that depends on NOW(), and asks it at every instant; it cannot "
-        f"use that of {what} {'; '.join(told)}",
+        "a standing query evaluates the definition of a view that depends on NOW() at every instant, and cannot "
+        f"evaluate {what} {'; '.join(reasons_by_view)}",
         hint=" ".join((*hints, _TRY)),
     )

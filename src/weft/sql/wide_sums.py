@@ -1,12 +1,12 @@
-"""Sums of DECIMALs whose digits leave no room for a sum, exact in 38 digits, as SQL that DuckDB and Spark read alike.
+"""Sum DECIMALs whose precision leaves no room for a sum, exactly, in SQL that DuckDB and Spark read alike.
 
-A sum of DECIMAL(p, s) has ten more digits than its values, so that the sum of ten billion rows fits, as long as p + 10
-is at most 38.  Values with more digits are added up in two parts, x = high * U + low with U = 10^(25 - s):
+A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, the sum of ten billion rows fits.
+Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
 
 - low = x % U has at most 25 digits;
 - high, an integer below 10^13, is exact in a DOUBLE.
 
-The two sums together are the exact sum; ``total`` brings them to one number, NULL where that has more than 38 digits.
+The two sums together are the exact sum.  ``total`` combines them into one number, NULL if it has more than 38 digits.
 Spark computes the same, but rounds the last digit of a total of 38 digits with more than 6 after the point.
 """
 
@@ -22,26 +22,26 @@ _UNITS: Final = f"DECIMAL({_HIGH_DIGITS},0)"
 
 
 def is_wide(type: DataType) -> bool:
-    """Whether a sum of values of this type has no room for ten more digits."""
+    """Return whether the type has no room for ten more digits."""
     return type.name == "DECIMAL" and not sums_fit(type)
 
 
 def low_part(value: str, type: DataType) -> str:
-    """The part of a value below U."""
-    # Of two decimals with different scales DuckDB computes % in DOUBLE where 38 digits are too few.
+    """Return the part of a value below U."""
+    # DuckDB computes % of two decimals with different scales in DOUBLE if 38 digits are too few.
     widest = _widest(type)
     return f"CAST(CAST({value} AS {widest}) % CAST({_unit(type)} AS {widest}) AS {widest})"
 
 
 def high_part(value: str, type: DataType) -> str:
-    """The value less its low part, in units of U."""
+    """Return the value minus its low part, in units of U."""
     return _units(f"{value} - {low_part(value, type)}", type)
 
 
 def total(low: str, high: str, type: DataType) -> str:
-    """The number of the sums of the two parts; NULL where it has more than 38 digits."""
+    """Combine the sums of the two parts into one number, NULL if it has more than 38 digits."""
     high, low = f"({high} + {high_part(low, type)})", low_part(low, type)
-    # A high part of the other sign could be too large alone, although the number is not.
+    # With opposite signs, the high part alone could overflow although the number does not.
     taken = f"(CASE WHEN {high} > 0 AND {low} < 0 THEN 1 WHEN {high} < 0 AND {low} > 0 THEN -1 ELSE 0 END)"
     units, rest = f"({high} - {taken})", f"CAST({low} + {taken} * {_unit(type)} AS {_widest(type)})"
     whole = f"CAST(CAST({units} AS {_UNITS}) * {_unit(type)} AS {_widest(type)})"
@@ -49,7 +49,7 @@ def total(low: str, high: str, type: DataType) -> str:
 
 
 def quotient(low: str, high: str, count: str, type: DataType) -> str:
-    """The average of the values, a DOUBLE, also where their sum has more than 38 digits."""
+    """Return the average of the values as a DOUBLE, even if their sum has more than 38 digits."""
     beyond = f"CAST({high} AS DOUBLE) * CAST({_unit(type)} AS DOUBLE) + CAST({low} AS DOUBLE)"
     return f"COALESCE(CAST({total(low, high, type)} AS DOUBLE), {beyond}) / CAST({count} AS DOUBLE)"
 
@@ -63,7 +63,7 @@ def _widest(type: DataType) -> str:
 
 
 def _unit(type: DataType) -> str:
-    """U, as a DECIMAL."""
+    """Return U as a DECIMAL."""
     below = (type.scale or 0) - _LOW_DIGITS
     if below <= 0:
         return f"CAST('1{'0' * -below}' AS DECIMAL({1 - below},0))"

@@ -159,8 +159,8 @@ def test_queries_over_periods_that_depend_on_now_are_set_aside(tmp_path: Path) -
             "of_gone": "failed",
         }
         reason = found["of_due"].reason or ""
-        assert "the kept periods of the view due" in reason and "--replace" in reason
-        with pytest.raises(PlanMismatch, match="kept periods of the view due"):  # what is resumed is not run, either
+        assert "the stored periods of the view due" in reason and "--replace" in reason
+        with pytest.raises(PlanMismatch, match="stored periods of the view due"):  # what is resumed is not run, either
             weft.explain_installed("of_due")
         replaced = weft.install("of_due", "SELECT id FROM due", replace=True)
         assert (replaced.state, replaced.definitions) == ("active", (weft.catalog.views.named("due").table_id,))

@@ -161,8 +161,8 @@ def test_columns_that_a_formula_cannot_use_are_left_unnamed(
         ("q(x) AND r(x)", "r"),
         ("time_points(x, y)", "time_points"),
         ("q(x) AND odd(x)", "column c of odd: it is DATE.*Write _ in the place of c"),
-        ("q(x) AND plain(x)", "is of a log"),
-        ("q(x) AND p(y, z) AND v = y / x", r"nothing keeps x from being 0 in y / x.*AND NOT \(x = 0\)"),
+        ("q(x) AND plain(x)", "belongs to the log"),
+        ("q(x) AND p(y, z) AND v = y / x", r"x may be 0 in y / x.*AND NOT \(x = 0\)"),
     ],
 )
 def test_what_a_formula_cannot_be_is_refused_with_the_reason(text: str, why: str, weft: Weft, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_periods_are_no_part_of_a_row_but_can_be_named(weft: Weft) -> None:
 )
 def test_a_standing_query_cannot_speak_of_the_end_of_a_row(weft: Weft, text: str) -> None:
     """An answer would depend on when the query was asked: the end is recorded after the row was an answer."""
-    with pytest.raises(SqlError, match="cannot speak of valid_to") as refused:
+    with pytest.raises(SqlError, match="cannot use valid_to") as refused:
         weft.install("q", text)
     assert "weft view add" in str(refused.value.hint)
 

@@ -109,7 +109,7 @@ def test_warnings() -> None:
 
     assert warnings("Q1") == warnings("Q3") == warnings("Q4") == warnings("Q5") == []
     assert "reads msgs whole" in warnings("pairs")[0]
-    assert "Ask for an age" in warnings("unreplied")[0]
+    assert "Require an age" in warnings("unreplied")[0]
 
 
 def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
@@ -117,7 +117,7 @@ def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
     for text in ("SELECT sender FROM msgs WHERE newsgroup = 'a'", pairs):
         found = explain(plan(text, TABLES, from_now=True))
         (told,) = [note.text for note in found.notes if note.level == "warning"]
-        assert "from now on" in told and "reads msgs whole" in told and "_before" not in told
+        assert "--from now" in told and "reads msgs whole" in told and "_before" not in told
 
 
 def test_the_assumed_table_is_the_one_of_mail() -> None:
@@ -137,7 +137,7 @@ def test_the_assumed_table_is_the_one_of_mail() -> None:
         (
             "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM msgs m WHERE m.sender = u.name AND NOT EXISTS "
             "(SELECT 1 FROM reminders r WHERE r.text = m.msgid AND NOW() >= r.whenToRemind))",
-            "NOW reaches r.whenToRemind, and ends what blocked under NOT EXISTS",
+            "NOW reaches r.whenToRemind, and ends the last blocker under NOT EXISTS",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_each_row_that_arrives_is_asked_for_its_blockers() -> None:
         "SELECT u.name FROM users u, msgs m WHERE m.sender = u.name AND EXISTS (SELECT 1 FROM reminders r WHERE "
         "r.text = u.name AND NOW() >= r.whenToRemind) AND NOT EXISTS (SELECT 1 FROM msgs b WHERE b.inreplyto = m.msgid)"
     )
-    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "at the moment it arrives" in note.text]
+    asked = [note for note in explain(plan(text, EVERYTHING)).notes if "NOT EXISTS is evaluated" in note.text]
     assert [(note.level, "row of users" in note.text) for note in asked] == [("warning", False), ("note", True)]
 
 
@@ -188,7 +188,7 @@ EARLIER = {
 def test_no_age_is_asked_for_where_the_condition_excludes_later_rows(condition: str, joined: str) -> None:
     blocked = f"NOT EXISTS (SELECT 1 FROM msgs p WHERE {condition})"
     found = explain(plan(f"SELECT s.msgid FROM msgs s{joined} WHERE {blocked}", EVERYTHING))
-    assert any("judged as it arrives" in (note.line or "") for note in found.notes) == EARLIER[condition]
+    assert any("evaluated as it arrives" in (note.line or "") for note in found.notes) == EARLIER[condition]
 
 
 def test_the_note_names_only_the_tables_whose_later_rows_count() -> None:
@@ -196,7 +196,7 @@ def test_the_note_names_only_the_tables_whose_later_rows_count() -> None:
     (line,) = (
         note.line
         for note in explain(plan(f"SELECT s.name FROM users s WHERE {blocked}", EVERYTHING)).notes
-        if "judged as it arrives" in (note.line or "")
+        if "evaluated as it arrives" in (note.line or "")
     )
     assert line is not None and "before a later row of reminders:" in line
 

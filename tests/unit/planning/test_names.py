@@ -8,7 +8,7 @@ from netnews import MSGS, TABLES, USERS
 from weft.algebra.event import Driver, Event
 from weft.algebra.relation import Distinct, Join, Output, Project, Scan
 from weft.algebra.traverse import range_variables
-from weft.planning.names import apart, numbered_columns
+from weft.planning.names import numbered_columns, without_clashes
 from weft.planning.plan import for_one, plan
 
 
@@ -45,14 +45,20 @@ def test_a_name_stays_apart_from_the_columns_of_everything_beside_it_and_from_th
     users, text, room = Scan(USERS, "K"), Scan(MSGS, "Subject"), Scan(USERS, "subject_")
     derived = Distinct(Project(Scan(USERS, "u"), "d", (Output("k", Scan(USERS, "u").ref("age")),)))
     event = Event(Driver("arrival", users.start, users), Join((derived, users, text, room)))
-    assert range_variables(apart(event, keep=()).relation) == ("d", "u", "K_", "Subject__", "subject_")
-    kept = apart(event, keep=("K",))
+    assert range_variables(without_clashes(event, keep=()).relation) == (
+        "d",
+        "u",
+        "K_",
+        "Subject__",
+        "subject_",
+    )
+    kept = without_clashes(event, keep=("K",))
     assert "K" in range_variables(kept.relation) and kept.driver.scan == users
 
 
 def test_two_names_that_become_one_stay_apart() -> None:
     query = plan("SELECT name FROM users", TABLES).query
     first, second = Scan(MSGS, "sender"), Scan(MSGS, "SENDER")
-    found = apart(Event(Driver("arrival", first.start, first), Join((first, second))), keep=())
+    found = without_clashes(Event(Driver("arrival", first.start, first), Join((first, second))), keep=())
     assert range_variables(found.relation) == ("sender_", "SENDER__")
     assert [output.name for output in numbered_columns(query).outputs] == ["c1"]

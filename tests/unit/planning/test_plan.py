@@ -83,12 +83,10 @@ def test_what_comes_to_too_much_is_refused_with_its_number(monkeypatch: pytest.M
     with pytest.raises(SqlError) as refused:
         plan(text, TABLES)
     assert refused.value.message == (
-        "what the query comes to names 4 tables, more than 3: each table and comparison with NOW() is a branch, in "
-        "which all others are judged, and a NOT EXISTS grows with each level of nesting"
+        "the derived query names 4 tables, more than 3: each table and comparison with NOW() becomes a branch that "
+        "reads all others, and NOT EXISTS grows with each level of nesting"
     )
-    assert (
-        refused.value.hint == "Take it apart into several queries: one may read another's answers, FROM results.NAME."
-    )
+    assert refused.value.hint == "Split it into several queries; one can read another's answers FROM results.NAME."
 
 
 def test_the_news_of_many_queries_are_found_by_their_parameters() -> None:

@@ -31,7 +31,7 @@ def test_rows_that_arrive_are_one_clause_and_conditions_are_told_as_they_were_wr
         "there is a row of reminders (as m) with m.text = 'TIMESTAMP `x`'",
     )
     assert found.time == () and found.arriving and not found.ending and found.bounded_by is None
-    assert found.lines[-1] == "Time alone makes no answer appear: rows have to arrive."
+    assert found.lines[-1] == "Time alone makes no answer appear: rows must arrive."
 
 
 def test_what_drives_is_not_repeated_as_a_condition() -> None:
@@ -66,7 +66,7 @@ def test_time_beside_what_arrives_is_told_with_its_condition() -> None:
 )
 def test_time_alone_does_nothing_where_a_row_has_to_arrive_at_that_instant(text: str) -> None:
     found = told(text)
-    assert found.time == () and found.lines[-1] == "Time alone makes no answer appear: rows have to arrive."
+    assert found.time == () and found.lines[-1] == "Time alone makes no answer appear: rows must arrive."
     assert told(text.replace("NOW() > e", "NOW() > INTERVAL 1 DAY + e").replace("ts <= NOW", "date <= NOW")).time
 
 
@@ -75,7 +75,7 @@ def test_time_may_make_rows_of_other_answers_appear() -> None:
     low = results_schema(7, "low", columns)
     found = summary(plan("SELECT msgid FROM results.low", {**TABLES, low.name: low}))
     assert found.lines[-1] == (
-        "Time alone makes no answer appear, unless it makes rows of results.low appear: rows have to arrive."
+        "Time alone makes no answer appear, unless it makes rows of results.low appear: rows must arrive."
     )
 
 
@@ -86,14 +86,14 @@ def test_what_ends_and_what_is_nested_is_told_apart() -> None:
     )
     assert found.when == (
         "a row of users (as u) arrives",
-        "a row of staff (as s) ends, and no row stands against it any more",
-        "a row of msgs (as r) arrives, and no row stands against it any more",
+        "a row of staff (as s) ends, and no row blocks it any more",
+        "a row of msgs (as r) arrives, and no row blocks it any more",
     )
     assert found.holding == (
         "there is no row of staff (as s) with s.name = u.name for which there is no row of msgs (as r) with "
         "r.sender = s.name",
     )
-    assert found.lines[-1] == "Time alone makes no answer appear: rows have to arrive or end."
+    assert found.lines[-1] == "Time alone makes no answer appear: rows must arrive or end."
 
 
 def test_of_a_union_no_conditions_are_claimed() -> None:
@@ -105,11 +105,11 @@ def test_of_a_union_no_conditions_are_claimed() -> None:
 
 def test_constant_rows_and_queries_that_never_answer() -> None:
     assert told("SELECT * FROM (VALUES (1)) AS v(k)").lines == (
-        "An answer appears when time begins, with the first tick: constant rows are there from then on",
+        "An answer appears when time begins, with the first tick: constant rows hold from then on",
         "Time alone makes no answer appear later.",
     )
     never = explain(plan("SELECT msgid FROM msgs WHERE NOW() < ts", TABLES))
-    assert never.brief[0] == "No answer can ever appear." and "exclude each other" in never.brief[1]
+    assert never.brief[0] == "No answer can ever appear." and "contradict each other" in never.brief[1]
     assert how_many(never.summary, {"msgs": Extent(5)}) is None
 
 
@@ -123,27 +123,27 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
     [
         (
             "SELECT msgid FROM msgs",
-            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts those "
-            "of now.",
+            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "present ones.",
         ),
-        ("SELECT name FROM users", "How many: none so far, there is nothing in users."),
+        ("SELECT name FROM users", "How many: none so far; no rows in users."),
         (
             "SELECT m.msgid FROM msgs m, users u",
-            "How many: `weft try` counts those of now (msgs has 800 rows, users has 0 rows).",
+            "How many: `weft try` counts the present answers (msgs has 800 rows, users has 0 rows).",
         ),
         (
             "SELECT name FROM staff",
-            "How many so far: at most 1, one for each recorded change of staff; `weft try` counts those of now.",
+            "How many so far: at most 1, one for each recorded change of staff; `weft try` counts the present ones.",
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT sender FROM msgs",
-            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts those "
-            "of now.",
+            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "present ones.",
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT name FROM staff",
             "How many so far: at most 801, one for each row of msgs and one for each recorded change of staff; "
-            "`weft try` counts those of now.",
+            "`weft try` counts the present ones.",
         ),
         ("SELECT id FROM reminders", None),
     ],
@@ -156,17 +156,17 @@ def test_how_many_there_may_be(text: str, said: str | None) -> None:
 def test_from_now_on_the_past_is_not_counted() -> None:
     found = told("SELECT sender FROM msgs", from_now=True)
     assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
-        "How many: at most one for each row of msgs, of which there are 2 now."
+        "How many: at most one for each row of msgs; rows now: 2."
     )
 
 
 def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
     found = told("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
     assert how_many(found, {"msgs": Extent(2, 0, 1)}, from_now=True) == (
-        "How many: at most two for each row of msgs, of which there are 2 now."
+        "How many: at most two for each row of msgs; rows now: 2."
     )
     assert how_many(told("SELECT name FROM staff"), {"staff": Extent(3, 0, 1, view=True)}) == (
-        "How many: `weft try` counts those of now (staff has 3 recorded changes)."
+        "How many: `weft try` counts the present answers (staff has 3 recorded changes)."
     )
 
 

@@ -36,4 +36,4 @@ def test_one_whose_relations_had_other_columns_is_not_read() -> None:
     with pytest.raises(PlanMismatch, match="another version of Weft installed it") as refused:
         restored_synopsis(body, signature, [P])
     assert refused.value.hint is not None
-    assert "Install it again" in refused.value.hint
+    assert "install it again" in refused.value.hint

@@ -124,7 +124,7 @@ def test_now_over_the_kept_periods_of_groups(tables: dict[str, TableSchema]) -> 
 def test_explain_says_what_time_does(tables: dict[str, TableSchema]) -> None:
     told = "\n".join(explain(standing_plan("SELECT id FROM due", tables)).brief)
     assert "Time alone makes answers appear, too: NOW passes s.due" in told
-    assert "the view due is asked by its definition at every instant; `weft try` judges it at one" in told
+    assert "the view due is evaluated at every instant; `weft try` evaluates it at one" in told
 
 
 def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema]) -> None:
@@ -132,11 +132,14 @@ def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema
 
 
 REFUSED = {
-    "ended": ("the view ended: standing queries have no PERIOD_END()", "none of them has ended"),
+    "ended": ("the view ended: standing queries do not support PERIOD_END()", "none of them has ended"),
     "long": ("PERIOD_LENGTH(); in YEAR(s.`day`) = YEAR(NOW()): NOW() inside this expression", "valid_from"),
-    "quiet": ("the view quiet: standing queries have no GROUP BY", "Group in a view without NOW()"),
-    "over_quiet": ("the view quiet, read by over_quiet: standing queries have no GROUP BY", "SELECT dept FROM latest"),
-    "week": ("the view week: standing queries have no MOVING_WINDOW", "`weft try` reads"),
+    "quiet": ("the view quiet: standing queries do not support GROUP BY", "Group in a view without NOW()"),
+    "over_quiet": (
+        "the view quiet, read by over_quiet: standing queries do not support GROUP",
+        "SELECT dept FROM latest",
+    ),
+    "week": ("the view week: standing queries do not support MOVING_WINDOW", "`weft try` reads"),
     "both": ("NOW() on both sides of a comparison", "`weft try` reads"),
     "months": ("NOW() moved by months or years", "Move the other side"),
 }
@@ -166,6 +169,6 @@ def test_all_reasons_are_told_at_once(tables: dict[str, TableSchema]) -> None:
 
 
 def test_the_periods_of_such_a_view_are_no_columns(tables: dict[str, TableSchema]) -> None:
-    with pytest.raises(SqlError, match="cannot speak of valid_from of the view due"):
+    with pytest.raises(SqlError, match="cannot use valid_from of the view due"):
         standing_plan("SELECT id, valid_from FROM due", tables)
     assert standing_plan("SELECT id, valid_from FROM plain", tables)

@@ -49,7 +49,7 @@ TABLES: Final = {
     )
 }
 
-NOT_TODAY: Final = "cannot be asked"
+NOT_TODAY: Final = "not supported today"
 COMMAND: Final = re.compile(
     r"""weft (install|view add) NAME2?((?: --language \w+)?) ("[^"]*"|'(?:[^']|'"'"')*')""",
 )

@@ -130,7 +130,7 @@ def test_no_text_is_offered_where_exists_means_something_else(text: str) -> None
     with pytest.raises(SqlError) as refused:
         standing_plan(text, TABLES)
     hints = " ".join(reason.hint or "" for reason in refused.value.reasons or (refused.value,))
-    assert NOT_TODAY[:-1].split(" ", 1)[1].split(" today")[0] in hints
+    assert "not supported today" in hints
     assert "EXISTS(SELECT" not in hints
 
 
@@ -157,10 +157,10 @@ def test_the_filter_of_an_aggregate_is_not_the_function_of_arrays() -> None:
     with pytest.raises(SqlError) as refused:
         standing_plan("SELECT k, COUNT(*) FILTER (WHERE x = 1) AS n FROM s GROUP BY k", TABLES)
     hint = refused.value.reasons[0].hint
-    assert hint is not None and hint.startswith("Write the condition in WHERE")
+    assert hint is not None and hint.startswith("Write one query per condition")
 
 
 def test_the_hint_of_a_formula_says_that_an_answer_comes_at_each_instant() -> None:
     with pytest.raises(SqlError) as refused:
         standing_plan("SELECT k, COUNT(*) AS n FROM s GROUP BY k", TABLES)
-    assert "an answer that holds at several is delivered at each" in str(refused.value.hint)
+    assert "delivers an answer each time it holds" in str(refused.value.hint)

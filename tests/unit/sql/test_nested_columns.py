@@ -56,9 +56,9 @@ REFUSED = (
     ("SELECT doc.name FROM orders", "no column 'doc.name'", "GET_JSON_OBJECT(doc, '$.name')"),
     ("SELECT o.doc.name FROM orders o", "more than two parts", "GET_JSON_OBJECT(o.doc, '$.name')"),
     ("SELECT items['sku'] FROM orders", "a whole number", "whole number"),
-    ("SELECT CAST(who.at AS STRING) FROM orders", "never converted to STRING", "TO_JSON(…)"),
-    ("SELECT id FROM orders WHERE who.at = who.o", "a whole STRUCT cannot be compared", "TO_JSON"),
-    ("SELECT a.who.name FROM orders a, others b WHERE who.name = 'x'", "'who' is in", "alias.column"),
+    ("SELECT CAST(who.at AS STRING) FROM orders", "cannot be converted to STRING", "TO_JSON(…)"),
+    ("SELECT id FROM orders WHERE who.at = who.o", "STRUCT cannot be compared", "TO_JSON"),
+    ("SELECT a.who.name FROM orders a, others b WHERE who.name = 'x'", "it is in", "alias.column"),
     ("SELECT d.who.name FROM (SELECT who FROM orders UNION ALL SELECT who FROM others) d", "two parts", "GET_JSON"),
     ("SELECT d.who.name FROM (SELECT COALESCE(who, doc) AS who FROM orders) d", "two parts", "GET_JSON_OBJECT"),
 )

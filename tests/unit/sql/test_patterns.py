@@ -25,21 +25,21 @@ REFUSED = {
     ")": "closes nothing",
     "[": "not closed",
     "[]": "needs a",
-    "*a": "nothing stands before",
+    "*a": "nothing precedes",
     "a**": "repetition is repeated",
     "a{2": "needs a number",
-    "a{3,1}": "is no repetition",
-    "a{5000}": "more than 1000",
-    "(?P<n>a)": "no kind of group",
+    "a{3,1}": "is not a repetition",
+    "a{5000}": "exceeds 1000",
+    "(?P<n>a)": "not a kind of group",
     "(?<n>a)(?<n>b)": "two groups are named n",
-    r"\q": "no escape",
+    r"\q": "not an escape",
     "a\\": "ends in",
     r"\2(a)": "no group 2",
-    r"\p{Nothing}": "no class",
+    r"\p{Nothing}": "does not exist",
     "[z-a]": "runs backwards",
     "[a&&b]": "needs a",
-    "(?<=a*)b": "no greatest length",
-    "(" * 60: "groups within one another",
+    "(?<=a*)b": "bounded length",
+    "(" * 60: "nested groups",
 }
 
 
@@ -61,5 +61,5 @@ def test_what_can_be_put_in(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["$3", "$", "a$", "\\", "a\\\\\\", "${n}", "$x"])
 def test_what_cannot_be_put_in(text: str) -> None:
-    with pytest.raises(SqlError, match="cannot be put in"):
+    with pytest.raises(SqlError, match="not a valid replacement"):
         check_replacement(text, 2, NODE)

@@ -99,7 +99,7 @@ def test_the_text_of_the_error_has_all_of_them_with_their_hints() -> None:
         plan("SELECT nosuch FROM msgs LIMIT 3", TABLES)
     told = str(caught.value)
     assert told.startswith("2 reasons:\n1. there is no column 'nosuch' (line 1, column 8)\n  The columns are")
-    assert "\n2. LIMIT cannot stand in a query" in told
+    assert "\n2. LIMIT is not allowed" in told
     assert "weft results NAME --limit 3" in told
 
 
@@ -144,4 +144,4 @@ def test_synopses_list_all_tables_that_they_cannot_read() -> None:
     text = "SELECT a.name FROM staff a JOIN staff b ON a.room = b.room UNION SELECT s.name FROM staff s"
     with pytest.raises(SynopsisError) as caught:
         sql_synopsis(text, TABLES)
-    assert caught.value.message == "no synopsis can be kept of this query: staff is tracked, and its rows end"
+    assert caught.value.message == "this query has no synopsis: staff is a tracked table, whose rows end"

@@ -31,7 +31,7 @@ from weft.algebra.temporal import (
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError
 from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Asked, value_sql, value_steps
+from weft.sql.render_temporal import Evaluation, value_sql, value_steps
 
 LAST = 12
 R = tracked(1, "r", k="INT", x="STRING")
@@ -101,7 +101,7 @@ def test_extension_as_of_an_earlier_instant(number: int) -> None:
     closed = [(*row[:-1], None if row[-1] == at + 1 else row[-1]) for row in stored(r)]
     made.load({"r": closed})
     extension = Extension(BASE_R, Literal(window, INTERVAL), Param("asked", TIMESTAMP))
-    asked = Asked(LAST, 0, {"asked": Literal(at, TIMESTAMP)})
+    asked = Evaluation(LAST, 0, {"asked": Literal(at, TIMESTAMP)})
     expected: Held = {}
     for row, instants in r.items():
         longer = {each + more for each in instants for more in range(window + 1) if each + more <= at}
@@ -118,7 +118,7 @@ def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
     made = home()
     made.load({"r": stored(r), "s": stored(s)})
     then = Param("refreshed", TIMESTAMP)
-    asked = Asked(LAST, 0, {"refreshed": Literal(at, TIMESTAMP)})
+    asked = Evaluation(LAST, 0, {"refreshed": Literal(at, TIMESTAMP)})
     start, end, length = (
         call(f"period_{name}", PeriodOf("r", at=then), type=type)
         for name, type in (("start", TIMESTAMP), ("end", TIMESTAMP), ("length", INTERVAL))
@@ -147,14 +147,14 @@ def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
 
 def test_a_parameter_that_is_not_given_is_told() -> None:
     with pytest.raises(DerivationError, match=":asked"):
-        value_sql(Fragment(BASE_R, Param("asked", TIMESTAMP)), leaf_name, Asked(0, 0))
+        value_sql(Fragment(BASE_R, Param("asked", TIMESTAMP)), leaf_name, Evaluation(0, 0))
 
 
 def test_equal_parts_are_one_step_under_any_alias() -> None:
     one, other = (
         Selection(Base(R, alias), call("=", attributes(Base(R, alias))[0], Literal(1, INT))) for alias in "ab"
     )
-    steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Asked(5, 0))
+    steps = value_steps(TemporalJoin((one, other), Literal(True, BOOLEAN)), leaf_name, Evaluation(5, 0))
     assert [step.reads for step in steps] == [("r",), ("step_1",), ("step_2",)]
     assert [step.name for step in steps] == ["step_1", "step_2", "step_3"]
 
@@ -165,7 +165,7 @@ def test_steps_read_what_they_say() -> None:
     made.load({"r": [(1, "a", 0, 4), (1, "b", 2, None)], "s": [(1, "a", 1, 3)]})
     text = "SELECT r.k FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.k = r.k AND PERIOD_CONTAINS(r, s))"
     relation = sequenced(bind_view(text, made.tables))
-    steps = value_steps(relation, leaf_name, Asked(LAST, 0), "part")
+    steps = value_steps(relation, leaf_name, Evaluation(LAST, 0), "part")
     known = {"r", "s"}
     for step in steps:
         assert set(step.reads) <= known, step
@@ -180,7 +180,7 @@ def test_constants_hold_since_time_began() -> None:
     columns = R.columns[:2]
     rows = ((Literal(1, INT), Literal("a", columns[1].type)), (Literal(None, INT), Literal(None, columns[1].type)))
     made = Histories([R])
-    asked = Asked(9, 3)
+    asked = Evaluation(9, 3)
     assert made.read(value_sql(Constant("v", columns, rows), leaf_name, asked)) == {
         (1, "a"): [(3, None)],
         (None, None): [(3, None)],
@@ -192,7 +192,7 @@ def test_a_period_that_is_not_at_hand_is_told() -> None:
     joined = TemporalJoin((BASE_R, BASE_S), Literal(True, BOOLEAN))
     start = call("period_start", PeriodOf("r"), type=TIMESTAMP)
     with pytest.raises(DerivationError, match="periods of r"):
-        value_sql(Selection(joined, call("<", start, Now())), leaf_name, Asked(0, 0))
+        value_sql(Selection(joined, call("<", start, Now())), leaf_name, Evaluation(0, 0))
 
 
 NUMBERS = tracked(1, "t", a="TINYINT", b="BIGINT", c="DECIMAL(4,2)", f="FLOAT", g="DOUBLE", day="DATE", flag="BOOLEAN")
@@ -215,7 +215,7 @@ def test_types_of_aggregates() -> None:
         (200, None, Decimal("100.00"), 100.0, 2.0**62, 1, 2, 50.0, 202): [(0, 5)],
         (100, 1, Decimal("0.01"), 100.0, 1.0, 0, 1, 0.01, 101): [(5, None)],
     }
-    described = made.connection.execute(f"DESCRIBE {value_sql(relation, leaf_name, Asked(9, 0))}").fetchall()
+    described = made.connection.execute(f"DESCRIBE {value_sql(relation, leaf_name, Evaluation(9, 0))}").fetchall()
     assert [row[1].replace(" ", "") for row in described[:9]] == names
     anew = "SELECT SUM(f) AS f, AVG(g) AS g, MIN(b) AS b, MAX(c) AS c, SUM(a) AS a FROM t"
     assert made.view(anew, 9) == {
@@ -260,8 +260,8 @@ def test_projections_that_give_all_columns_need_no_coalescing() -> None:
     k, x = attributes(BASE_R)
     swapped = Projection(BASE_R, "q", (Output("x", x), Output("k", k)))
     narrow = replace(swapped, outputs=(Output("k", k),))
-    assert "OVER" not in value_sql(swapped, leaf_name, Asked(0, 0))
-    assert "OVER" in value_sql(narrow, leaf_name, Asked(0, 0))
+    assert "OVER" not in value_sql(swapped, leaf_name, Evaluation(0, 0))
+    assert "OVER" in value_sql(narrow, leaf_name, Evaluation(0, 0))
 
 
 def test_temporal_of_nothing_is_empty() -> None:

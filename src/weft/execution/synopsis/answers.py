@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType
 from weft.catalog.records import QueryRecord
-from weft.planning.synopsis_events import ANSWER, VALUES, Part
+from weft.planning.synopsis_events import ANSWER, VALUES, FormulaEvents
 from weft.storage.ledger import ledger_schema
 from weft.storage.temporal_sql import temporal_sql
 
@@ -18,7 +18,7 @@ _VERSION: Final = "1"
 """Of the encoding under the hash, as in ``execution.answers``."""
 
 
-def ledger_rows(part: Part, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
+def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
     """The answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
 
     Raises ExecutionError for an output that cannot be computed.
@@ -32,7 +32,7 @@ def ledger_rows(part: Part, answers: pa.Table, points: pa.Table, query: QueryRec
     return found.select(_GENERAL.names).cast(_GENERAL)
 
 
-def _select(part: Part, query_id: int, *, counted: bool) -> str:
+def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
     values = "".join(f", {text} AS v{number}" for number, text in enumerate(part.values, 1))
     inner = f"SELECT {ANSWER}.tp{', a.n' if counted else ''}{values} FROM answers AS {ANSWER}"
     outputs = "".join(f", {text} AS o{number}" for number, (text, _) in enumerate(part.outputs, 1))

@@ -18,7 +18,7 @@ from weft.execution.temporal.states import change_of, first_difference
 from weft.execution.temporal.valuing import Value, Values
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
-from weft.sql.render_temporal import Asked
+from weft.sql.render_temporal import Evaluation
 from weft.sql.sweeping import columns_of, listed
 from weft.sql.sweeping_local import coalesced_locally, without_locally
 from weft.storage.columns import conformed, stored_schema
@@ -185,7 +185,7 @@ class _Work:
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> Values:
         """The values of expressions at t, the tables below being as known at ``known``."""
-        asked = Asked(self.reading.t, self.reading.since, parameters)
+        asked = Evaluation(self.reading.t, self.reading.since, parameters)
         return Values(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 
     def _table(self, name: str, text: str) -> str:

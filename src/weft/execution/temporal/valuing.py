@@ -36,7 +36,7 @@ from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.execution.windows import Slice
 from weft.sql import render
-from weft.sql.render_temporal import Asked, Chain, Leaf
+from weft.sql.render_temporal import Chain, Evaluation, Leaf
 from weft.sql.sweeping import listed
 from weft.sql.sweeping_local import LOCAL
 from weft.storage.temporal_sql import TemporalSql
@@ -57,7 +57,7 @@ class Values:
     logs: Logs
     tables: Mapping[int, TableRecord]
     changes: Mapping[tuple[str, int], Value]
-    asked: Asked
+    asked: Evaluation
     known: int
     found: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shown_temporal import tracked
+from shown_temporal import derivation_lines, tracked, words
 from weft.algebra.relation import Output
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import Base, Projection, Selection, Temporal, TemporalJoin
 from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import COMING, LEAVING
-from weft.planning.temporal_words import Words, told, words
+from weft.planning.temporal_words import Words
 
 _LIFE = (Column(8, "valid_from", TIMESTAMP), Column(9, "valid_to", TIMESTAMP))
 _TEXTS = tuple(Column(n + 2, name, STRING) for n, name in enumerate(("dept", "name", "office", "phone")))
@@ -78,8 +78,8 @@ def test_refresh_reads_only_those_who_can_have_turned() -> None:
     assert derived.reads_whole == ()
 
 
-def test_a_derivation_is_told_a_line_each() -> None:
-    lines = told(maintenance(DEVELOPERS).change([R.table], ["insertions"]), "D", NAMES)
+def test_a_derivation_has_a_line_each() -> None:
+    lines = derivation_lines(maintenance(DEVELOPERS).change([R.table], ["insertions"]), "D", NAMES)
     assert lines == [
         "∇D = ∅",
         "ΔD = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(FR_[:changed_from, NOW](R ⋉_{R.id = e.id} π_{id}(σ_{q}(ΔR)))))",
@@ -87,4 +87,7 @@ def test_a_derivation_is_told_a_line_each() -> None:
         "by (c.8) Δ = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(R))",
     ]
     apart = TemporalJoin((R, S), JOINED)
-    assert told(maintenance(apart).change([R.table], ["deletions"]), "V")[-1] == "reads all of assignments (as S)"
+    assert (
+        derivation_lines(maintenance(apart).change([R.table], ["deletions"]), "V")[-1]
+        == "reads all of assignments (as S)"
+    )

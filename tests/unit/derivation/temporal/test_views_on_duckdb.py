@@ -17,7 +17,7 @@ from weft.algebra.temporal import Base, Difference, Temporal, TemporalUnion, att
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.lower import bind_view
-from weft.sql.render_temporal import Asked, value_sql
+from weft.sql.render_temporal import Evaluation, value_sql
 
 DAY = 86_400_000_000
 E = tracked(1, "e", id="INT", dept="STRING", pay="INT")
@@ -58,7 +58,7 @@ class Kept:
 
     def value(self, relation: Temporal, **parameters: int) -> Value:
         given = {name: Literal(value * DAY, TIMESTAMP) for name, value in parameters.items()}
-        return self.home.read(value_sql(relation, leaf_name, Asked(self.now * DAY, 0, given)))
+        return self.home.read(value_sql(relation, leaf_name, Evaluation(self.now * DAY, 0, given)))
 
     def write(self, name: str, value: Value) -> None:
         self.home.load({name: [(*row, *period) for row, periods in value.items() for period in periods]})

@@ -19,4 +19,4 @@ from weft.derivation.temporal.delta_propagation import propagated, refreshed
 __all__ = ["propagated", "refreshed"]
 
 OPERATORS = (difference, union, projection, selection, join, extension, aggregation)
-"""The modules with the cases: importing them is what makes the two functions know their operators."""
+"""The modules with the cases: importing them registers the operators with ``propagate`` and ``refresh``."""

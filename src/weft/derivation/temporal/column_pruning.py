@@ -1,12 +1,12 @@
-"""A view's tables, narrowed to the columns that it needs, before it is read over time.
+"""Prune the columns that a view does not need from its tables, before the view is translated to temporal algebra.
 
     FROM employees AS e … WHERE e.dept = 'Development', only e.id being named elsewhere
     FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
 
-Rows that agree in the columns that are left become one, with the instants of all of them.  That is no other view,
-since at each instant a SELECT, an EXISTS and a difference of whole rows see a set of rows through its columns alone.
-It would be another one where rows are counted, directly under GROUP BY, and where a row's own periods are asked for:
-the tables there keep all their columns.  A condition on NOW is moved with the others: it is judged a row at a time.
+Rows that agree in the remaining columns become one row with the instants of all of them.  The view stays the same,
+since at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.  It would
+change if rows are counted, directly under GROUP BY, and if the query asks for a row's own periods: those tables keep
+all their columns.  A condition on NOW moves with the others, since it applies to one row at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.algebra.traverse import mentioned, range_variables, rename, substitute
 
 
 def narrowed(query: Query) -> Query:
-    """The same view over as few columns of its tables as it can do with."""
+    """Return an equivalent query that reads as few columns of its tables as possible."""
     query = transform(query, _flat)
     known = mentioned(transform(query, _without_local))
     whole = _whole(query)
@@ -62,7 +62,7 @@ def narrowed(query: Query) -> Query:
 
 
 def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
-    """A block's conditions in one place, beside all its sources."""
+    """Collect a block's conditions in one place, beside all its sources."""
     return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
 
 
@@ -76,7 +76,7 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
-    """What a condition demands of the columns of one table alone."""
+    """Yield the conjuncts that use columns of one table only."""
     for part in conjuncts(predicate):
         if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
@@ -85,7 +85,9 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 
 
 def _whole(query: Query) -> frozenset[str]:
-    """The tables whose rows must stay apart: those directly under GROUP BY, and those whose periods are asked for."""
+    """Return the tables that keep all columns: those directly under GROUP BY, and those whose periods the query asks
+    for.
+    """
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
     counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
@@ -93,7 +95,7 @@ def _whole(query: Query) -> frozenset[str]:
 
 
 def _moved(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """A block with its narrowed tables, the conditions on each of them alone moved into it."""
+    """Return a block with its tables pruned; conditions on one pruned table alone move into that table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):

@@ -1,6 +1,7 @@
 """R − S.
 
-What leaves R leaves the difference; what leaves S may come back, what S gains hides what R has:
+A deletion from R removes rows of the difference; a deletion from S may restore rows; an insertion into S hides rows of
+R:
 
     (c.1) (R − ∇R) − S = (R − S) − (∇R − S)
     (c.2) (R ∪ ΔR) − S = (R − S) ∪ (ΔR − S)

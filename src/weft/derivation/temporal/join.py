@@ -3,12 +3,12 @@
     (c.11), (c.15) ⋈_p(…, Ri − ∇Ri, …) = ⋈_p(…, Ri, …) − ⋈_p(…, ∇Ri, …)
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
-Where p speaks of NOW or of a period set, (c.15) and (c.16) ask for pure deltas and give pure ones; (c.11) and (c.12)
-give pure ones where they are given them.  By the passing of time:
+If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure ones; (c.11) and (c.12) return
+pure deltas if all input deltas are pure.  As time passes:
 
     (r.7) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)) − ⋈_{[p]_t ∧ [¬p]_now}(E1, …) ∪ ⋈_{[p]_now ∧ [¬p]_t}(E1, …)
 
-which is the rewritten form of section 4.3.2, E1 … En as they were at t.
+This is the rewritten form of section 4.3.2, with E1 … En as they were at t.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words
@@ -28,17 +28,17 @@ from weft.derivation.temporal.rules import Log, changed, passed, stepwise, with_
 
 
 def c11(node: TemporalJoin, position: int, deleted: Temporal) -> Delta:
-    """∇ = ⋈_p(…, ∇Ri, …); (c.15) where p speaks of time."""
+    """∇ = ⋈_p(…, ∇Ri, …); (c.15) if p mentions time."""
     return Delta(with_operand(node, position, deleted), None)
 
 
 def c12(node: TemporalJoin, position: int, inserted: Temporal) -> Delta:
-    """Δ = ⋈_p(…, ΔRi, …); (c.16) where p speaks of time."""
+    """Δ = ⋈_p(…, ΔRi, …); (c.16) if p mentions time."""
     return Delta(None, with_operand(node, position, inserted))
 
 
 def changed_join(node: TemporalJoin, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """(c.11) and (c.12) for each input in turn; with time in p, (c.15) and (c.16) after Theorem 4.3."""
+    """(c.11) and (c.12) for each input in turn; if p mentions time, (c.15) and (c.16) after Theorem 4.3."""
     timely = mentions_time(node.predicate)
     given = purified(node, deltas, log) if timely else deltas
     numbers = ("c.15", "c.16") if timely else ("c.11", "c.12")
@@ -47,7 +47,7 @@ def changed_join(node: TemporalJoin, deltas: tuple[Delta, ...], log: Log) -> Del
 
 
 def passed_join(node: TemporalJoin, log: Log) -> Delta:
-    """(r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), and (r.7) where p speaks of time."""
+    """(r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), or (r.7) if p mentions time."""
     if not mentions_time(node.predicate):
         return log.note("r.5", node, None, NOTHING)
     left, came = turned("r.7", node, node.predicate, log)

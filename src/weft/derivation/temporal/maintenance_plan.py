@@ -1,15 +1,16 @@
-"""How a view is maintained: for each set of tables that change at once, and for the passing of time, what to compute.
+"""The maintenance plan of a view: the expressions to compute for each set of tables that change at once, and for a
+refresh.
 
-A runtime that brings a view from its last refresh t to t_now (section 4's algorithm):
+To bring a view from its last refresh t to t_now, a runtime (section 4's algorithm)
 
-1. computes ``refresh`` over the recorded tables as they were left at t, with ``:refreshed`` = t and NOW = t_now, and
-   applies it: V − ∇V ∪ ΔV;
+1. computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and applies it:
+   V − ∇V ∪ ΔV;
 2. for a change dated t_now, computes ``change(tables)`` over the tables before the change, with ∇R and ΔR given
    (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` the first instant they touch, NOW = t_now, and applies it;
 3. applies ∇R and ΔR to the tables themselves.
 
-What is kept already may stand for the expression that it is (``kept``): the view itself, the aggregates below it
-(``states``).  In a refresh it stands for the state at t.
+A stored table may replace the expression that it holds (``kept``): the view itself, or an aggregate below it
+(``states``).  In a refresh, the table stands for the state at t.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from weft.derivation.temporal.timeslice_pushdown import recent
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Expressions, in kept form, with the stored tables that hold them."""
+"""Expressions, in the form of ``kept_form``, each with the stored table that holds it."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """∇V and ΔV, None where known to be empty; the equations used, in order; the terms that were dropped.
+    """∇V and ΔV (None if known to be empty), the equations used, in order, and the terms that were dropped.
 
-    ``literal`` is the delta as the paper's equations give it, before it is limited to what is touched.
+    ``literal`` is the delta as the paper's equations give it, before it is limited to touched keys.
     """
 
     deleted: Temporal | None
@@ -60,19 +61,19 @@ class Derived:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to be done, whatever the data."""
+        """Whether the delta is empty for all data."""
         return self.deleted is None and self.inserted is None
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that are read, beside the deltas, each once."""
+        """The recorded relations that the expressions read besides the deltas, each once."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """Those that are read otherwise than by keys of a delta or a window of first or last instants.
+        """The recorded relations that are not read by keys of a delta or by a window of first or last instants.
 
-        It may still be only what holds since the change begins (FR).
+        Such a read may still be limited to periods that hold since the change begins (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -83,20 +84,21 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` is its kept form, which gives the rows and columns asked for."""
+    """The maintenance of one view; ``view`` has the form of ``kept_form``, with the rows and columns of the view."""
 
     view: Temporal
     kept: Kept = ()
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables whose changes concern the view."""
+        """The tables that the view reads."""
         return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """∇V and ΔV for a change of these tables at one instant, of deletions or insertions only where that is known.
+        """Return ∇V and ΔV for a change of these tables at one instant; ``kinds`` limits the change to deletions or
+        insertions.
 
-        Raises DerivationError for a view with an operator that has no rule.
+        Raises DerivationError for a view with an operator without a rule.
         """
         return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
@@ -104,7 +106,7 @@ class Maintenance:
     def refresh(self) -> Derived:
         """∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError for a view with an operator that has no rule.
+        Raises DerivationError for a view with an operator without a rule.
         """
         log = Log()
         delta = refreshed(self.view, log)
@@ -112,15 +114,16 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the mere passing of time can change the view, beyond open periods growing."""
+        """Whether the passing of time alone can change the view, apart from the growth of open periods."""
         return not self.refresh.empty
 
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
-    """The maintenance of a view.  ``kept`` names stored tables by the expressions (in kept form) that they hold.
+    """Return the maintenance of a view.  ``kept`` pairs expressions, in the form of ``kept_form``, with the tables that
+    store them.
 
-    Raises DerivationError where a stored table has not the columns of its expression, under its range variable.
+    Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
     """
     for part, base in kept:
         if attributes(part) != attributes(base):
@@ -133,10 +136,10 @@ def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
 
 
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
-    """The aggregates of a view, in kept form, those above others first.
+    """Return the aggregates of a view, in the form of ``kept_form``, outer ones first.
 
-    Where they are stored, a change of their input reads no base relation for them; MIN and MAX under deletion and
-    floating sums do, of the groups that are touched.
+    If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
+    floating-point sums read one, for the touched groups.
     """
     found = (part for part in each(kept_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(found))
@@ -159,7 +162,7 @@ def _derived(delta: Delta, log: Log, kept: dict[Temporal, Base]) -> Derived:
 
 
 def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
-    """The expression with what is kept in the place of what it is kept of, the largest first."""
+    """Replace stored expressions by their tables, the largest first."""
     if relation in kept:
         return kept[relation]
     if relation not in seen:
@@ -169,12 +172,14 @@ def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Tempora
 
 
 def _read(relation: Temporal) -> frozenset[Base]:
-    """The base relations in an expression whose recorded state is read."""
+    """Return the base relations whose recorded state an expression reads."""
     return frozenset(part for part in _parts(relation) if isinstance(part, Base))
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Those of them that are neither looked up, on the left of ⋉, nor cut to a window of first or last instants."""
+    """Return the base relations that are neither on the left of ⋉ nor restricted to a window of first or last
+    instants.
+    """
     found = {relation}
     for part in _parts(relation):
         match part:
@@ -188,7 +193,7 @@ def _read_whole(relation: Temporal) -> frozenset[Base]:
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:
-    """Everything in an expression, each once."""
+    """Return all subexpressions of an expression, each once."""
     found: dict[Temporal, None] = {}
     waiting = [relation]
     while waiting:

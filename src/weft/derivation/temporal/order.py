@@ -1,7 +1,8 @@
-"""Systems of order constraints x − y ≤ c, and whether they can hold (Blakeley, Coburn, Larson 1989, section 4).
+"""Systems of order constraints x − y ≤ c, and their satisfiability (Blakeley, Coburn, Larson 1989, section 4).
 
-They cannot iff the graph with an edge y → x of length c for each has a cycle of negative length (Bellman and Ford).  A
-strict constraint is one of length c less an infinitely small amount, so lengths are pairs compared in their order.
+A system is unsatisfiable iff the graph with an edge y → x of length c per constraint has a cycle of negative length
+(Bellman and Ford).  A strict constraint has length c minus an infinitesimal, so lengths are pairs in lexicographic
+order.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class Bound(Generic[L]):
-    """``left`` − ``right`` ≤ ``limit``, or < where ``strict``; ``said`` is what says so."""
+    """``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes from."""
 
     left: Hashable
     right: Hashable
@@ -26,16 +27,17 @@ class Bound(Generic[L]):
 
 @dataclass
 class Order(Generic[L]):
-    """Constraints on any number of terms."""
+    """A system of constraints on any number of terms."""
 
     bounds: list[Bound[L]] = field(default_factory=list)
 
     def at_most(self, left: Hashable, right: Hashable, limit: Any, said: L, *, strict: bool = False) -> None:
-        """Demands left ≤ right + limit, or < where ``strict``."""
+        """Add left ≤ right + limit, or < if ``strict``."""
         self.bounds.append(Bound(left, right, limit, strict, said))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """What is said along a cycle of negative length: constraints that cannot hold together.  None: all can.
+        """Return the reasons along a cycle of negative length, which cannot all hold; None if the system is
+        satisfiable.
 
         >>> order = Order[str]()
         >>> order.at_most("x", "y", 0, "x <= y"); order.at_most("y", "x", -1, "y < x")
@@ -56,7 +58,7 @@ class Order(Generic[L]):
                     distance[bound.left], came[bound.left], last = reached, bound, bound.left
             if last is None:
                 return None
-        for _ in range(len(distance)):  # so far back that it is on the cycle
+        for _ in range(len(distance)):  # go back far enough to be on the cycle
             last = came[last].right
         return self._around(last, came)
 

@@ -1,11 +1,11 @@
 """π_A(R).
 
-A row goes with the last tuple that gives it, and comes with the first:
+A row ends with the last tuple that gives it, and begins with the first:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
 
-A projection that keeps every column as it is only names the rows anew: a pure delta stays pure.
+A projection with every input column among its outputs keeps a pure delta pure.
 
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import PI, words
@@ -33,7 +33,7 @@ def c8(node: Projection, inserted: Temporal) -> Delta:
 
 
 def keeps_rows_apart(node: Projection) -> bool:
-    """Whether every column of the input is an output, so that no two rows become one."""
+    """Return whether every input column is an output, so that no two rows become one."""
     return set(attributes(node.input)) <= {output.value for output in node.outputs}
 
 

@@ -1,4 +1,4 @@
-"""Deltas made pure before an operator that judges period sets (Theorem 4.3), and noted as a step."""
+"""Make deltas pure before an operator whose predicate mentions period sets (Theorem 4.3), and record the step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.derivation.temporal.rules import Log, operands
 
 
 def purified(operator: Temporal, deltas: tuple[Delta, ...], log: Log) -> tuple[Delta, ...]:
-    """The deltas of an operator's inputs, pure; those that are known to be already are left as they are."""
+    """Return the deltas of an operator's inputs, made pure; record a step for each one that changes."""
     made = []
     for old, delta in zip(operands(operator), deltas, strict=True):
         better = pure(old, delta)

@@ -3,8 +3,8 @@
     (c.9), (c.13)  σ_p(R − ∇R) = σ_p(R) − σ_p(∇R)
     (c.10), (c.14) σ_p(R ∪ ΔR) = σ_p(R) ∪ σ_p(ΔR)
 
-Where p speaks of NOW or of a period set, (c.13) and (c.14) ask for pure deltas (Theorem 4.3), and give pure ones; so do
-(c.9) and (c.10) where they are given them.  By the passing of time:
+If p mentions NOW or a period set, (c.13) and (c.14) require pure deltas (Theorem 4.3) and return pure ones; (c.9) and
+(c.10) return a pure delta if the input delta is pure.  As time passes:
 
     (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
 
@@ -30,17 +30,17 @@ from weft.derivation.temporal.rules import Log, changed, passed, stepwise
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:
-    """∇ = σ_p(∇R); (c.13) where p speaks of time."""
+    """∇ = σ_p(∇R); (c.13) if p mentions time."""
     return Delta(replace(node, input=deleted), None)
 
 
 def c10(node: Selection, inserted: Temporal) -> Delta:
-    """Δ = σ_p(ΔR); (c.14) where p speaks of time."""
+    """Δ = σ_p(ΔR); (c.14) if p mentions time."""
     return Delta(None, replace(node, input=inserted))
 
 
 def changed_selection(node: Selection, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """(c.9) and (c.10); with time in p, (c.13) and (c.14) after Theorem 4.3."""
+    """(c.9) and (c.10); if p mentions time, (c.13) and (c.14) after Theorem 4.3."""
     timely = mentions_time(node.predicate)
     given = purified(node, deltas, log) if timely else deltas
     numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")
@@ -48,7 +48,7 @@ def changed_selection(node: Selection, deltas: tuple[Delta, ...], log: Log) -> D
 
 
 def passed_selection(node: Selection, log: Log) -> Delta:
-    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), and (r.6) where p speaks of time."""
+    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), or (r.6) if p mentions time."""
     if not mentions_time(node.predicate):
         return log.note("r.4", node, None, NOTHING)
     left, came = turned("r.6", node, node.predicate, log)

@@ -1,6 +1,6 @@
 """R ∪ S.
 
-A row that the other input has as well neither comes nor goes; ∪ is symmetric, so the same two serve either input:
+A row that the other input also has is neither deleted nor inserted; ∪ is symmetric, so both rules serve either input:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
@@ -39,7 +39,7 @@ def passed_union(node: TemporalUnion, log: Log) -> Delta:
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """What one input has of the part and the other has not, named as the union is."""
+    """Return the rows of ``part`` that the other input does not have, named like the union."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 

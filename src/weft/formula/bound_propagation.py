@@ -1,4 +1,4 @@
-"""What bounds a variable on the left of an AND carried into the right side, where that needs it."""
+"""Copy the parts that bound a variable on the left of an AND into the right side, if that side needs them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from weft.formula.renaming import apart
 
 
 def carried(formula: Formula) -> Formula:
-    """The formula with bounds carried over, outermost first; the answers are the same where duplicates do not count.
+    """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
 
-    Into a SINCE nothing is carried from outside, since that would look ahead; its left side is bounded by what the
-    right side has given within the interval.
+    Nothing is copied into a SINCE from outside, since that would look ahead.  Its left side is bounded by the answers
+    that the right side had within the interval.
     """
     match formula:
         case And(left=left, right=right):
@@ -43,7 +43,7 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    """Whether the left side bounds a variable that is free in the right side and not bounded there."""
+    """Return whether the left side bounds a variable that the right side leaves unbounded."""
     return bool(bounded_variables(left) & _lacks(right))
 
 
@@ -56,7 +56,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """The variables that have finitely many values wherever the formula holds."""
+    """Return the variables that have finitely many values in every answer of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)

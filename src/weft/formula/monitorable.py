@@ -1,9 +1,10 @@
-"""Whether a formula can be answered from the rows that are there: MonPoly's check on a formula's form.
+"""Check that a formula is monitorable: MonPoly's syntactic check that it has finitely many answers.
 
-Each variable must be bounded by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
-finitely many answers at a time point, ``NOT Q(x)`` has not.  The formula is looked at as it is written, then with its
-negations pushed inwards, then with what bounds a variable carried into the formulas that need it (Müller, Theory and
-practice of runtime monitoring, section 5.3): within a state, not into other times, for which MonPoly looks ahead.
+Each variable must be bound by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
+finitely many answers at a time point, ``NOT Q(x)`` has infinitely many.  The check tries the formula as written, then
+with negations pushed inwards, then with bounds copied into the subformulas that need them (Müller, Theory and practice
+of runtime monitoring, section 5.3).  Bounds are copied within a state, not to other times, for which MonPoly would look
+ahead.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _DISJUNCTION = "both sides of OR have the same free variables"
 
 @dataclass(frozen=True)
 class Unbounded:
-    """Why a formula is not taken: the part at fault, and the rule that it breaks."""
+    """A violation of the check: the part at fault, and the rule that it breaks."""
 
     formula: Formula
     rule: str
 
     def error(self, told: Callable[[Formula], str] = written) -> FormulaError:
-        """The refusal of the formula; ``told`` gives the text of a part."""
+        """Return the refusal of the formula; ``told`` prints a part."""
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
             excerpt=f"    {told(self.formula)}",
@@ -48,10 +49,10 @@ class Unbounded:
 
 
 def monitorable(formula: Formula, *, counts: bool = False, told: Callable[[Formula], str] = written) -> Formula:
-    """The formula in a form that passes the check; raises FormulaError with the reason where there is none.
+    """Return the formula in a form that passes the check; raise FormulaError with the reason if there is none.
 
-    ``counts``: duplicates matter, and the formula is taken as it is written or not at all; ``told`` gives the text of
-    the part at fault.
+    With ``counts``, duplicates matter, so the formula is accepted as written or not at all.  ``told`` prints the part
+    at fault.
     """
     refused = unbounded(formula)
     if refused is None:
@@ -70,7 +71,9 @@ def monitorable(formula: Formula, *, counts: bool = False, told: Callable[[Formu
 
 
 def _ordered(formula: Formula) -> Formula:
-    """A chain of ANDs with what bounds variables before what needs them; the formula itself where no order does."""
+    """Sort a chain of ANDs so that variables are bound before their use; return the formula itself if no order does
+    that.
+    """
     if not isinstance(formula, And) or unbounded(formula) is None:
         return formula
     waiting = conjuncts(formula)
@@ -91,14 +94,14 @@ def _may_follow(chain: Formula | None, part: Formula) -> bool:
 
 
 def conjuncts(formula: Formula) -> list[Formula]:
-    """What a chain of ANDs joins, from the left."""
+    """Return the conjuncts of a chain of ANDs, from the left."""
     if isinstance(formula, And):
         return [*conjuncts(formula.left), *conjuncts(formula.right)]
     return [formula]
 
 
 def unbounded(formula: Formula) -> Unbounded | None:
-    """The first part of the formula that breaks a rule; None where all is well."""
+    """Return the first part of the formula that breaks a rule; None if there is none."""
     match formula:
         case algebra.Truth():
             return None
@@ -139,7 +142,7 @@ def _negation(formula: algebra.Not, inner: Formula) -> Unbounded | None:
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> Unbounded | None:
-    """The right side of an AND whose left side is bounded."""
+    """Check the right side of an AND whose left side passes."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else Unbounded(formula, _COMPARED)
@@ -151,13 +154,13 @@ def _conjunct(formula: Formula, left: Formula, right: Formula) -> Unbounded | No
 
 
 def compares(formula: Formula) -> bool:
-    """Whether it is a comparison or a match, or NOT of one."""
+    """Return whether a formula is a comparison or a match, or NOT of one."""
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     return isinstance(inner, (algebra.Comparison, algebra.Matches))
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Whether a comparison filters rows with the variables given, or gives each a value for one more."""
+    """Return whether a comparison filters rows with the given variables, or binds one more."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (

@@ -1,7 +1,7 @@
-"""Logs in MonPoly's format, read as streams.
+"""Read logs in MonPoly's format as streams of time points.
 
-``@TIME`` begins a time point, predicates with their rows follow: ``@10 P (1) (2) Q("a b", c)``; a ``;`` may end it,
-comments are ``# …``, texts may be quoted.  TIME is seconds.  Times never go down.
+``@TIME`` begins a time point, followed by predicates with their rows: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may end
+it.  Comments are ``# …``, and texts may be quoted.  TIME is in seconds and never decreases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD: Final = re.compile(
 _SECOND: Final = 1_000_000
 _CHUNK: Final = 1 << 18
 _LONGEST: Final = 1 << 20
-"""Letters of a word or a comment."""
+"""The longest token or comment, in characters."""
 _BLANK: Final = " \t\r\n\f\v#"
 _LARGEST: Final = 2**63
 _SKIPPED_COMMANDS: Final = ("print", "get_pos")
@@ -35,12 +35,12 @@ _LAST_COMMANDS: Final = ("terminate", "print_and_exit")
 
 
 def time_points(stream: TextIO, known: Signature, name: str = "the log") -> Iterator[TimePoint]:
-    """The time points of a log, in order; raises FormulaError with the line of what it does not take."""
+    """Yield the time points of a log, in order; raise FormulaError with the line of a syntax error."""
     return _Log(stream, known, name).points()
 
 
 class _Log:
-    """A log on its way through."""
+    """A reader of one log."""
 
     def __init__(self, stream: TextIO, known: Signature, name: str) -> None:
         self.stream = stream
@@ -52,7 +52,7 @@ class _Log:
         self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        """The words of the log with their kinds, and ``("end", "")`` for ever after."""
+        """Yield the tokens of the log with their kinds, then ``("end", "")`` for ever."""
         ended = False
         while not ended:
             chunk = self.stream.read(_CHUNK)
@@ -66,7 +66,7 @@ class _Log:
             yield "end", ""
 
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
-        """The words of the buffer; one that reaches its end may go on, unless the log has ended."""
+        """Yield the tokens of the buffer; a token at its end may be incomplete unless the log has ended."""
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
         while True:
@@ -86,16 +86,16 @@ class _Log:
             self.at = at = word.end()
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raises the error at the line that is being read."""
+        """Raise the error at the current line."""
         line = 1 + self.passed + self.buffer.count("\n", 0, self.at)
         raise FormulaError(f"{self.name}: {message}", hint=hint, where=f"line {line}")
 
     def take(self) -> None:
-        """Goes on to the next word."""
+        """Advance to the next token."""
         self.kind, self.text = next(self.words)
 
     def points(self) -> Iterator[TimePoint]:
-        """The time points, one after the other."""
+        """Yield the time points."""
         number, latest = 0, None
         self.take()
         while self.kind != "end":
@@ -116,7 +116,7 @@ class _Log:
             number, latest = number + 1, at
 
     def _command(self) -> bool:
-        """Leaves a command ``> name … <`` behind; whether the log ends with it."""
+        """Skip a command ``> name … <``; return whether it ends the log."""
         self.take()
         command = self.text
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
@@ -132,7 +132,7 @@ class _Log:
         return command in _LAST_COMMANDS
 
     def _time(self) -> int:
-        """A time point's time in microseconds."""
+        """Parse a time point's time and return microseconds."""
         if self.text != "@":
             self.refuse(f"'@' and a time are wanted, and here is {self.text!r}")
         self.take()
@@ -164,7 +164,7 @@ class _Log:
         return found
 
     def _fields(self) -> list[str]:
-        """The values of a row; its last word is the next one still, so that errors name its line."""
+        """Return the values of a row; stay at its last token, so that errors name its line."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
             if not inner:
@@ -200,7 +200,7 @@ class _Log:
 
 
 def _reader(found: DataType) -> Callable[[str], Value]:
-    """What reads a value of a type, or raises ValueError."""
+    """Return the function that parses a value of a type or raises ValueError."""
     return _integer if found == BIGINT else float if found == DOUBLE else str
 
 

@@ -1,4 +1,4 @@
-"""Which formulas the rules can answer: every variable gets its values from a positive part to the left of its tests."""
+"""Check range restriction: every variable must get its values from a positive part before a test uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: Formula) -> None:
-    """Raises Refused, naming variables as the formula does, where some part has no end of answers."""
+    """Raise Refused, with the formula's own variable names, if some part has infinitely many answers."""
     match formula:
         case And():
             _conjunction(formula)
@@ -80,7 +80,7 @@ def _others(formula: Formula) -> None:
 
 
 def _conjunction(formula: And) -> None:
-    """The rows that the positive parts give, then the tests, then what is taken away."""
+    """Check the positive parts of a conjunction, then its tests, then its negated parts."""
     if isinstance(formula.right, Not) and not is_test(formula.right.formula):
         check(formula.left)
         _taken(set(free_variables(formula.left)), formula.right)
@@ -99,9 +99,9 @@ def _conjunction(formula: And) -> None:
 
 
 def conjuncts(formula: Formula, *, counts: bool = False) -> Iterator[Formula]:
-    """The parts of a conjunction that may be taken in any order: a difference is one.
+    """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
 
-    Where answers have ``counts``, taking a test away is a difference, too.
+    If answers have ``counts``, the negation of a test is a difference too.
     """
     if isinstance(formula, And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -115,12 +115,12 @@ def _takes_away(formula: Formula, *, counts: bool) -> bool:
 
 
 def is_test(formula: Formula) -> bool:
-    """Whether it compares terms; a Not of it is the opposite test."""
+    """Return whether a formula compares terms; its Not is the opposite test."""
     return isinstance(formula, (Comparison, Matches))
 
 
 def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
-    """The test as ``x = t`` where that gives x, which is not known, the value of t, which is; None: it binds none."""
+    """Return the test as ``x = t`` if it binds the unknown x to a term t of known variables; None if it binds none."""
     there = set(known)
     if not isinstance(test, Comparison) or test.operator != "=":
         return None
@@ -131,7 +131,7 @@ def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
 
 
 def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, int]:
-    """The variables that are not known and groups of a match give, with the numbers of the groups."""
+    """Return the unknown variables that groups of a match bind, with the numbers of the groups."""
     there = set(known)
     if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
         return {}
@@ -143,7 +143,7 @@ def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, 
 
 
 def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
-    """What is known after the tests; raises Refused where nothing binds a variable of one."""
+    """Return the variables known after the tests; raise Refused if nothing binds a variable of one."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(free_variables(each)) <= known or _gives(each, known)), None)

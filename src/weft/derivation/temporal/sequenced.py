@@ -93,7 +93,9 @@ def sequenced(query: Query) -> Temporal:
 
 @dataclass(frozen=True)
 class _Held:
-    """Combinations of rows of ``items``, restricted: ``relation`` has the attributes of all items, by position."""
+    """A restriction of the combinations of rows of ``items``: ``relation`` has the attributes of all items, by
+    position.
+    """
 
     items: tuple[Temporal, ...]
     conditions: tuple[Scalar, ...]
@@ -117,7 +119,7 @@ class _Held:
 
 @dataclass
 class _Reading:
-    """Reads one query; hands out range variables that it does not have."""
+    """The translation of one query; it generates unused range variables."""
 
     taken: set[str]
 
@@ -177,7 +179,7 @@ class _Reading:
         conditions = given + tuple(plain for part in parts if (plain := _scalar(part)) is not None)
         held = _Held(items, conditions, _joined(items, conditions))
         others = [part for part in parts if _scalar(part) is None]
-        for part in sorted(others, key=lambda each: not _asks(each, items)):  # conditions on periods first, so that no intersection is needed
+        for part in sorted(others, key=lambda each: not _asks(each, items)):  # periods first
             held = self.restricted(held, part)
         return held
 

@@ -50,9 +50,9 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """The formula said with finite parts; None where there is no way.
+        """Return an equivalent formula of finite parts; None if none is found.
 
-        It is finite in the variables that it still has; on one that is gone it does not depend.
+        The result is finite in its variables; the answers do not depend on variables that it no longer has.
         """
         if formula not in self._known:
             self._known[formula] = None

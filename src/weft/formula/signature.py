@@ -1,7 +1,7 @@
-"""Signatures: which predicates a log has, and the types of their columns, in MonPoly's format.
+"""Parse signatures, in MonPoly's format: the predicates of a log and the types of their columns.
 
-``P(x: int, string)``, one predicate after the other; names of columns may be left out.  Comments are ``# …`` to the end
-of the line and ``(* … *)``.
+``P(x: int, string)``, one predicate after the other; column names are optional.  Comments are ``# …`` to the end of
+the line and ``(* … *)``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … where none is written).
+    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … by default).
 
-    ``unnamed`` has the types of the columns, by their places, whose values no formula can use, as of TIMESTAMP: ``_``
-    must stand there.  ``types`` has STRING in these places.
+    ``unnamed`` maps the positions of columns that no formula can use, such as TIMESTAMP columns, to their types: only
+    ``_`` may stand there.  ``types`` has STRING at these positions.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Predicate:
 
 
 Signature: TypeAlias = Mapping[str, Predicate]
-"""Predicates by their names."""
+"""Predicates by name."""
 
 _TYPES: Final = {"int": BIGINT, "float": DOUBLE, "string": STRING}
 _SYMBOLS: Final = Symbols.of(
@@ -39,7 +39,7 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def signature(text: str) -> Signature:
-    """Reads a signature; raises FormulaError with the place of what it does not take."""
+    """Parse a signature; raise FormulaError with the place of a syntax error."""
     cursor = Cursor(text, tokens(text, _SYMBOLS, "the signature"), "the signature")
     found: dict[str, Predicate] = {}
     while not cursor.at(END):

@@ -1,5 +1,4 @@
-"""Translate SQL over past and present rows to formulas: a conjunctive query becomes a nest of ◇ (Toman 2007, section
-4.2).
+"""Translate SQL over past and present rows to formulas, nests of ◇ (Toman 2007, section 4.2).
 
     ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
@@ -65,7 +64,12 @@ ANSWER: Final = "answer"
 
 @dataclass(frozen=True)
 class Nest:
-    """The range variable of a formula's answers in the outputs of a ``Nest``."""
+    """One SELECT as a formula.
+
+    ``inputs`` gives the rows of each predicate in a state: a relation over one table, with the predicate as alias.
+    ``outputs`` are the answer's columns, over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the linear orders into
+    which the SELECT was split.
+    """
 
     inputs: tuple[Project, ...]
     formula: Formula

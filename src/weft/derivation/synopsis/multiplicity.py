@@ -38,7 +38,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Multiplied:
-    """The part of a fixpoint that multiplies counts, and how."""
+    """The part of a fixpoint that multiplies counts, and the reason."""
 
     formula: Formula
     why: str

@@ -1,4 +1,4 @@
-"""Macros of a specification written out, and each variable under a name of its own."""
+"""Expand the macros of a specification and give each variable a unique name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.formula.tokens import refused_at
 
 @dataclass(frozen=True)
 class Named:
-    """A property without macros, no two of whose variables have the same name."""
+    """A property without macros and with unique variable names."""
 
     name: str
     formula: Written
@@ -24,13 +24,15 @@ class Named:
 
 
 def named(spec: Specification, text: str) -> tuple[Named, ...]:
-    """The properties of a specification; raises FormulaError for a variable that nothing binds or a wrong use."""
+    """Return the properties of a specification; raise FormulaError for an unbound variable or a wrong number of
+    columns.
+    """
     macros = {macro.name: macro for macro in spec.macros}
     return tuple(_Naming(spec, macros, each, text).named(each) for each in spec.properties)
 
 
 class _Naming:
-    """One property on its way."""
+    """The expansion of one property."""
 
     def __init__(self, spec: Specification, macros: Mapping[str, Macro], written: WrittenProperty, text: str) -> None:
         self.events = spec.events
@@ -41,7 +43,7 @@ class _Naming:
         self.open: list[str] = []
 
     def named(self, written: WrittenProperty) -> Named:
-        """The property."""
+        """Return the expanded property."""
         formula = self._formula(written.formula, {})
         rules = []
         for rule in written.rules:
@@ -59,7 +61,7 @@ class _Naming:
         return own
 
     def refused(self, at: int, message: str) -> FormulaError:
-        """The error at an offset."""
+        """Return the error at an offset."""
         return refused_at(self.text, at, message)
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
@@ -91,7 +93,7 @@ class _Naming:
         return found
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
-        """How many columns what is used has; None for an event that no definition names."""
+        """Return the number of columns of a macro, rule or event; None for an event without a declaration."""
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)
         if formula.name in self.rules:

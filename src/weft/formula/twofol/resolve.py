@@ -1,6 +1,6 @@
-"""A formula of two sorts from its text: names resolved, types found, time points told from data.
+"""Parse a two-sorted formula: resolve names, infer types, distinguish time points from data.
 
-What comes out is a tree as ``algebra.two_sorted`` tells it.  Its variables over time points are all bound, but NOW.
+The result is a tree of ``algebra.two_sorted``.  All of its variables over time points are bound, except NOW.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BIND: Final = "write EXISTS TIME t. … around it, or NOW in its place: an answ
 
 @dataclass(frozen=True)
 class TwoSorted:
-    """A formula, and its free variables over data in the order of its answers."""
+    """A formula, and its free data variables in the order of its answers."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def two_sorted(text: str, known: Signature) -> TwoSorted:
-    """Reads a formula; raises FormulaError, with the place, where it is none."""
+    """Parse a formula; raise FormulaError with the place of an error."""
     written = parsed(text)
     lowering = _Lowering(known, text)
     tree = settled(lowering.formula(written, {}), lowering.types)
@@ -43,10 +43,10 @@ def two_sorted(text: str, known: Signature) -> TwoSorted:
 
 
 class _Lowering(Lowering):
-    """Lowers what MonPoly's language does not have."""
+    """Lowers the constructs that MonPoly's language does not have."""
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Temporal operators and definitions are refused by name."""
+        """Lower a formula; refuse temporal operators and definitions by name."""
         match written:
             case syntax_tree.Once(operator=operator):
                 raise self._temporal_operator(written.at, operator)
@@ -62,18 +62,18 @@ class _Lowering(Lowering):
         return self.refused(at, f"{name} is an operator of temporal logic, and here time points have names", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """A time point after TIME."""
+        """Return TIME for a variable after TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """A time point that nothing is said of counts once for each that there is."""
+        """Return EXISTS; an unused time point counts once for each existing time point."""
         free = free_variables(inner)
         pairs = [(Variable(name, found), found) for name, found in bound.items()]
         used = tuple(variable for variable, found in pairs if found == TIME or variable in free)
         return algebra.Exists(used, inner) if used else inner
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """P(x) AT t."""
+        """Lower P(x) AT t."""
         predicate = self.signature.get(written.name)
         given = len(written.terms) - 1
         if predicate is None or len(predicate.types) != given:
@@ -81,7 +81,7 @@ class _Lowering(Lowering):
         return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lengths of time, and the time from one time point to another."""
+        """Lower a length of time, or the time between two time points."""
         if written.operation == LENGTH:
             (length,) = written.arguments
             assert isinstance(length, syntax_tree.Value)
@@ -97,12 +97,12 @@ class _Lowering(Lowering):
         return super().call(written, scope)
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """NOW is the present time point wherever it stands."""
+        """Return the type of a variable; NOW is always the present time point."""
         return TIME if name == NOW.name else super().type_of(name, scope)
 
 
 def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None:
-    """Raises FormulaError for a time point that is free, and for times where data is wanted."""
+    """Raise FormulaError for a free time point, and for a time where data is required."""
     for part in subformulas(tree):
         match part:
             case algebra.Comparison(left=left, right=right) if INTERVAL in (left.type, right.type):
@@ -127,7 +127,7 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
 
 
 def _place(written: Written, name: str) -> int:
-    """Where a variable is met first."""
+    """Return the offset of the first occurrence of a variable."""
     return min(_places(written, name), default=0)
 
 

@@ -170,21 +170,21 @@ def merged_predicate(predicate: Predicate) -> Predicate:
         case Or(items=items):
             return disjunction(*map(merged_predicate, items))
         case Exists(body=body):
-            return disjunction(*map(Exists, _apart(body)))
+            return disjunction(*map(Exists, _disjoint_blocks(body)))
         case NotExists(body=body):
-            return conjunction(*map(NotExists, _apart(body)))
+            return conjunction(*map(NotExists, _disjoint_blocks(body)))
 
 
-def _apart(body: Relation) -> Iterator[Relation]:
+def _disjoint_blocks(body: Relation) -> Iterator[Relation]:
     """Yield the blocks of a subquery's body, with range variables renamed so that no two blocks share one."""
     taken: set[str] = set()
     for position, part in enumerate(_blocks(body)):
-        found = part.relation
+        relation = part.relation
         names: dict[str, str] = {}
-        for alias in range_variables(found):
+        for alias in range_variables(relation):
             name = alias
             while name in taken:
                 name = f"{alias}_or{position}" if name == alias else f"{name}_"
             taken.add(name)
             names[alias] = name
-        yield rename(found, {alias: name for alias, name in names.items() if alias != name})
+        yield rename(relation, {alias: name for alias, name in names.items() if alias != name})

@@ -49,7 +49,7 @@ MOST_BLOCKS: Final = 16
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClosedFormVerdict:
     """Whether the closed form applies, and the reason."""
 
     closed: bool
@@ -64,21 +64,23 @@ class Block:
     items: tuple[Predicate, ...]
 
 
-def verdict(query: Query) -> Verdict:
+def closed_form_verdict(query: Query) -> ClosedFormVerdict:
     """Return whether Q^M has the paper's closed form, with the reason."""
     if any(not scan.table.append_only for scan in scans(query)):
-        return Verdict(False, "a table's rows can end, so a row can leave the answer and come back")
+        return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)
     obstacle = next((why for why in (_obstacle(condition(part.input)) for part in parts) if why), None)
     if obstacle:
-        return Verdict(False, obstacle)
+        return ClosedFormVerdict(False, obstacle)
     if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
-        return Verdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
-    return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
+        return ClosedFormVerdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
+    return ClosedFormVerdict(
+        True, "once a combination of rows has failed it can never hold again, so its first instant decides"
+    )
 
 
 def minimum_bounding(query: Query) -> tuple[Event, ...]:
-    """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form`` allows it."""
+    """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form_verdict`` allows it."""
     branches = (_branch(found, part.outputs) for part in blocks(query) for found in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 

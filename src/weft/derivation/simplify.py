@@ -73,7 +73,7 @@ def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicat
         case Plain() | NowFrom() | NowBefore():
             return predicate
         case And(items=items):
-            return _apart(conjunction(*(simplify(item, never_null) for item in items)))
+            return _false_if_contradictory(conjunction(*(simplify(item, never_null) for item in items)))
         case Or(items=items):
             return disjunction(*(simplify(item, never_null) for item in items))
         case Exists(body=body):
@@ -109,7 +109,7 @@ def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[
     return conjunction(*(present(side, never_null) for side in (left, right)))
 
 
-def _apart(predicate: Predicate) -> Predicate:
+def _false_if_contradictory(predicate: Predicate) -> Predicate:
     """Return FALSE for a conjunction that demands both x < y and y <= x, else the predicate."""
     if not isinstance(predicate, And):
         return predicate

@@ -9,7 +9,7 @@ from weft.algebra import formula as algebra
 from weft.algebra.formula import Constant, Formula, Term, Variable, free_variables, with_terms, with_variables
 
 
-def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
+def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
     """Return the same formula with its variables renamed where they clash with ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
@@ -37,7 +37,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
     match formula:
         case algebra.Exists():
-            clear = apart(formula, {term for term in terms.values() if isinstance(term, Variable)})
+            clear = without_clashes(formula, {term for term in terms.values() if isinstance(term, Variable)})
             return algebra.Exists(clear.variables, substituted(clear.formula, terms))
         case algebra.Aggregate():
             return _aggregate(formula, {old: new for old, new in terms.items() if isinstance(new, Variable)})
@@ -52,7 +52,7 @@ def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> F
     """Substitute in an aggregation, which binds all variables but its groups; only groups are replaced below it."""
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
-    clear = apart(algebra.Exists(hidden, inner), set(terms.values()))
+    clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))
     item = formula.item
     if isinstance(item, Variable) and item in hidden:
         item = clear.variables[hidden.index(item)]

@@ -138,7 +138,7 @@ class Safe:
         while waiting:
             following = self._following(chain, waiting)
             if following is None:
-                return self._apart(waiting, chain)
+                return self._distributed(waiting, chain)
             part, chain = following
             waiting.remove(part)
         return chain if chain is not None else TRUE
@@ -177,7 +177,7 @@ class Safe:
         """Return whether a part only demands that a variable's value was seen; every value of a finite part was."""
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
-    def _apart(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
+    def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
         """Distribute the conjunction over one of its ORs, so that each side can bound the other conjuncts."""
         for part in waiting:
             if isinstance(part, Or):
@@ -280,8 +280,8 @@ class Safe:
         variable = variables[0]
         if variable not in free(inner):
             return self.finite(inner)
-        if (told := self._of_constants(variable, inner)) is not None:
-            return self.finite(told)
+        if (substituted_constants := self._of_constants(variable, inner)) is not None:
+            return self.finite(substituted_constants)
         if (found := self.finite(inner)) is not None:
             return Exists((variable,), found) if variable in free(found) else found
         match inner:

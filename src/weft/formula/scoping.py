@@ -109,12 +109,12 @@ def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, .
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 
-    def told(formula: Written) -> Written:
+    def with_arguments(formula: Written) -> Written:
         if isinstance(formula, syntax_tree.Applied) and formula.name == name and not formula.terms:
             return replace(formula, terms=terms)
-        return over(formula, tuple(told(part) for part in below(formula)))
+        return over(formula, tuple(with_arguments(part) for part in below(formula)))
 
-    return told(body), parameters
+    return with_arguments(body), parameters
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
@@ -124,11 +124,11 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
         return formula
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
-            kept, others = _apart(bound, names, fresh)
-            return replace(formula, names=kept, formula=renamed(inner, others, fresh))
+            variables, others = _rename_clashing(bound, names, fresh)
+            return replace(formula, names=variables, formula=renamed(inner, others, fresh))
         case syntax_tree.Aggregated(output=output, groups=groups, formula=inner):
             hidden = tuple(name for name in free_names(inner) if name not in groups)
-            kept, others = _apart(hidden, names, fresh)
+            variables, others = _rename_clashing(hidden, names, fresh)
             others = {name: others.get(name, name) for name in free_names(inner)}
             grouped = tuple(names.get(group, group) for group in groups)
             item = others.get(formula.item, formula.item)
@@ -142,11 +142,13 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
             return over(formula, tuple(renamed(part, names, fresh) for part in below(formula)))
 
 
-def _apart(bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]) -> tuple[tuple[str, ...], Renaming]:
+def _rename_clashing(
+    bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
+) -> tuple[tuple[str, ...], Renaming]:
     """Rename the bound variables that clash with a new name; return them, and the renaming for the scope below."""
     taken = {new for old, new in names.items() if old not in bound}
-    kept = {name: fresh(name) if name in taken else name for name in bound}
-    return tuple(kept.values()), {**{old: new for old, new in names.items() if old not in bound}, **kept}
+    variables = {name: fresh(name) if name in taken else name for name in bound}
+    return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}
 
 
 def _renamed_term(term: WrittenTerm, names: Renaming) -> WrittenTerm:

@@ -25,8 +25,7 @@ from weft.algebra.temporal import (
     TemporalUnion,
     attributes,
 )
-from weft.derivation.temporal.maintenance_plan import Derived
-from weft.derivation.temporal.rules import Dropped, Step
+from weft.derivation.temporal.rules import DerivationStep, Dropped
 from weft.sql import render
 
 
@@ -104,10 +103,10 @@ class Words:
         argument = "*" if measure.argument is None else self.scalar(measure.argument)
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
-    def step(self, step: Step) -> str:
+    def step(self, step: DerivationStep) -> str:
         """One equation that was used, and what it gave."""
-        of = [f"∇ = {self.relation(step.gave.deleted)}"] if step.gave.deleted is not None else []
-        of += [f"Δ = {self.relation(step.gave.inserted)}"] if step.gave.inserted is not None else []
+        of = [f"∇ = {self.relation(step.delta.deleted)}"] if step.delta.deleted is not None else []
+        of += [f"Δ = {self.relation(step.delta.inserted)}"] if step.delta.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
 
     def dropped(self, dropped: Dropped) -> str:
@@ -115,22 +114,6 @@ class Words:
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
-
-
-def told(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
-    """A derivation as ``explain`` prints it: what is computed, by which equations, what is dropped or read whole.
-
-    ``view`` is the view's name.
-    """
-    words_ = Words(names or {})
-    lines = [
-        f"{sign}{view} = {'∅' if part is None else words_.relation(part)}"
-        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
-    ]
-    lines += [f"by {words_.step(step)}" for step in derived.trace]
-    lines += [f"dropped {words_.dropped(dropped)}" for dropped in derived.dropped]
-    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
-    return lines
 
 
 def words(relation: Temporal, names: Mapping[Temporal | Scalar, str] | None = None) -> str:

@@ -29,7 +29,7 @@ Scope = Mapping[Variable, Variable]
 
 
 @lru_cache(maxsize=4096)
-def canonical(formula: Formula) -> Formula:
+def alpha_canonical(formula: Formula) -> Formula:
     """Return the formula with its free variables named x1, x2 … in their order, bound ones y1 …, fixpoints X1 ….
 
     The order of its free variables stays the same.

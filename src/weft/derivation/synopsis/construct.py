@@ -23,7 +23,7 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, hashed_once
-from weft.derivation.synopsis.alpha_equivalence import canonical
+from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.derivation.synopsis.range_restriction import check
@@ -160,7 +160,7 @@ def read_from(formula: Formula) -> Once | Since | None:
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:
     """Return the stored relation of a temporal formula."""
-    found = canonical(formula)
+    found = alpha_canonical(formula)
     if not isinstance(found, (Previous, Once, Since)):
         raise Refused(f"nothing is stored for {type(found).__name__}")
     return Stored(found, semantics)

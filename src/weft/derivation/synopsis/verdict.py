@@ -16,6 +16,7 @@ from weft.algebra.formula import (
     Exists,
     Fixpoint,
     Formula,
+    Interval,
     Not,
     Once,
     Or,
@@ -25,7 +26,6 @@ from weft.algebra.formula import (
 )
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.multiplicity import accumulates, multiplied
-from weft.derivation.synopsis.sizes import most_runs
 from weft.derivation.synopsis.value_invention import endless, origins
 
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
@@ -43,7 +43,7 @@ ENDLESS: Final = (
 
 
 @dataclass(frozen=True)
-class Part:
+class RelationSize:
     """The size of one stored relation: its growth with the number of states, and the bounds of its tuples and counters.
 
     ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, the number of states in the interval's
@@ -66,10 +66,10 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SizeVerdict:
     """The verdict on a synopsis: the sizes of its stored relations; an unbounded synopsis has faults."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RelationSize, ...]
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -79,10 +79,10 @@ class Verdict:
         return "unbounded" if self.faults else max(kinds, key=_WORST.index, default="bounded")
 
 
-def verdict(synopsis: Synopsis) -> Verdict:
+def size_verdict(synopsis: Synopsis) -> SizeVerdict:
     """Return the bounds on a synopsis's size that are known before it runs."""
     faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
-    return Verdict(tuple(map(_part, synopsis.stored)), tuple(faults))
+    return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
 
 def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
@@ -101,7 +101,7 @@ def _once_each(formula: Fixpoint) -> Fixpoint:
     return replace(formula, definitions=tuple(definitions))
 
 
-def _part(stored: Stored) -> Part:
+def _relation_size(stored: Stored) -> RelationSize:
     formula = stored.formula
     width = len([origin for origin in origins(formula).values() if not origin.computed])
     new = len(stored.variables) - width
@@ -113,12 +113,12 @@ def _part(stored: Stored) -> Part:
         tuples = times if tuples == "1" else f"{times} · {tuples}"
     fixpoints = [part for part in subformulas(formula) if isinstance(part, Fixpoint)]
     if any(map(endless, fixpoints)):
-        return Part(stored, "unbounded", "as many as there are time points")
+        return RelationSize(stored, "unbounded", "as many as there are time points")
     if not stored.counted:
-        return Part(stored, "bounded", tuples)
+        return RelationSize(stored, "bounded", tuples)
     doubles = stored.semantics == "bag" and any(multiplied(part) is not None for part in fixpoints)
     counters, kind = _counters(formula, None if doubles else _power(formula, stored))
-    return Part(stored, kind, tuples, counters)
+    return RelationSize(stored, kind, tuples, counters)
 
 
 def _times(stored: Stored) -> str:
@@ -128,6 +128,16 @@ def _times(stored: Stored) -> str:
     interval = stored.formula.interval
     most = most_runs(interval) if stored.runs else _MANY
     return "w" if most >= _MANY else str(most) if most > 1 else ""
+
+
+def most_runs(interval: Interval) -> int:
+    """Return the greatest number of runs of one row that end within the window [low, high].
+
+    More than high - low + 1 microseconds separate the end of a run from the start of the next; else both
+    would be one run.
+    """
+    assert interval.high is not None
+    return interval.high // (interval.high - interval.low + 2) + 1
 
 
 def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:

@@ -33,7 +33,7 @@ from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
 from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.measures import combined, incremental, row_count
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
 """The only group of an aggregate without groups, for a term in which it must exist only while it has rows."""
@@ -84,18 +84,18 @@ def r9(node: Aggregation) -> Delta:
     return c17(old, expired(window), old)
 
 
-def changed_aggregation(node: Aggregation, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_aggregation(node: Aggregation, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """(c.17) and (c.18), or over a window (c.19) and (c.20)."""
     if isinstance(node.input, Extension):
-        return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), log)
-    return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), log)
+        return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), trace)
+    return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), trace)
 
 
-def passed_aggregation(node: Aggregation, log: Log) -> Delta:
+def refresh_aggregation(node: Aggregation, trace: DerivationTrace) -> Delta:
     """(r.8), or over a window (r.9)."""
     if isinstance(node.input, Extension):
-        return log.note("r.9", node, None, r9(node))
-    return log.note("r.8", node, None, NOTHING)
+        return trace.record("r.9", node, None, r9(node))
+    return trace.record("r.8", node, None, NOTHING)
 
 
 def _rule(
@@ -163,5 +163,5 @@ def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temp
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))
 
 
-changed.register(Aggregation, changed_aggregation)
-passed.register(Aggregation, passed_aggregation)
+propagate.register(Aggregation, propagate_aggregation)
+refresh.register(Aggregation, refresh_aggregation)

@@ -41,7 +41,6 @@ from weft.algebra.temporal import (
     attributes,
     inputs,
     mentions_time,
-    over,
     periods_asked,
 )
 from weft.algebra.traverse import rename, substitute
@@ -102,35 +101,7 @@ def auxiliary_views(expression: Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}
-    return tuple(view for view in _wanted(plan.view, keys).values() if view.table in read)
-
-
-def shared(views: Iterable[Auxiliary]) -> tuple[Auxiliary, ...]:
-    """The auxiliary views, of one view or of many, without those that another one contains."""
-    kept: list[Auxiliary] = []
-    for view in sorted(set(views), key=lambda view: (len(view.conditions), -len(view.columns), repr(view))):
-        if not any(other.contains(view) for other in kept):
-            kept.append(view)
-    return tuple(kept)
-
-
-def over_auxiliaries(expression: Temporal, keys: Keys, stored: Mapping[Auxiliary, TableSchema]) -> Temporal:
-    """The view over the tables in which auxiliary views are stored, those of a base relation that none serves apart.
-
-    Law: it is equal to the view over the base relations.
-    """
-    chosen: dict[TableSchema, TableSchema] = {}
-    for base, wanted in _wanted(expression, keys).items():
-        found = next((table for view, table in stored.items() if view.contains(wanted)), None)
-        if found is not None:
-            chosen[base] = wanted.part_of(found)
-    return _replaced(expression, chosen)
-
-
-def _replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> Temporal:
-    if isinstance(relation, Base):
-        return replace(relation, table=chosen.get(relation.table, relation.table))
-    return over(relation, tuple(_replaced(part, chosen) for part in inputs(relation)))
+    return tuple(view for view in needed_auxiliaries(plan.view, keys).values() if view.table in read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +133,7 @@ def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
     return AuxiliaryMaintenance(auxiliary.definition, auxiliary=auxiliary)
 
 
-def _wanted(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
+def needed_auxiliaries(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
     """Return the auxiliary view that a view needs of each table."""
     found: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():

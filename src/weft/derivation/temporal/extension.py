@@ -26,7 +26,7 @@ from dataclasses import replace
 from weft.algebra.scalar import MICROSECOND, REFRESHED, plus
 from weft.algebra.temporal import Difference, Extension, Fragment, Temporal
 from weft.derivation.temporal.delta import Delta
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 AFTER_REFRESH = plus(REFRESHED, MICROSECOND)
 """t + 1: the first instant after the last refresh."""
@@ -48,14 +48,14 @@ def expired(node: Extension) -> Temporal:
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 
 
-def changed_extension(node: Extension, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_extension(node: Extension, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """The rule for deletions, then the rule for insertions."""
-    return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), log)
+    return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), trace)
 
 
-def passed_extension(node: Extension, log: Log) -> Delta:
+def refresh_extension(node: Extension, trace: DerivationTrace) -> Delta:
     """The rows that ended since t."""
-    return log.note("r.EX", node, None, Delta(expired(node), None))
+    return trace.record("r.EX", node, None, Delta(expired(node), None))
 
 
 def _without(node: Extension, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -66,5 +66,5 @@ def _with(node: Extension, position: int, part: Temporal, current: Temporal) -> 
     return extension_inserted(node, part)
 
 
-changed.register(Extension, changed_extension)
-passed.register(Extension, passed_extension)
+propagate.register(Extension, propagate_extension)
+refresh.register(Extension, refresh_extension)

@@ -32,10 +32,10 @@ def as_of_refresh(value: Scalar) -> Scalar:
             return with_children(value, tuple(map(as_of_refresh, parts))) if parts else value
 
 
-def judged(relation: Temporal) -> Temporal:
+def state_at_refresh(relation: Temporal) -> Temporal:
     """Return ψ_t([E]_t): the state of E at the last refresh, as an expression over the same base relations."""
     parts = inputs(relation)
-    below = over(relation, tuple(map(judged, parts))) if parts else relation
+    below = over(relation, tuple(map(state_at_refresh, parts))) if parts else relation
     match below:
         case Selection() | TemporalJoin():
             return replace(below, predicate=as_of_refresh(below.predicate))

@@ -33,17 +33,17 @@ from weft.algebra.temporal import (
     over,
 )
 from weft.derivation.temporal.delta import Delta
-from weft.derivation.temporal.delta_propagation import BOTH, Kind, propagated, refreshed
-from weft.derivation.temporal.judging import judged
-from weft.derivation.temporal.measures import kept_form
+from weft.derivation.temporal.delta_propagation import BOTH, Kind, change_delta, refresh_delta
+from weft.derivation.temporal.judging import state_at_refresh
+from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.refresh_terms import is_window
-from weft.derivation.temporal.rules import Dropped, Log, Step
-from weft.derivation.temporal.semijoin_reduction import touched
-from weft.derivation.temporal.timeslice_pushdown import recent
+from weft.derivation.temporal.rules import DerivationStep, DerivationTrace, Dropped
+from weft.derivation.temporal.semijoin_reduction import reduce_by_semijoins
+from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Expressions, in the form of ``kept_form``, each with the stored table that holds it."""
+"""Expressions, in ``maintainable_form``, each with the stored table that holds it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Derived:
     deleted: Temporal | None
     inserted: Temporal | None
     literal: Delta
-    trace: tuple[Step, ...]
+    trace: tuple[DerivationStep, ...]
     dropped: tuple[Dropped, ...]
 
     @property
@@ -84,7 +84,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` has the form of ``kept_form``, with the rows and columns of the view."""
+    """The maintenance of one view; ``view`` is in ``maintainable_form``, with the rows and columns of the view."""
 
     view: Temporal
     kept: Kept = ()
@@ -108,9 +108,9 @@ class Maintenance:
 
         Raises DerivationError for a view with an operator without a rule.
         """
-        log = Log()
-        delta = refreshed(self.view, log)
-        return _derived(delta, log, {judged(kept): base for kept, base in self.kept})
+        trace = DerivationTrace()
+        delta = refresh_delta(self.view, trace)
+        return _derived(delta, trace, {state_at_refresh(kept): base for kept, base in self.kept})
 
     @property
     def needs_refresh(self) -> bool:
@@ -120,8 +120,7 @@ class Maintenance:
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``kept`` pairs expressions, in the form of ``kept_form``, with the tables that
-    store them.
+    """Return the maintenance of a view.  ``kept`` pairs expressions, in ``maintainable_form``, with stored tables.
 
     Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
     """
@@ -132,33 +131,33 @@ def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
                 f"{_named(base)}, the expression has {_named(part)}",
                 hint="Keep the expression under one range variable, with a column for each of its attributes.",
             )
-    return Maintenance(kept_form(expression), kept)
+    return Maintenance(maintainable_form(expression), kept)
 
 
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
-    """Return the aggregates of a view, in the form of ``kept_form``, outer ones first.
+    """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
 
     If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
     floating-point sums read one, for the touched groups.
     """
-    found = (part for part in each(kept_form(expression)) if isinstance(part, Aggregation))
+    found = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=1_000)
 def _changed(plan: Maintenance, tables: frozenset[TableSchema], kinds: frozenset[Kind]) -> Derived:
-    log = Log()
-    delta = propagated(plan.view, tables, log, kinds)
-    return _derived(delta, log, dict(plan.kept))
+    trace = DerivationTrace()
+    delta = change_delta(plan.view, tables, trace, kinds)
+    return _derived(delta, trace, dict(plan.kept))
 
 
-def _derived(delta: Delta, log: Log, kept: dict[Temporal, Base]) -> Derived:
+def _derived(delta: Delta, trace: DerivationTrace, kept: dict[Temporal, Base]) -> Derived:
     seen: dict[Temporal, Temporal] = {}
     gone, came = (
-        None if part is None else recent(touched(_standing(part, kept, seen)))
+        None if part is None else push_timeslices(reduce_by_semijoins(_standing(part, kept, seen)))
         for part in (delta.deleted, delta.inserted)
     )
-    return Derived(gone, came, delta, tuple(log.steps), tuple(log.dropped))
+    return Derived(gone, came, delta, tuple(trace.steps), tuple(trace.dropped))
 
 
 def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:

@@ -23,18 +23,18 @@ from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, ca
 from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, SUM_DIGITS, DataType, sums_fit
 from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, inputs, over
 
-_HIDDEN = "_kept_"
+_EXTRA = "_kept_"
 _ZERO = Literal(0, BIGINT, fixed=True)
 
 
-def kept_form(relation: Temporal) -> Temporal:
+def maintainable_form(relation: Temporal) -> Temporal:
     """Return the relation with the measures that maintenance needs added to every aggregation, under a projection.
 
     An aggregation that already has them stays as it is.
     """
     parts = inputs(relation)
-    below = over(relation, tuple(map(kept_form, parts))) if parts else relation
-    return _with_hidden(below) if isinstance(below, Aggregation) else below
+    below = over(relation, tuple(map(maintainable_form, parts))) if parts else relation
+    return _with_extra_measures(below) if isinstance(below, Aggregation) else below
 
 
 def exact(type: DataType) -> bool:
@@ -58,11 +58,11 @@ def incremental(measure: Measure, *, deleting: bool) -> bool:
 
 
 def row_count(node: Aggregation) -> ColumnRef:
-    """Return the column of COUNT(*), which ``kept_form`` adds."""
+    """Return the column of COUNT(*), which ``maintainable_form`` adds."""
     return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
 
 
-def _with_hidden(node: Aggregation) -> Temporal:
+def _with_extra_measures(node: Aggregation) -> Temporal:
     inner = replace(node, alias=f"{node.alias}_kept")
     measures: dict[tuple[str, Scalar | None], Measure] = {}
 
@@ -77,13 +77,13 @@ def _with_hidden(node: Aggregation) -> Temporal:
     for each in node.measures:
         if not _quotient(each) and not _wide(each):
             column(each.function, each.argument, each.output.type, each.output.column)
-    column("count", None, BIGINT, _HIDDEN + "rows")
+    column("count", None, BIGINT, _EXTRA + "rows")
     values: dict[ColumnRef, Scalar] = {}
     for position, each in enumerate(node.measures):
         argument = each.argument
         if argument is not None and each.function in ("sum", "avg") and exact(argument.type):
-            count = column("count", argument, BIGINT, f"{_HIDDEN}values_{position}")
-            total = column("sum", argument, _sum_type(argument.type), f"{_HIDDEN}sum_{position}")
+            count = column("count", argument, BIGINT, f"{_EXTRA}values_{position}")
+            total = column("sum", argument, _sum_type(argument.type), f"{_EXTRA}sum_{position}")
             if _quotient(each):
                 values[each.output] = _average(total, count, each.output.type)
                 continue

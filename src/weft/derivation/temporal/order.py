@@ -15,25 +15,25 @@ L = TypeVar("L")
 
 
 @dataclass(frozen=True)
-class Bound(Generic[L]):
+class Constraint(Generic[L]):
     """``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes from."""
 
     left: Hashable
     right: Hashable
     limit: Any
     strict: bool
-    said: L
+    reason: L
 
 
 @dataclass
 class Order(Generic[L]):
     """A system of constraints on any number of terms."""
 
-    bounds: list[Bound[L]] = field(default_factory=list)
+    constraints: list[Constraint[L]] = field(default_factory=list)
 
-    def at_most(self, left: Hashable, right: Hashable, limit: Any, said: L, *, strict: bool = False) -> None:
+    def at_most(self, left: Hashable, right: Hashable, limit: Any, reason: L, *, strict: bool = False) -> None:
         """Add left ≤ right + limit, or < if ``strict``."""
-        self.bounds.append(Bound(left, right, limit, strict, said))
+        self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
         """Return the reasons along a cycle of negative length, which cannot all hold; None if the system is
@@ -45,28 +45,28 @@ class Order(Generic[L]):
         ['x <= y', 'y < x']
         """
         distance: dict[Hashable, tuple[Any, int]] = {}
-        came: dict[Hashable, Bound[L]] = {}
-        for bound in self.bounds:
-            distance[bound.left] = distance[bound.right] = (0, 0)
+        reached_by: dict[Hashable, Constraint[L]] = {}
+        for constraint in self.constraints:
+            distance[constraint.left] = distance[constraint.right] = (0, 0)
         last: Hashable | None = None
         for _ in range(len(distance) + 1):
             last = None
-            for bound in self.bounds:
-                far, less = distance[bound.right]
-                reached = (far + bound.limit, less - bound.strict)
-                if reached < distance[bound.left]:
-                    distance[bound.left], came[bound.left], last = reached, bound, bound.left
+            for constraint in self.constraints:
+                far, less = distance[constraint.right]
+                reached = (far + constraint.limit, less - constraint.strict)
+                if reached < distance[constraint.left]:
+                    distance[constraint.left], reached_by[constraint.left], last = reached, constraint, constraint.left
             if last is None:
                 return None
         for _ in range(len(distance)):  # go back far enough to be on the cycle
-            last = came[last].right
-        return self._around(last, came)
+            last = reached_by[last].right
+        return self._around(last, reached_by)
 
-    def _around(self, start: Hashable, came: dict[Hashable, Bound[L]]) -> tuple[L, ...]:
-        said, node = [], start
+    def _around(self, start: Hashable, reached_by: dict[Hashable, Constraint[L]]) -> tuple[L, ...]:
+        reasons, node = [], start
         while True:
-            bound = came[node]
-            said.append(bound.said)
-            node = bound.right
+            constraint = reached_by[node]
+            reasons.append(constraint.reason)
+            node = constraint.right
             if node == start:
-                return tuple(dict.fromkeys(said))
+                return tuple(dict.fromkeys(reasons))

@@ -56,13 +56,13 @@ from weft.algebra.temporal import (
     mentions_time,
 )
 from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, disjunction, not_true
-from weft.derivation.temporal.rules import Dropped, Log
+from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
 
 LEAVING = "[p]_t ∧ [¬p]_now"
 COMING = "[p]_now ∧ [¬p]_t"
 
-Bound: TypeAlias = "Callable[[str], Scalar]"
+PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 """A condition on the period set of a range variable."""
 
 
@@ -72,7 +72,7 @@ class Crossing:
 
     predicate: Scalar
     scan: str | None
-    bound: Bound
+    bound: PeriodCondition
     row: Scalar | None = None
 
 
@@ -84,9 +84,9 @@ def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
     if not parts:
         return None
     *others, last = parts
-    turns = [_turns(each) for each in _alternatives(last)]
-    found = []
-    for part in turns:
+    changing = [_negated(each) for each in _alternatives(last)]
+    result = []
+    for part in changing:
         if part is None or not any(as_of_refresh(part) == each or as_of_refresh(each) == part for each in others):
             return None
         case = conjunction(*others, not_true(part))
@@ -94,15 +94,15 @@ def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
         crossing = _crossing(now, case)
         if crossing is None:
             return None
-        found.append(crossing)
-    return tuple(found)
+        result.append(crossing)
+    return tuple(result)
 
 
 def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
     return predicate.args if isinstance(predicate, Call) and predicate.name == "or" else (predicate,)
 
 
-def _turns(predicate: Scalar) -> Scalar | None:
+def _negated(predicate: Scalar) -> Scalar | None:
     """Return v of ¬v, as ``not_true`` writes it; None for another predicate."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
@@ -168,15 +168,15 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
     """Return windows such that each tuple that satisfies the predicate lies in one; None unless ``is_window``."""
     if not is_window(predicate):
         return None
-    found = []
+    result = []
     for case in _alternatives(predicate):
         sides = [each for each in map(_side, conjuncts(case)) if each is not None]
         whole = (_merged(column, sides) for column in (VALID_FROM, VALID_TO))
         first = next((each for each in whole if each.lows and each.highs), None)
         if first is None:
             return None
-        found.append(first)
-    return tuple(found)
+        result.append(first)
+    return tuple(result)
 
 
 def _side(predicate: Scalar) -> Within | None:
@@ -200,7 +200,7 @@ def is_open(scan: str) -> Scalar:
     return call(">=", _instant(END, scan), Now())
 
 
-def _between(name: str, low: Scalar, high: Scalar) -> Bound:
+def _between(name: str, low: Scalar, high: Scalar) -> PeriodCondition:
     return lambda scan: call("and", call(">=", _instant(name, scan), low), call("<=", _instant(name, scan), high))
 
 
@@ -208,12 +208,12 @@ def _instant(name: str, scan: str) -> Scalar:
     return Call(name, (PeriodOf(scan),), TIMESTAMP)
 
 
-def expiring(window: Extension) -> Bound:
+def expiring(window: Extension) -> PeriodCondition:
     """Return the condition that EX_w was open at t and is not at t_now: the last instant is from t − w to t_now − w."""
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
 
-def candidates(relation: Temporal, bound: Bound) -> tuple[Temporal, frozenset[Temporal]] | None:
+def candidates(relation: Temporal, bound: PeriodCondition) -> tuple[Temporal, frozenset[Temporal]] | None:
     """Return a superset of the relation's rows whose period sets satisfy a bound on first or last instants.
 
     The second value has the selections of base tuples from which the superset is computed.  Return None if the relation
@@ -221,8 +221,8 @@ def candidates(relation: Temporal, bound: Bound) -> tuple[Temporal, frozenset[Te
     """
     match relation:
         case Base(alias=alias):
-            found = Selection(relation, bound(alias))
-            return found, frozenset((found,))
+            tuples = Selection(relation, bound(alias))
+            return tuples, frozenset((tuples,))
         case Selection(input=inner, predicate=predicate) if mentions_time(predicate):
             return candidates(inner, bound)
         case Semijoin(left=left):
@@ -250,17 +250,21 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
         yield from _periods(child)
 
 
-def turned(rule: str, operator: Temporal, predicate: Scalar, log: Log) -> tuple[Scalar | None, Scalar | None]:
+def refresh_predicates(
+    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace
+) -> tuple[Scalar | None, Scalar | None]:
     """Return the predicates of the deleted and the inserted tuples; None for a term that is dropped, which the trace
     records.
     """
     return (
-        _turn(rule, operator, predicate, log, leaving=True),
-        _turn(rule, operator, predicate, log, leaving=False),
+        _refresh_predicate(rule, operator, predicate, trace, leaving=True),
+        _refresh_predicate(rule, operator, predicate, trace, leaving=False),
     )
 
 
-def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving: bool) -> Scalar | None:
+def _refresh_predicate(
+    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
+) -> Scalar | None:
     """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; None if there is none."""
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
@@ -270,7 +274,7 @@ def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving
     name = LEAVING if leaving else COMING
     if not varying:
         never = conjunction(predicate, not_true(predicate))
-        log.dropped.append(
+        trace.dropped.append(
             Dropped(rule, operator, name, predicate, never, ("it does not change as time passes",), True)
         )
         return None
@@ -281,6 +285,6 @@ def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving
     whole = len(refuted) == len(cases)
     for part, case in cases:
         if part in refuted:
-            log.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
+            trace.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
     kept = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
     return conjunction(*steady, *before, disjunction(kept)) if kept else None

@@ -23,15 +23,15 @@ from weft.errors import DerivationError
 
 
 @dataclass(frozen=True)
-class Step:
+class DerivationStep:
     """One application of an equation: its number in the paper, the operator, the input's change, and the resulting
     delta.
     """
 
     rule: str
     operator: Temporal
-    given: Temporal | None
-    gave: Delta
+    change: Temporal | None
+    delta: Delta
 
 
 @dataclass(frozen=True)
@@ -52,26 +52,26 @@ class Dropped:
 
 
 @dataclass
-class Log:
+class DerivationTrace:
     """The steps of a derivation, in order, and the cases that it dropped."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DerivationStep] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
 
-    def note(self, rule: str, operator: Temporal, given: Temporal | None, gave: Delta) -> Delta:
+    def record(self, rule: str, operator: Temporal, change: Temporal | None, delta: Delta) -> Delta:
         """Record a step and return its delta."""
-        self.steps.append(Step(rule, operator, given, gave))
-        return gave
+        self.steps.append(DerivationStep(rule, operator, change, delta))
+        return delta
 
 
 @singledispatch
-def changed(operator: Any, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """Return the delta of an operator over inputs in their old state, given the delta of each operand."""
     raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
 
 
 @singledispatch
-def passed(operator: Any, log: Log) -> Delta:
+def refresh(operator: Any, trace: DerivationTrace) -> Delta:
     """Return the delta of an operator for the passing of time, over inputs as they were at t."""
     raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
 
@@ -84,7 +84,7 @@ def stepwise(
     operator: Temporal,
     deltas: tuple[Delta, ...],
     rules: tuple[tuple[str, Rule], tuple[str, Rule]],
-    log: Log,
+    trace: DerivationTrace,
     *,
     pure: bool = False,
 ) -> Delta:
@@ -98,9 +98,9 @@ def stepwise(
         for part, (number, rule) in zip((delta.deleted, delta.inserted), rules, strict=True):
             if part is None:
                 continue
-            given = _named(number, position)
-            gave = replace(rule(now, position, part, applied(operator, total)), pure=pure)
-            total = followed_by(total, log.note(given, now, part, gave))
+            name = _named(number, position)
+            result = replace(rule(now, position, part, applied(operator, total)), pure=pure)
+            total = followed_by(total, trace.record(name, now, part, result))
             single = Delta(part, None) if rule is rules[0][1] else Delta(None, part)
             old = applied(old, single)
             now = with_operand(now, position, old)

@@ -26,13 +26,13 @@ LENGTH: Final = "period_length"
 _RISING: Final = ("add_months", "date_trunc", "last_day", "to_date", "date", "greatest", "least", "year", "unix_micros")
 _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
-Said: TypeAlias = "Scalar | str"
+Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
 """A term and a number added to it; a plain number is the term zero plus the number."""
 NOW: Final = Now()
 
 
-def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
+def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
     """Return contradicting conditions that make the predicate false for every tuple and t < t_now.
 
     Return None if the predicate can be true or this is unknown.  A condition is a comparison of the predicate or a text
@@ -48,7 +48,7 @@ def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
         each = alternatives(predicate)
     except TooMany:
         return None
-    said: dict[Said, None] = {}
+    reasons: dict[Reason, None] = {}
     tuples = sorted({period.scan for period in _periods(predicate)})
     if len(tuples) > _MOST_TUPLES:
         return None
@@ -57,13 +57,13 @@ def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
             why = _refuted(atoms, dict(zip(tuples, states, strict=True)))
             if why is None:
                 return None
-            said.update(dict.fromkeys(why))
-    return tuple(said) or ("it is never true",)
+            reasons.update(dict.fromkeys(why))
+    return tuple(reasons) or ("it is never true",)
 
 
-def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
+def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
     """Return why the atoms cannot all hold, if the tuples' periods are open or closed as ``open_`` says."""
-    order = Order[Said]()
+    order = Order[Reason]()
     null: dict[Scalar | str, Scalar] = {}
     opaque: dict[tuple[Scalar, bool], Scalar] = {}
     known: dict[Scalar | str, Scalar] = {}
@@ -78,16 +78,16 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | N
                 opaque[_settled(atom.scalar, open_), atom.is_ in ("true", "not false")] = atom.scalar
                 if (clash := _clash(atom, atoms, open_)) is not None:
                     return clash
-    for term, said in null.items():
+    for term, reason in null.items():
         if _never_null(term):
             return ()
         if term in known:
-            return (known[term], said)
+            return (known[term], reason)
     _add_what_is_known(order, open_)
     return order.cycle()
 
 
-def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
+def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
     """Return the conditions of two atoms that contradict each other on the same scalar; None if there is no such
     atom.
     """
@@ -105,7 +105,7 @@ def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
     return as_of_refresh(scalar)
 
 
-def _compare(order: Order[Said], comparison: Call) -> None:
+def _compare(order: Order[Reason], comparison: Call) -> None:
     """Add left op right to the order as one constraint or two."""
     (left, more), (right, less) = map(_term, comparison.args)
     whole = all(_whole(side) for side in comparison.args)
@@ -141,10 +141,10 @@ def _adds(scalar: Call, amount: Literal) -> bool:
     return timely or (scalar.type.name in INTEGRAL and amount.type.name in INTEGRAL)
 
 
-def _add_what_is_known(order: Order[Said], open_: dict[str, bool]) -> None:
+def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
     """Add the facts about instants and periods that hold for all data."""
     order.at_most(REFRESHED, NOW, -1, "t < t_now")
-    terms = {side for bound in order.bounds for side in (bound.left, bound.right) if not isinstance(side, str)}
+    terms = {side for each in order.constraints for side in (each.left, each.right) if not isinstance(side, str)}
     for scan, is_open in open_.items():
         start, end = (Call(name, (PeriodOf(scan),), TIMESTAMP) for name in (START, END))
         was = as_of_refresh(end)
@@ -166,7 +166,7 @@ def _add_what_is_known(order: Order[Said], open_: dict[str, bool]) -> None:
         order.at_most(low, high, 0, "constants differ", strict=True)
 
 
-def _add_what_rises(order: Order[Said], term: Scalar, open_: dict[str, bool]) -> None:
+def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) -> None:
     """Add that a rising term is at t_now at least its value at t, and that a term over closed periods does not
     change.
     """

@@ -46,13 +46,20 @@ from weft.algebra.temporal import (
     over,
 )
 from weft.derivation.temporal.judging import conjunction, conjuncts
-from weft.derivation.temporal.refresh_terms import Bound, Crossing, candidates, crossings, expiring, single_variable
+from weft.derivation.temporal.refresh_terms import (
+    Crossing,
+    PeriodCondition,
+    candidates,
+    crossings,
+    expiring,
+    single_variable,
+)
 from weft.derivation.temporal.timeslice_pushdown import Bounding
 
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
-def touched(relation: Temporal) -> Temporal:
+def reduce_by_semijoins(relation: Temporal) -> Temporal:
     """Return an equal expression that reads, where possible, only the rows of base relations that match the deltas."""
     return _Reduction().narrowed(relation)
 
@@ -196,7 +203,7 @@ class _Reduction:
         self._small[due], self._narrowed[due] = True, due
         return due
 
-    def _among(self, relation: Temporal, bound: Bound) -> Temporal | None:
+    def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
         """Return a subset of the relation with all tuples that satisfy a bound on their first or last instants; None if
         none is known.
         """

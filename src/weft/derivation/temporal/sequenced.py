@@ -70,7 +70,7 @@ from weft.algebra.temporal import (
     periods_asked,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
-from weft.derivation.temporal.column_pruning import narrowed
+from weft.derivation.temporal.column_pruning import prune_columns
 from weft.errors import SqlError
 
 
@@ -79,7 +79,7 @@ def sequenced(query: Query) -> Temporal:
 
     Raises SqlError for a subquery with GROUP BY that names columns of an outer query.
     """
-    query = narrowed(query)
+    query = prune_columns(query)
     reading = _Reading(set(range_variables(query)))
     held = reading.held(query.input)
     outputs = tuple(Output(each.name, held.named(each.value)) for each in query.outputs)

@@ -43,7 +43,7 @@ from weft.algebra.temporal import (
 )
 
 
-def recent(relation: Temporal) -> Temporal:
+def push_timeslices(relation: Temporal) -> Temporal:
     """Return an equal expression that reads of each base relation only what holds since the change begins."""
     return Bounding().bounded(relation)
 

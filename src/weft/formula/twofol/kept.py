@@ -44,7 +44,7 @@ def over_history(formula: Formula, *, counts: bool) -> Formula:
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
-    safe = answerable(monitorable(ranged, counts=counts, told=two_sorted_text))
+    safe = answerable(monitorable(ranged, counts=counts, text_of=two_sorted_text))
     return _Evaluated(counts=counts).formula(safe)
 
 

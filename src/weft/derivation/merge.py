@@ -117,7 +117,7 @@ def _blocks(relation: Relation) -> list[_Block]:
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
         case Grouped():
-            raise DerivationError("GROUP BY stands in temporal views only")
+            raise DerivationError("GROUP BY is allowed in temporal views only")
 
 
 def block_count(node: Relation | Predicate) -> int:

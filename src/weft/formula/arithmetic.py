@@ -18,7 +18,7 @@ def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) ->
         return Computed(named, arguments, result)
     value = _value(operation, [value for value in values if not isinstance(value, str)])
     if beyond_64_bits(value):
-        raise ArithmeticError(f"{value} is more than an integer holds")
+        raise ArithmeticError(f"{value} does not fit into an integer")
     return Constant(value, DOUBLE if isinstance(value, float) else BIGINT)
 
 

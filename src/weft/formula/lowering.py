@@ -70,7 +70,7 @@ class Lowering:
             case syntax_tree.Least():
                 return self._least(written, scope)
             case syntax_tree.Let():
-                raise self.refused(written.at, "LET is taken away before")
+                raise self.refused(written.at, "LET must be expanded before lowering")
             case _:
                 return self._atom(written, scope)
 
@@ -132,7 +132,7 @@ class Lowering:
                 "an interval is a length of time to go back: 0 <= lower end <= upper end",
             )
         if max(low, high or 0) > _LONGEST:
-            raise self.refused(bounds.at, "the interval is longer than Weft's time")
+            raise self.refused(bounds.at, "the interval is too long: the limit is 2^62 microseconds")
         return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
 
     def _aggregated(self, written: syntax_tree.Aggregated, scope: Scope) -> Formula:
@@ -143,12 +143,12 @@ class Lowering:
         item_type = own.get(written.item, STRING)
         free = free_variables(inner)
         if Variable(written.item, item_type) not in free:
-            raise self.refused(written.at, f"{written.item} is aggregated, and is not free in the formula below")
+            raise self.refused(written.at, f"{written.item} is aggregated but is not free in the aggregation's formula")
         if written.output in groups:
-            raise self.refused(written.at, f"{written.output} is the result, and cannot be grouped by")
+            raise self.refused(written.at, f"{written.output} is the result and cannot be grouped by")
         for group, found in groups.items():
             if Variable(group, found) not in free:
-                raise self.refused(written.at, f"{group} is grouped by, and is not free in the formula below")
+                raise self.refused(written.at, f"{group} is grouped by but is not free in the aggregation's formula")
         output = Variable(written.output, self.type_of(written.output, scope))
         if written.function in ("SUM", "AVG", "MED"):
             self.join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
@@ -202,7 +202,7 @@ class Lowering:
             raise self.refused(
                 rule.at,
                 f"{rule.name} is used in its own definition at the same time point",
-                "put PREVIOUS before it: a fixpoint speaks of itself at the time point before",
+                "put PREVIOUS before it: a fixpoint may refer to itself only at an earlier time point",
             )
 
     def _atom(self, written: Written, scope: Scope) -> Formula:
@@ -215,19 +215,19 @@ class Lowering:
                 left, right = self.term(one, scope), self.term(other, scope)
                 self.join(_type(left), _type(right), at, "the left side of the comparison")
                 if operator == "substring":
-                    self.join(_type(left), STRING, at, "what SUBSTRING takes")
+                    self.join(_type(left), STRING, at, "the argument of SUBSTRING")
                 return algebra.Comparison(operator, left, right)
             case syntax_tree.Matched():
                 return self._matched(written, scope)
             case _:
-                raise self.refused(written.at, "this is no formula")
+                raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
         """Lower a predicate of the signature."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
-            raise self.refused(written.at, f"{written.name} is no predicate of the signature; it has {known}")
+            raise self.refused(written.at, f"{written.name} is not a predicate of the signature, which has {known}")
         return algebra.Atom(written.name, self.of_predicate(written, predicate, predicate.types, scope))
 
     def of_predicate(
@@ -272,22 +272,22 @@ class Lowering:
     def _matched(self, written: syntax_tree.Matched, scope: Scope) -> Formula:
         if not (isinstance(written.pattern, syntax_tree.Value) and written.pattern.regular):
             raise self.refused(
-                written.pattern.at, 'a regular expression is written out, as r"…"; it cannot come from a variable'
+                written.pattern.at, 'a regular expression must be a literal r"…"; it cannot come from a variable'
             )
         try:
             given = str(written.pattern.value)
             pattern = given if written.pattern.translated else translated(given)
         except ValueError as reason:
-            raise self.refused(written.pattern.at, f"the regular expression cannot be taken: {reason}") from None
+            raise self.refused(written.pattern.at, f"the regular expression is not supported: {reason}") from None
         text = self.term(written.text, scope)
-        self.join(_type(text), STRING, written.text.at, "what MATCHES takes")
+        self.join(_type(text), STRING, written.text.at, "the argument of MATCHES")
         groups = tuple(None if group is None else self.term(group, scope) for group in written.groups)
         for group, term in zip(written.groups, groups, strict=True):
             if group is not None and term is not None:
-                self.join(_type(term), STRING, group.at, "what a group found")
+                self.join(_type(term), STRING, group.at, "a captured group")
         if len(groups) > groups_in(pattern):
             raise self.refused(
-                written.at, f"{len(groups)} groups are named, and the expression has {groups_in(pattern)}"
+                written.at, f"{len(groups)} groups are named, but the expression has {groups_in(pattern)}"
             )
         return algebra.Matches(text, pattern, groups)
 
@@ -298,9 +298,11 @@ class Lowering:
                 return Variable(name, self.type_of(name, scope))
             case syntax_tree.Value(value=value, regular=regular):
                 if regular:
-                    raise self.refused(written.at, "a regular expression stands behind MATCHES only")
+                    raise self.refused(written.at, "a regular expression may stand only after MATCHES")
                 if beyond_64_bits(value):
-                    raise self.refused(written.at, f"{value} is beyond 64 bits", "Write a double, with a point.")
+                    raise self.refused(
+                        written.at, f"{value} does not fit into 64 bits", "Write a double, with a point."
+                    )
                 return algebra.Constant(value, _type_of_value(value))
             case syntax_tree.Call():
                 return self.call(written, scope)
@@ -310,11 +312,11 @@ class Lowering:
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, found in zip(written.arguments, arguments, strict=True):
-            self.join(_type(found), takes, argument.at, f"what {written.operation} takes")
+            self.join(_type(found), takes, argument.at, f"the argument of {written.operation}")
         try:
             return worked_out(written.operation, arguments, self.types.known(gives))
         except ArithmeticError as reason:
-            raise self.refused(written.at, f"the term cannot be worked out: {reason}") from None
+            raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
         """Return the argument type and the result type of an operation."""
@@ -336,18 +338,18 @@ class Lowering:
             self.types.join(given, wanted)
         except Clash:
             raise self.refused(
-                at, f"types clash: {what} is {self.types.words(wanted)}, and here is {self.types.words(given)}"
+                at, f"types clash: {what} is {self.types.words(wanted)}, but this is {self.types.words(given)}"
             ) from None
 
 
 def _unnamed_hint(column: str, type_: str) -> str:
     """Return the hint for a column whose values a formula cannot use."""
-    told = f"Write _ in the place of {column}: formulas use integers, doubles and texts."
+    hint = f"Write _ instead of {column}: formulas use integers, doubles and texts."
     if type_ != "TIMESTAMP":
-        return told
+        return hint
     return (
-        f"{told} An interval, as in ONCE[0,10m], speaks of the time of the rows: `weft ingest file --ts-from {column}` "
-        "takes it from this column."
+        f"{hint} An interval, as in ONCE[0,10m], refers to the time of the rows; `weft ingest file --ts-from {column}` "
+        "takes that time from this column."
     )
 
 

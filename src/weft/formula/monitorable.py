@@ -19,17 +19,16 @@ from weft.formula.bound_propagation import propagate_bounds
 from weft.formula.normal import negations_inwards
 from weft.formula.written import written
 
-_PREDICATE = "the terms of a predicate are variables or constants here; bring a computed one in with x = …"
-_EQUALITY = "an equality that stands for itself compares a variable with a constant"
-_ORDER = "<, <=, SUBSTRING and MATCHES compare values that something else gives; write … AND x < y"
-_UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … gives both"
-_NEGATION = "NOT holds for infinitely many values unless what it negates has no free variable, or stands as … AND NOT"
+_PREDICATE = "the terms of a predicate must be variables or constants; compute other terms with x = …"
+_EQUALITY = "an equality that stands alone must compare a variable with a constant"
+_ORDER = "<, <=, SUBSTRING and MATCHES need values that another formula binds; write … AND x < y"
+_UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … binds both"
+_NEGATION = "NOT holds for infinitely many values unless its formula has no free variable or it stands as … AND NOT"
 _COMPARED = (
-    "what AND compares must have its variables among those of the left side, "
-    "or be x = t with the variables of t among them"
+    "a comparison after AND may use only variables of the left side, or be x = t with the variables of t among them"
 )
-_SUBSET = "after AND NOT, and left of SINCE, the free variables are among those of the other side"
-_DISJUNCTION = "both sides of OR have the same free variables"
+_SUBSET = "after AND NOT, and left of SINCE, the free variables must be among those of the other side"
+_DISJUNCTION = "both sides of OR must have the same free variables"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class SafeRangeViolation:
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
             excerpt=f"    {text_of(self.formula)}",
-            hint="bound each variable by a predicate before it is negated or compared",
+            hint="bind each variable by a predicate before it is negated or compared",
         )
 
 

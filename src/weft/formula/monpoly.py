@@ -107,12 +107,16 @@ def _require_words(text: str, found: list[Token]) -> None:
     for token in found:
         if token.kind == "sign":
             word = _SIGNS[token.text]
-            hint = f"Write {word}, and all other signs as words, too."
+            hint = f"Write {word}, and all other symbols as keywords."
             if word in _FUTURE:
-                hint = f"Write {word}: it looks into the future, so say it about the past, with {_FUTURE[word]}."
-            raise refused_at(text, token.at, f"{token.text} is not taken: formulas have MonPoly's words", hint)
+                hint = f"Write {word}: it looks into the future, so restate it about the past with {_FUTURE[word]}."
+            raise refused_at(
+                text, token.at, f"{token.text} is not supported: formulas are written with MonPoly's keywords", hint
+            )
         if token.kind == "record":
-            raise refused_at(text, token.at, "records are not taken", "Give each of their fields a column of its own.")
+            raise refused_at(
+                text, token.at, "records are not supported", "Give each of their fields a column of its own."
+            )
 
 
 class FormulaParser(TermParser):
@@ -133,11 +137,11 @@ class FormulaParser(TermParser):
                 self.text,
                 self.ahead().at,
                 f"{word} looks into the future, and Weft answers at each time point from what it has seen",
-                f"say it about the past, with {_FUTURE[word]}: answer later, when the time in question has passed",
+                f"restate it about the past with {_FUTURE[word]}: answer later, when the time in question has passed",
             )
         if word in _NOT_TAKEN or self.at("regexes"):
             reason = _NOT_TAKEN.get(word, "regular expressions over time points")
-            return refused_at(self.text, self.ahead().at, f"{word} is not taken: {reason}")
+            return refused_at(self.text, self.ahead().at, f"{word} is not supported: {reason}")
         return self.refused(message)
 
     def formula(self, weakest: int) -> Written:
@@ -295,7 +299,7 @@ class FormulaParser(TermParser):
         self.place = started + 1
         inner = self.formula(0)
         if not self.at(")"):
-            raise self.unexpected("')' is wanted here")
+            raise self.unexpected("')' is expected here")
         self.take()
         return inner
 
@@ -324,7 +328,7 @@ class FormulaParser(TermParser):
         output = self.variable("a variable")
         self.take()
         if self.ahead().kind not in _AGGREGATES:
-            raise self.refused(f"one of {', '.join(_AGGREGATES)} is wanted here")
+            raise self.refused(f"one of {', '.join(_AGGREGATES)} is expected here")
         function = cast("AggregateFunction", self.take().kind)
         item = self.variable("a variable to aggregate")
         grouped = self.taken(";") and self.at("name", "_", "?")
@@ -338,14 +342,14 @@ class FormulaParser(TermParser):
         bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")
         if not bracket or self.ahead(steps).kind not in ("int", "duration"):
             if opened.kind == "[":
-                raise self.refused("the lower end of the interval is wanted after '['", self.ahead(1))
+                raise self.refused("the lower end of the interval is expected after '['", self.ahead(1))
             return Bounds(at=opened.at)
         self.take()
         low = self.length()
         self.expect(",", "',' and the upper end of the interval")
         high = None if self.taken("*") else self.length()
         if not self.at(")", "]"):
-            raise self.refused("')' or ']' after the interval's upper end is wanted here")
+            raise self.refused("')' or ']' after the interval's upper end is expected here")
         high_open = self.take().kind == ")"
         return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
 

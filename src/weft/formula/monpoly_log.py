@@ -60,7 +60,7 @@ class _Log:
             self.passed += self.buffer.count("\n", 0, self.at)
             self.buffer, self.at = self.buffer[self.at :] + chunk, 0
             if len(self.buffer) > _LONGEST + _CHUNK:
-                self.refuse(f"a word, or a comment, of more than {_LONGEST >> 20} MiB")
+                self.refuse(f"a token or a comment is longer than {_LONGEST >> 20} MiB")
             yield from self._words_here(ended)
         while True:
             yield "end", ""
@@ -80,7 +80,7 @@ class _Log:
             if not ended and (word is None or word.end() == size):
                 return
             if word is None:
-                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no word of a log")
+                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no token of a log")
             kind = word.lastgroup or ""
             yield kind, word[kind]
             self.at = at = word.end()
@@ -109,7 +109,7 @@ class _Log:
             at = self._time()
             if latest is not None and at < latest:
                 self.refuse(
-                    f"time point {number} is at {at // _SECOND}, before the one ahead of it at {latest // _SECOND}",
+                    f"time point {number} is at {at // _SECOND}, before the preceding one at {latest // _SECOND}",
                     "sort the log by time",
                 )
             yield TimePoint(number, at, self._rows())
@@ -121,12 +121,12 @@ class _Log:
         command = self.text
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
             self.refuse(
-                f"the command {command!r} is not taken",
-                "Weft keeps its state in its tables; take commands out of the log",
+                f"the command {command!r} is not supported",
+                "Weft keeps its state in its tables; remove commands from the log",
             )
         while self.text != "<":
             if self.kind == "end":
-                self.refuse(f"the command {command!r} has no end, '<'")
+                self.refuse(f"the command {command!r} is not ended by '<'")
             self.take()
         self.take()
         return command in _LAST_COMMANDS
@@ -134,14 +134,14 @@ class _Log:
     def _time(self) -> int:
         """Parse a time point's time and return microseconds."""
         if self.text != "@":
-            self.refuse(f"'@' and a time are wanted, and here is {self.text!r}")
+            self.refuse(f"'@' and a time are expected; found {self.text!r}")
         self.take()
         try:
             micros = Decimal(self.text) * _SECOND
         except InvalidOperation:
-            self.refuse(f"{self.text!r} is no time; it is a number of seconds")
+            self.refuse(f"{self.text!r} is not a time; a time is a number of seconds")
         if not micros.is_finite() or micros != int(micros) or not -_LARGEST <= micros < _LARGEST:
-            self.refuse(f"{self.text!r} is no time that Weft has: microseconds of 64 bits")
+            self.refuse(f"{self.text!r} is not a time: a time is a whole number of microseconds in 64 bits")
         self.take()
         return int(micros)
 
@@ -151,7 +151,9 @@ class _Log:
             name = self.text
             predicate = self.known.get(name)
             if predicate is None:
-                self.refuse(f"{name} is no predicate of the signature", f"it has {', '.join(sorted(self.known))}")
+                self.refuse(
+                    f"{name} is not a predicate of the signature", f"The signature has {', '.join(sorted(self.known))}."
+                )
             rows = found.setdefault(name, [])
             self.take()
             if self.kind != "row" and self.text != "(":
@@ -160,7 +162,7 @@ class _Log:
                 rows.append(self._row(name, self._fields(), predicate.types))
                 self.take()
         if self.text not in ("@", ";", ">", ""):
-            self.refuse(f"a predicate, '@', ';' or '>' is wanted, and here is {self.text!r}")
+            self.refuse(f"a predicate, '@', ';' or '>' is expected; found {self.text!r}")
         return found
 
     def _fields(self) -> list[str]:
@@ -173,19 +175,19 @@ class _Log:
             if " " in inner or "\n" in inner or "\t" in inner or not all(fields):
                 fields = [field.strip() for field in fields]
                 if not all(fields) or any(character.isspace() for field in fields for character in field):
-                    self.refuse(f"({inner}) is no row: values are parted by ','")
+                    self.refuse(f"({inner}) is not a row: values are separated by ','")
             return fields
         fields = []
         self.take()
         while True:
             if self.kind not in ("name", "quoted"):
-                self.refuse(f"a value is wanted, and here is {self.text!r}")
+                self.refuse(f"a value is expected; found {self.text!r}")
             fields.append(self.text if self.kind == "name" else self.text[self.text.index('"') + 1 : -1])
             self.take()
             if self.text == ")":
                 return fields
             if self.text != ",":
-                self.refuse(f"',' or ')' is wanted after a value, and here is {self.text!r}")
+                self.refuse(f"',' or ')' is expected after a value; found {self.text!r}")
             self.take()
 
     def _row(self, name: str, fields: list[str], types: tuple[DataType, ...]) -> Row:
@@ -195,7 +197,7 @@ class _Log:
             row = tuple([read(field) for read, field in zip(self.readers[name], fields, strict=True)])
         except ValueError:
             wanted = ", ".join(found.name for found in types)
-            self.refuse(f"({', '.join(fields)}) is no row of {name}, whose columns are {wanted}")
+            self.refuse(f"({', '.join(fields)}) is not a row of {name}, whose columns are {wanted}")
         return row
 
 

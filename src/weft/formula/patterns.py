@@ -54,7 +54,7 @@ def _escaped(pattern: str, at: int) -> str:
     if sign in _GROUPING:
         return sign
     if sign.isdigit():
-        raise ValueError(f"it refers to a group (\\{sign}), which Weft's regular expressions cannot")
+        raise ValueError(f"it has a back reference (\\{sign}), which Weft's regular expressions do not support")
     return "\\b" if sign == "b" else "\\" + sign if not sign.isalnum() else sign
 
 

@@ -30,7 +30,7 @@ def _constant(given: algebra.Constant, found: DataType) -> algebra.Constant:
     if found == STRING:
         return algebra.Constant(str(given.value), found)
     if isinstance(given.value, str):
-        raise ValueError(f"{given.value!r} is compared as a number, and is none")
+        raise ValueError(f"{given.value!r} is compared as a number, but is not one")
     return algebra.Constant(given.value, found)
 
 

@@ -45,10 +45,10 @@ def signature(text: str) -> Signature:
     while not cursor.at(END):
         named = cursor.expect("name", "a predicate's name")
         if named.text == "event" and cursor.at("name"):
-            raise cursor.refused("records (event …) are not taken; write the predicate's columns in brackets")
+            raise cursor.refused("records (event …) are not supported; write the predicate's columns in brackets")
         cursor.expect("(", f"'(' and the types of the columns of {named.text}")
         if named.text in found:
-            raise cursor.refused(f"{named.text} is there already", named, "name each predicate once")
+            raise cursor.refused(f"{named.text} is declared twice", named, "declare each predicate once")
         found[named.text] = _predicate(cursor, named.text)
     return found
 
@@ -63,7 +63,7 @@ def _predicate(cursor: Cursor, name: str) -> Predicate:
         if told:
             first = cursor.expect("name", "a type").text
         if first not in _TYPES:
-            raise cursor.refused(f"{first!r} is none of the types int, float, string", cursor.ahead(-1))
+            raise cursor.refused(f"{first!r} is not one of the types int, float, string", cursor.ahead(-1))
         types.append(_TYPES[first])
         if not cursor.taken(","):
             break

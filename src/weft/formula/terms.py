@@ -74,7 +74,7 @@ class TermParser(Cursor):
             pattern = self.term()
             return syntax_tree.Matched(left, pattern, self._groups() if self.at("(") else (), token.at)
         if token.kind not in _ORDERS:
-            raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is wanted after a term")
+            raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is expected after a term")
         self.take()
         operator, turned = _ORDERS[token.kind]
         right = self.term()
@@ -143,9 +143,9 @@ class TermParser(Cursor):
                 self.take()
                 return self._bracketed()
             case "function":
-                raise self.refused(f"{token.text} is not taken; terms have + - * / MOD, f2i and i2f")
+                raise self.refused(f"{token.text} is not supported; terms have + - * / MOD, f2i and i2f")
             case _:
-                raise self.refused("a formula or a term is wanted here")
+                raise self.refused("a formula or a term is expected here")
 
     def _deeper(self) -> None:
         self.nested += 1

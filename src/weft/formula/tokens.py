@@ -51,7 +51,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
             return found
         matches = [(match.end(), kind) for kind, word in symbols.words if (match := word.match(text, at))]
         if not matches:
-            raise refused_at(text, at, f"{what} has {text[at]!r}, which starts no word of its language")
+            raise refused_at(text, at, f"{what} has {text[at]!r}, which begins no token of its language")
         end = max(matches, key=lambda match: match[0])[0]
         kind = next(kind for stop, kind in matches if stop == end)
         found.append(Token(kind, text[at:end], at))
@@ -104,7 +104,7 @@ class Cursor:
     def expect(self, kind: str, wanted: str) -> Token:
         """Return the next token and advance; raise FormulaError, naming ``wanted``, if it does not have the kind."""
         if not self.at(kind):
-            raise self.refused(f"{wanted} is wanted here")
+            raise self.refused(f"{wanted} is expected here")
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:

@@ -129,26 +129,24 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
-            raise _refused("it reads something else than tables")
+            raise _refused("it reads relations other than tables")
         scans.append(source)
     if not scans:
         raise _refused("it reads no table")
     if len(scans) > MOST_TABLES:
-        raise _refused(
-            f"it joins {len(scans)} tables, more than {MOST_TABLES}: there are too many orders of their rows"
-        )
+        raise _refused(f"it joins {len(scans)} tables, more than {MOST_TABLES}: their rows have too many orders")
     found = _Conditions({scan.alias: scan for scan in scans})
     for scalar in _scalars(condition(relation)):
         found.add(scalar)
     for output in outputs:
         if any(found.is_start(ref) for ref in columns(output.value)):
             raise _refused(
-                f"its column {output.name} tells when a row arrived, so that there are as many answers as instants",
+                f"its column {output.name} shows when a row arrived, so it has as many answers as instants",
                 "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
             )
     allowed = allowed_orders(list(found.scans), found.distances)
     if not allowed:
-        raise _refused("no order of its rows meets what it demands of their ts, so that it never has an answer")
+        raise _refused("no order of its rows satisfies its conditions on ts, so it never has an answer")
     return _Writing(found, outputs, allowed).nest()
 
 
@@ -159,7 +157,7 @@ def _scalars(predicate: Predicate) -> Iterator[Scalar]:
             case Plain(condition=scalar):
                 yield from _conjuncts(scalar)
             case NowFrom() | NowBefore():
-                raise _refused("it speaks of NOW", "Write an interval between the ts of two tables instead.")
+                raise _refused("it uses NOW", "Write an interval between the ts of two tables instead.")
             case rows.Exists() | NotExists():
                 raise _refused("it has a subquery", "Join the table instead of EXISTS.")
             case rows.And() | rows.Or():
@@ -174,8 +172,10 @@ def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
         yield scalar
 
 
-def _refused(why: str, hint: str = "Leave --keep synopsis out: then the tables' history answers it.") -> SynopsisError:
-    return SynopsisError(f"no synopsis can be kept of this query: {why}", hint=hint)
+def _refused(
+    why: str, hint: str = "Omit --keep synopsis; the query is then answered from the tables' history."
+) -> SynopsisError:
+    return SynopsisError(f"this query cannot have a synopsis: {why}", hint=hint)
 
 
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
@@ -203,7 +203,7 @@ class _Conditions:
             # A condition without columns applies to the first table.
             self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
         elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
-            raise _refused("it has a condition over several tables that is no comparison")
+            raise _refused("it has a condition over several tables that is not a comparison")
         elif any(self.is_start(ref) for ref in columns(scalar)):
             self._of_instants(scalar)
         else:
@@ -213,7 +213,7 @@ class _Conditions:
         """Add a comparison of columns of two tables."""
         left, right = scalar.args
         if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
-            raise _refused("it compares computed values of several tables", "Compare their columns as they are.")
+            raise _refused("it compares computed values of several tables", "Compare plain columns.")
         if left.type != right.type:
             raise _refused(f"it compares {left.column}, a {left.type}, with {right.column}, a {right.type}")
         if scalar.name == "=":
@@ -238,7 +238,9 @@ class _Conditions:
         bases = one.base, other.base
         starts = [base for base in bases if isinstance(base, ColumnRef) and self.is_start(base)]
         if len(starts) != 2 or one.intervals or other.intervals:
-            raise _refused("it compares the ts of a table with something else than the ts of another and an interval")
+            raise _refused(
+                "it compares the ts of a table with a value other than the ts of another table plus an interval"
+            )
         # left + a ≤ right + b means that left − right is at most b − a.
         most = other.micros - one.micros
         later, earlier = starts[0].scan, starts[1].scan
@@ -252,7 +254,7 @@ class _Conditions:
             case _ if most == 0:
                 self.distances.apart.add(frozenset((later, earlier)))
             case _:
-                raise _refused("it says which distance two rows have not", "Write two comparisons and UNION.")
+                raise _refused("it excludes a distance between two rows", "Write two comparisons and UNION.")
 
     def known_as(self, ref: ColumnRef) -> ColumnRef:
         """Return the first of the columns that equal this one."""
@@ -330,9 +332,9 @@ class _Writing:
         for place in range(number + 2, len(order)):
             if not self.found.distances.implied(order, number, place):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within an interval, and in "
-                    "an order that it allows the rows of another table lie between them",
-                    "Demand an interval between rows that follow one another, or leave --keep synopsis out.",
+                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within an interval, but in "
+                    "a possible order rows of another table lie between them",
+                    "Limit the interval between consecutive rows, or omit --keep synopsis.",
                 )
         bound = self.found.distances.of_groups(order[number], order[number + 1])
         assert bound.low is not None

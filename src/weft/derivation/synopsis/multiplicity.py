@@ -52,7 +52,7 @@ def multiplied(formula: Fixpoint) -> Multiplied | None:
     >>> q, x = Atom("q", ()), Defined("x", ())
     >>> multiplied(Fixpoint((Definition("x", (), Or(Distinct(q), Previous(ALWAYS, x))),), "x", ()))
     >>> multiplied(Fixpoint((Definition("x", (), Previous(ALWAYS, Or(x, x))),), "x", ())).why
-    'OR adds the counts of its sides, and both have what is defined'
+    'OR adds the counts of its sides, and both contain the defined relation'
     """
     return next((found for found in _coefficients(formula) if isinstance(found, Multiplied)), None)
 
@@ -123,7 +123,7 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
             if below == 0 or isinstance(below, Multiplied):
                 return below
             bound = ", ".join(variable.name for variable in variables)
-            return Multiplied(formula, f"EXISTS adds the counts of what is defined for all values of {bound}")
+            return Multiplied(formula, f"EXISTS adds the counts of the defined relation for all values of {bound}")
         case Once() | Since():
             return _over_time(formula, names)
         case Truth() | Atom() | Comparison() | Matches():
@@ -140,7 +140,7 @@ def _added(formula: Or, names: Names) -> int | Multiplied:
     if isinstance(left, Multiplied) or isinstance(right, Multiplied):
         return left if isinstance(left, Multiplied) else right
     if left + right > 1:
-        return Multiplied(formula, "OR adds the counts of its sides, and both have what is defined")
+        return Multiplied(formula, "OR adds the counts of its sides, and both contain the defined relation")
     return left + right
 
 
@@ -153,7 +153,7 @@ def _product(formula: And, names: Names) -> int | Multiplied:
         return right
     for own, other in ((left, formula.right), (right, formula.left)):
         if own and not duplicate_free(other):
-            return Multiplied(formula, "AND multiplies the count of what is defined by one that may be more than 1")
+            return Multiplied(formula, "AND multiplies the count of the defined relation by one that may exceed 1")
     return max(left, right)
 
 
@@ -170,4 +170,4 @@ def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
             return 0
     if below == 0 or isinstance(below, Multiplied):
         return below
-    return Multiplied(formula, "it adds up the counts of what is defined at all time points")
+    return Multiplied(formula, "it adds the counts of the defined relation at all time points")

@@ -34,7 +34,7 @@ def check(formula: Formula) -> None:
         case Not(formula=inner):
             if free_variables(formula):
                 raise Refused(
-                    f"NOT of a formula in which {_names(free_variables(formula))} is free has no end of answers",
+                    f"NOT of a formula in which {_names(free_variables(formula))} is free has infinitely many answers",
                     hint="Write it on the right of an AND whose left side binds its variables.",
                 )
             check(inner)
@@ -64,7 +64,8 @@ def _others(formula: Formula) -> None:
             differing = set(free_variables(left)) ^ set(free_variables(right))
             if differing:
                 raise Refused(
-                    f"OR: {_names(differing)} is free on one side only", hint="Both sides have the same free variables."
+                    f"OR: {_names(differing)} is free on one side only",
+                    hint="Both sides must have the same free variables.",
                 )
         case Exists(variables=bound, formula=inner):
             _none_left("EXISTS cannot be answered", set(bound) - set(free_variables(inner)))
@@ -174,7 +175,7 @@ def _taken(known: set[Variable], part: Formula) -> None:
     unbound = set(free_variables(part)) - known
     if unbound:
         raise Refused(
-            f"AND NOT: {_names(unbound)} is free in what is negated, and nothing on its left binds it",
+            f"AND NOT: {_names(unbound)} is free in the negated formula, but nothing on its left binds it",
             hint="Bind it by a positive part of the formula, or put it under EXISTS.",
         )
 

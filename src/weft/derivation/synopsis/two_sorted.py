@@ -78,7 +78,7 @@ def nest(formula: Formula, *, counts: bool) -> Formula:
     queries = _Taking(names, counts).queries(formula, {})
     found = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
     if not found:
-        raise _refused("no order of its time points meets what it demands of them, so that it is never true")
+        raise _refused("no order of its time points satisfies its conditions, so it is never true")
     return reduce(Or, found)
 
 
@@ -132,7 +132,9 @@ class _Taking:
             case Distinct(formula=inner) if not self.counts:
                 return self.queries(inner, known)
             case _:
-                raise _refused(f"{_WHAT.get(type(formula), type(formula).__name__)} makes it no conjunctive query")
+                raise _refused(
+                    f"{_WHAT.get(type(formula), type(formula).__name__)} is not allowed in a conjunctive query"
+                )
 
     def _few(self, queries: list[_Query]) -> list[_Query]:
         if len(queries) > _MOST_QUERIES:
@@ -176,7 +178,7 @@ class _Nest:
     def formulas(self) -> list[Formula]:
         """Return the nests of all orders."""
         if len(self.names) > MOST_TABLES:
-            raise _refused(f"it speaks of {len(self.names)} time points together, more than {MOST_TABLES}")
+            raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
@@ -211,7 +213,7 @@ class _Nest:
             case "=":
                 bound = Distance(length, length)
             case _:
-                raise _refused("it says which time does not lie between two time points")
+                raise _refused("it excludes a length of time between two time points")
         self.lengths.demand(later.name, earlier.name, bound)
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
@@ -249,8 +251,8 @@ class _Nest:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within a length of time, "
-                    "and another of its time points may lie between them"
+                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within a length of time, "
+                    "but another of its time points may lie between them"
                 )
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None

@@ -33,12 +33,12 @@ _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
 """The verdict names a larger number of runs of a row as w: there are no more runs than states."""
 DOUBLING: Final = (
-    "its counts can grow by a factor at each time point, so that they need as many bits as there are time points: "
+    "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
 )
 ENDLESS: Final = (
-    "it computes new values from those that it computed before, so that there are ever more of them, whatever values "
-    "the rows have (section 5)"
+    "it computes new values from values that it computed before, so their number grows without bound, even if the "
+    "rows repeat the same values (section 5)"
 )
 
 

@@ -127,9 +127,9 @@ def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
     for part, base in kept:
         if attributes(part) != attributes(base):
             raise DerivationError(
-                f"{base.table.name} cannot stand for what it is kept of: it has the columns "
+                f"{base.table.name} cannot store the expression: it has the columns "
                 f"{_named(base)}, the expression has {_named(part)}",
-                hint="Keep the expression under one range variable, with a column for each of its attributes.",
+                hint="Store the expression under one range variable, with a column for each of its attributes.",
             )
     return Maintenance(maintainable_form(expression), kept)
 

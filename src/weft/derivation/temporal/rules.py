@@ -67,13 +67,13 @@ class DerivationTrace:
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """Return the delta of an operator over inputs in their old state, given the delta of each operand."""
-    raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
+    raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 @singledispatch
 def refresh(operator: Any, trace: DerivationTrace) -> Delta:
     """Return the delta of an operator for the passing of time, over inputs as they were at t."""
-    raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
+    raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]

@@ -85,7 +85,7 @@ class _Parser(Cursor):
                 macro = self._macro_or_events(events)
                 macros += [macro] if macro else []
             else:
-                raise self.refused("prop, pred or event is wanted here")
+                raise self.refused("prop, pred or event is expected here")
         if not properties:
             raise refused_at(self.text, 0, "the specification has no property (prop name : formula)")
         return Specification(tuple(properties), tuple(macros), events)
@@ -148,7 +148,7 @@ class _Parser(Cursor):
         left = self._single()
         token = self.ahead()
         if token.kind == "Z":
-            raise self.refused("Z (since, and not now) is not taken; write p S[…] q where q is @ of what happened")
+            raise self.refused("Z (since, and not now) is not supported; write p S[…] q with @ before the event in q")
         if not self.taken("S"):
             return left
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
@@ -195,14 +195,14 @@ class _Parser(Cursor):
             case "name":
                 return self._atom()
             case _:
-                raise self.refused("a formula is wanted here")
+                raise self.refused("a formula is expected here")
 
     def _enclosed(self) -> Written:
         """Parse ``(p)``, or ``[p, q)``, which is ``!q S p``."""
         token = self.take()
         inner = self.formula(0)
         if token.kind == "(":
-            self.expect(")", "')' is wanted here:")
+            self.expect(")", "')' is expected here:")
             return inner
         self.expect(",", "',' and the formula that ends the interval")
         end = self.formula(0)
@@ -247,4 +247,4 @@ class _Parser(Cursor):
             case "text":
                 return syntax_tree.Value(token.text[1:-1], at=token.at)
             case _:
-                raise self.refused("a variable or a constant is wanted", token)
+                raise self.refused("a variable or a constant is expected", token)

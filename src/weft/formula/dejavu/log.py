@@ -55,9 +55,11 @@ def _time(text: str, name: str, place: str) -> int:
     try:
         at = int(text) * _SECOND
     except ValueError:
-        raise FormulaError(f"{name}: {text!r} is no time; the last value of a timed log is one", where=place) from None
+        raise FormulaError(
+            f"{name}: {text!r} is not a time; the last value of each line of a timed log must be one", where=place
+        ) from None
     if not 0 <= at < _LARGEST // 2:
-        raise FormulaError(f"{name}: the time {text} is negative, or more than Weft has", where=place)
+        raise FormulaError(f"{name}: the time {text} is negative or too large", where=place)
     return at
 
 
@@ -75,6 +77,7 @@ def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: st
         row = tuple(int(value) if found == BIGINT else value for value, found in zip(values, types, strict=True))
     except ValueError:
         raise FormulaError(
-            f"{name}: {event}({', '.join(values)}) is compared by order, and has a value that is no number", where=place
+            f"{name}: {event}({', '.join(values)}) has a value that is compared by order but is not a number",
+            where=place,
         ) from None
     return {event: [row]}

@@ -86,7 +86,7 @@ class _Naming:
         if macro is None:
             return replace(formula, terms=given)
         if macro.name in self.open:
-            raise self.refused(formula.at, f"{macro.name} is used in its own definition; that takes a rule (where)")
+            raise self.refused(formula.at, f"{macro.name} is used in its own definition; use a rule (where) instead")
         self.open.append(macro.name)
         found = self._formula(macro.body, dict(zip(macro.parameters, given, strict=True)))
         self.open.pop()
@@ -102,7 +102,7 @@ class _Naming:
             return None
         if formula.name not in self.events:
             known = ", ".join(sorted(self.events))
-            raise self.refused(formula.at, f"{formula.name} is none of the events that are named: {known}")
+            raise self.refused(formula.at, f"{formula.name} is not one of the declared events: {known}")
         return self.events[formula.name]
 
     def _term(self, term: WrittenTerm, terms: Mapping[str, WrittenTerm]) -> WrittenTerm:

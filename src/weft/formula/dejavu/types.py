@@ -176,7 +176,7 @@ class _Typing:
             return Variable(written.name, found)
         assert isinstance(written, syntax_tree.Value)
         if beyond_64_bits(written.value):
-            raise refused_at(self.text, written.at, f"{written.value} is beyond 64 bits")
+            raise refused_at(self.text, written.at, f"{written.value} does not fit into 64 bits")
         return Constant(written.value, expected)
 
     def _clash(self, at: int) -> FormulaError:

@@ -105,6 +105,6 @@ def _unsafe(written: Named, text: str) -> FormulaError:
     return refused_at(
         text,
         written.at,
-        f"the property {written.name} cannot be said with finitely many values",
-        "quantify over seen values (forall, exists), or take the intervals away from what speaks of values not seen",
+        f"the property {written.name} has no equivalent with finitely many values",
+        "quantify over seen values (forall, exists), or remove the intervals from the parts about unseen values",
     )

@@ -21,7 +21,7 @@ from weft.formula.signature import Signature
 from weft.formula.syntax_tree import Written
 from weft.formula.twofol.twofol_parser import LENGTH, parsed
 
-_BIND: Final = "write EXISTS TIME t. … around it, or NOW in its place: an answer is one of the present time point"
+_BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer belongs to the present time point"
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class _Lowering(Lowering):
             case syntax_tree.Since():
                 raise self._temporal_operator(written.at, "SINCE")
             case syntax_tree.Let() | syntax_tree.Least():
-                raise self.refused(written.at, "LET and MU are not taken where time points have names")
+                raise self.refused(written.at, "LET and MU are not supported in two-sorted formulas")
             case _:
                 return super().formula(written, scope)
 
     def _temporal_operator(self, at: int, name: str) -> Exception:
-        hint = "say it of time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
-        return self.refused(at, f"{name} is an operator of temporal logic, and here time points have names", hint)
+        hint = "write it with time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
+        return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
         """Return TIME for a variable after TIME."""
@@ -90,7 +90,7 @@ class _Lowering(Lowering):
         if any(self.types.known(argument.type) == TIME for argument in arguments):
             simple = all(isinstance(argument, Variable) for argument in arguments)
             if written.operation != "-" or len(arguments) != 2 or not simple:
-                raise self.refused(written.at, "time points are subtracted from one another, and nothing else")
+                raise self.refused(written.at, "a time point can only be subtracted from another time point")
             for argument, each in zip(written.arguments, arguments, strict=True):
                 self.join(each.type, TIME, argument.at, "what a time point is subtracted from")
             return algebra.Computed("-", arguments, INTERVAL)
@@ -110,13 +110,14 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
                 constant = isinstance(left, algebra.Constant) or isinstance(right, algebra.Constant)
                 if not constant or sides == (None, None):
                     raise lowering.refused(
-                        0, "a length of time is compared with the time from one time point to another, as in s - t < 7d"
+                        0,
+                        "a length of time can be compared only with the time between two time points, as in s - t < 7d",
                     )
             case algebra.Aggregate(function=function, output=output, item=item):
                 if output.type == TIME or (TIME in {each.type for each in variables_of(item)} and function != "CNT"):
                     raise lowering.refused(
                         _place(written, output.name),
-                        f"{function} of time points is not taken",
+                        f"{function} of time points is not supported",
                         "CNT counts them; the last one is NOT EXISTS TIME s. t < s AND …",
                     )
             case _:

@@ -9,7 +9,7 @@ import pytest
 from docs.pages import ROOT, blocks
 from oracle.past_logic import Log, evaluated
 from weft.derivation.synopsis.construct import synopsis
-from weft.derivation.synopsis.verdict import verdict
+from weft.derivation.synopsis.verdict import size_verdict
 from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import signature
 
@@ -55,7 +55,7 @@ JUDGED = [(row[0].split("`")[1], each) for row in ROWS for each in row if each i
 def test_verdicts_are_those_of_the_tables(text: str, kind: str) -> None:
     counted = re.search(r"MU|ONCE1|SINCE1", text) is not None
     found = read("mutl" if counted else "mfotl", text).formula
-    assert verdict(synopsis(found, "bag" if counted else "set")).kind == kind
+    assert size_verdict(synopsis(found, "bag" if counted else "set")).kind == kind
 
 
 def test_the_verdicts_are_all_there() -> None:

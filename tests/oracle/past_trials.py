@@ -17,11 +17,10 @@ from oracle.past_course import contents, course
 from oracle.past_grammar import drawn, operators
 from oracle.past_logic import Log, Row, Value, evaluated
 from oracle.past_logs import log, partition
+from oracle.synopsis_sizes import LogSize, size_bound
 from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
-from weft.derivation.synopsis.sizes import Log as Prefix
-from weft.derivation.synopsis.sizes import announced
-from weft.derivation.synopsis.verdict import verdict
+from weft.derivation.synopsis.verdict import size_verdict
 from weft.execution.synopsis.batch import State
 from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.execution.synopsis.engine import Engine
@@ -87,14 +86,14 @@ class Trials:
 
     def within_bounds(self, plan: Synopsis, given: Log, ranges: Ranges, states: list[State], said: str) -> None:
         """After every batch no relation has more than was announced for the prefix, but those that have no bound."""
-        unbounded = {part.stored for part in verdict(plan).parts if part.kind == "unbounded"}
+        unbounded = {part.stored for part in size_verdict(plan).parts if part.kind == "unbounded"}
         self.counts["unbounded"] += bool(unbounded)
         for (_, end), state in zip(ranges, states, strict=True):
             known = measured(given.until(end), {name for name, _ in plan.predicates})
             for stored, rows in contents(state).items():
                 if stored in unbounded:
                     continue
-                size = announced(stored, known)
+                size = size_bound(stored, known)
                 assert rows.total() <= size.tuples, f"{stored}: {rows.total()} tuples, {size} announced\n{said}"
                 place = [name for name, _ in stored.columns].index(COUNT) if stored.counted else None
                 bits = max(counter(row[place]).bit_length() for row in rows) if place is not None else 0
@@ -108,7 +107,7 @@ def counter(stored: Value) -> int:
     return int(stored, 16) if isinstance(stored, str) else int(stored)
 
 
-def measured(given: Log, predicates: set[str]) -> Prefix:
+def measured(given: Log, predicates: set[str]) -> LogSize:
     """What bounds are told from: |D|, |T|, dupl(S), and how many states are within a length of time."""
     rows = [each for state in given.states for name, each in state.items() if name in predicates and each]
     often = (Counter(each).most_common(1)[0][1] for each in rows)
@@ -117,7 +116,7 @@ def measured(given: Log, predicates: set[str]) -> Prefix:
     def within(length: int) -> int:
         return max((sum(now - length <= at <= now for at in given.at) for now in given.at), default=0)
 
-    return Prefix(len(values), len(given), max(often, default=0), within)
+    return LogSize(len(values), len(given), max(often, default=0), within)
 
 
 def changes(answers: list[Counter[Row]]) -> bool:

@@ -8,14 +8,14 @@ import pytest
 
 from synopsis_growth import FAMILIES, LENGTHS, SVG, Size, drawn, grown, recorded
 from weft.derivation.synopsis.construct import synopsis
-from weft.derivation.synopsis.verdict import verdict
+from weft.derivation.synopsis.verdict import size_verdict
 
 SHORT = LENGTHS[:2]
 
 
 def test_the_families_have_the_verdicts_that_they_are_named_after() -> None:
     for name, family in FAMILIES.items():
-        assert verdict(synopsis(family.formula, family.semantics)).kind == name
+        assert size_verdict(synopsis(family.formula, family.semantics)).kind == name
 
 
 @pytest.mark.parametrize("name", FAMILIES)

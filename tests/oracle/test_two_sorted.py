@@ -19,7 +19,7 @@ from oracle.two_sorted_grammar import drawn, drawn_conjunctive, operators
 from oracle.two_sorted_logic import by_figure_1
 from weft.algebra.formula import Formula, Variable
 from weft.derivation.synopsis.construct import synopsis
-from weft.derivation.synopsis.verdict import verdict
+from weft.derivation.synopsis.verdict import size_verdict
 from weft.errors import FormulaError
 from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.formula.signature import Predicate
@@ -132,7 +132,7 @@ def test_unions_of_conjunctive_queries_as_nests(semantics: str, formulas: int, r
         ranges = partition(chance, len(given))
         found = answers(plan.reading.formula, columns, given, ranges, semantics)
         assert found == wanted, f"{two_sorted_text(formula)}\n{plan.reading.formula}\n{given}\n{ranges}"
-        assert verdict(synopsis(plan.reading.formula, "set" if semantics == "set" else "bag")).kind != "unbounded"
+        assert size_verdict(synopsis(plan.reading.formula, "set" if semantics == "set" else "bag")).kind != "unbounded"
         counts.update(set(operators(formula)))
         counts.update({"formulas": 1, "with answers": any(wanted), "that change": changes(wanted)})
     record_property("nests", dict(counts))

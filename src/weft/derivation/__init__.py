@@ -1,1 +1,1 @@
-"""Algebra to algebra, pure: the replay, Q^M, Q^I, and how a branch reaches its tables."""
+"""Pure rewriting of algebra: the replay, Q^M, Q^I, and the access paths of a branch."""

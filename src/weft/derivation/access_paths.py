@@ -1,9 +1,9 @@
-"""How a branch reaches each of its tables: the news, a look-up by key, or the whole table.
+"""Choose how a branch reads each of its tables: the rows of the window, a look-up by key, or a full scan.
 
-A branch begins at its driver's rows, which the window keeps few, and finds the others from there by equality.  So a
-scan can be read through a relation that holds only the rows that such an equality can reach (a semi-join reduction),
-and that relation serves all branches of all plans of a tick: a table's news and its look-ups are read once (design
-section 5). Law: a branch gives the same rows through its access paths as over the whole tables.
+A branch starts from its driver's rows, which the window keeps few, and reaches the other tables by equality.  So a
+scan may read a relation that holds only the rows that such an equality can reach (a semi-join reduction).  All branches
+of all plans of a tick share that relation: a tick reads the new rows and the look-ups of a table once (design section
+5).  Law: a branch gives the same rows through its access paths as over full tables.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
-    """For each range variable of the branch, subqueries' included, how it is read.
+    """Return the access path of each range variable of the branch, including those of its subqueries.
 
-    With ``null_safe`` a key may be compared by <=>, for readers that find NULL by NULL; ``--from now`` asks so whether
-    the same row was there before.
+    With ``null_safe``, keys may be compared by <=>; the reader must then match NULL with NULL.  ``--from now`` uses
+    this to ask whether the same row existed before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -51,7 +51,9 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
-    """The scan that the driver's instant restricts to the window, where that is a column and intervals, or rounded."""
+    """Return the scan that the window restricts, and its path; None unless the driver's instant is a column plus
+    constant intervals, possibly rounded.
+    """
     if event.driver.kind == "greatest":
         return None
     parts, slack = near(event.instant)
@@ -64,12 +66,12 @@ def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
 
 
 def _own(interval: Scalar) -> bool:
-    """Whether an interval differs from row to row: then no one window of the column holds the news."""
+    """Return whether an interval differs from row to row; then no single window of the column contains the new rows."""
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
 def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool) -> None:
-    """Finds a path for every scan of a block, then for the subqueries below it."""
+    """Add to ``paths`` a path for every scan of a block and of the subqueries below it."""
     demanded = condition(around)
     origins = dict(known)
     for source in sources(around):
@@ -92,7 +94,7 @@ def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef,
 
 @dataclass(frozen=True)
 class _Tie:
-    """own = other, or null-safely own <=> other, between columns of one type."""
+    """An equality between two columns of one type: own = other, or own <=> other if null-safe."""
 
     own: ColumnRef
     other: ColumnRef
@@ -104,7 +106,9 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 
 
 def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """The equalities between columns, both ways round, null-safe ones last; a domain's column is what it copies."""
+    """Return the equalities between columns in both directions, null-safe ones last; a domain's column counts as the
+    column that it copies.
+    """
     ties = []
     for item in conjuncts(demanded):
         if (
@@ -123,7 +127,7 @@ def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> 
 
 
 def _copied(source: Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
-    """Each column of a domain, and the column of a table that it copies (law of ``derivation.localize``)."""
+    """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
     if not isinstance(source, Distinct) or not isinstance(source.input, Project):
         return {}
     pairs = zip(attributes(source), source.input.outputs, strict=True)
@@ -141,18 +145,20 @@ def _bodies(predicate: Predicate) -> list[Relation]:
 
 
 def whole_tables(event: Event) -> dict[str, Access]:
-    """The paths of a branch that reads every table as it is (the closed form, a first delivery)."""
+    """Return the paths of a branch that reads full tables (the closed form, a first delivery)."""
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)
     return paths
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """The columns of a range variable of the branch's block, and the columns of its others that they have to equal."""
+    """Return the columns of a range variable of the branch's block, each with the column of another range variable that
+    it must equal.
+    """
     ties = _equalities(condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
-    """Range variables that no key reaches: each tick reads their tables whole."""
+    """Return the range variables that no key reaches; every tick scans their tables in full."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

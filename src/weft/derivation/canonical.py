@@ -1,7 +1,7 @@
-"""The canonical form: queries that differ in no more than how they were written share a plan (design section 5).
+"""The canonical form: queries that differ only in spelling share a plan (design section 5).
 
-The conjuncts of a condition stand in one order, a list of constants is one constant, and a decimal constant has the
-same type whatever its digits.  Then constants are lifted, and what is left is the plan.
+The conjuncts of a condition are sorted, a list of constants becomes one constant, and decimal constants get one type
+independent of their digits.  Then the constants are lifted; the rest is the plan.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from weft.algebra.schema import INTEGRAL, INTERVAL, STRING, DataType
 from weft.algebra.traverse import Node, children, range_variables, transform, walk
 
 WIDE: Final = DataType("DECIMAL", 38, 18)
-"""Of a decimal constant in a comparison: 20 digits before the point, 18 after it."""
+"""The type of a decimal constant in a comparison: 20 digits before the point, 18 after it."""
 _COMPARED: Final = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _LISTED: Final = ("STRING", *INTEGRAL)
 
 
 def canonical(query: Query) -> Query:
-    """The query in canonical form; it has the same rows.
+    """Return the query in canonical form; it has the same rows.
 
     >>> from shown import M, ids
     >>> from weft.algebra.relation import Select, conjunction
@@ -62,7 +62,7 @@ def canonical(query: Query) -> Query:
 
 
 def one_list(call: Call) -> Call:
-    """x IN (a, b, c) as x and one constant, the list, where all are strings or all whole numbers.
+    """Combine the constants of x IN (a, b, c) into one list constant if all are strings or all are whole numbers.
 
     >>> from weft.algebra.schema import INT
     >>> one_list(Call("in", tuple(Literal(n, INT) for n in (7, 2, 1, 2)), INT)).args[1].value
@@ -80,7 +80,7 @@ def one_list(call: Call) -> Call:
 
 
 def wide_decimals(call: Call) -> Call:
-    """A comparison with its decimal constants in one wide type, where the other side leaves room for it."""
+    """Give the decimal constants of a comparison one wide type if the type of the other side leaves room for it."""
     left, right = call.args
     args = (_widened(left, right), _widened(right, left))
     return call if args == call.args else replace(call, args=args)
@@ -102,8 +102,9 @@ def _fits(type: DataType) -> bool:
 def _rank(
     predicate: Predicate, tables: Mapping[str, str], places: Mapping[str, int]
 ) -> tuple[int, str, tuple[int, ...]]:
-    """Where a conjunct stands: by its kind, then by what it says, names of range variables and constants aside; where
-    that is the same, as ``a.x = c.x AND b.x = c.x`` over one table, by where FROM has the range variables."""
+    """Return the sort key of a conjunct: its kind, then its shape without the names of range variables and constants,
+    then the positions in FROM of the outer range variables (for ``a.x = c.x AND b.x = c.x`` over one table).
+    """
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
     own = set(range_variables(predicate))
     named = (part.scan for part in walk(predicate) if isinstance(part, ColumnRef))

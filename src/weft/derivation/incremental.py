@@ -1,4 +1,4 @@
-"""Q^I(τ, t): the rows that begin in the window [τ, t), one branch a driver (paper section 5, design section 2).
+"""Q^I(τ, t): the rows that begin in the window [τ, t), one branch per driver (paper section 5, design section 2).
 
 Law: the union of Q^I over any partition of time into windows = ∪ over every instant s of Q(s).
 """
@@ -31,13 +31,13 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""What ends the names of the range variables of the query just before an instant."""
+"""The suffix of the range variables of the query just before an instant."""
 ANSWER: Final = "_answer"
-"""The range variable of the answer's rows, as a derived relation."""
+"""The range variable of the derived relation that holds the answer's rows."""
 
 
 def answer(query: Query) -> Project:
-    """The query as a relation."""
+    """Return the query as a relation."""
     return Project(query.input, ANSWER, query.outputs)
 
 
@@ -47,10 +47,10 @@ def window(s: Scalar) -> Predicate:
 
 
 def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """The branches of Q^I, each a projection of one block: the answer's columns, then the instant.
+    """Return the branches of Q^I, each a projection of one block: the answer's columns, then the instant.
 
-    Those that the order of time makes impossible are left out.  With ``from_now`` only rows that were not in the answer
-    just before s (``--from now``, design section 2).
+    The order of time makes some branches impossible; they are left out.  With ``from_now``, the branches give only rows
+    that were not in the answer just before s (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
@@ -62,7 +62,9 @@ def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
 
 
 def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
-    """The branch with further demands before and after its own, simplified; nothing where it can give no row."""
+    """Yield the simplified branch with ``first`` before and ``last`` after its own condition; nothing if it can give no
+    row.
+    """
     own = sources(branch.block)
     kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
     if kept != FALSE:
@@ -70,14 +72,16 @@ def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE
 
 
 class _Before:
-    """The query just before an instant, under range variables of its own."""
+    """The query just before an instant, with its range variables renamed."""
 
     def __init__(self, query: Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> Predicate:
-        """No row of Q(s⁻) is the branch's: two NULLs are the same when result rows are told apart."""
+        """Return the condition that Q(s⁻) does not have the branch's row; result rows are compared with NULL equal to
+        NULL.
+        """
         pairs = zip(attributes(self.rows), branch.outputs, strict=True)
         same = [Plain(call("<=>", ref, output.value)) for ref, output in pairs]
         before = at(self.rows, Instant(branch.instant, before=True))
@@ -85,7 +89,7 @@ class _Before:
 
 
 def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
-    """Q(s), the query at one instant, as branches."""
+    """Return Q(s), the query at one instant, as branches."""
     found = at(answer(query), Instant(s))
     event = Event(Driver("greatest", s), found)
     return tuple(kept for branch in merged(event) for kept in simplified(branch))

@@ -1,4 +1,4 @@
-"""Literals lifted into parameters: queries of one shape share one plan (design section 5; NiagaraCQ's signatures)."""
+"""Lifts literals into parameters: queries of one shape share one plan (design section 5; NiagaraCQ's signatures)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from weft.algebra.traverse import children as parts_of
 LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
 )
-"""Operators whose constant operands are lifted.  Those of other functions stay: some of them must be constants to
-Spark (ROUND's digits), and they rarely are what tells one user's query from another's."""
+"""Operators whose constant operands are lifted.  The constants of other functions stay: Spark requires some of them to
+be constants (ROUND's digits), and they rarely distinguish one user's query from another's.
+"""
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """A query without its constants, and the constants: ``values[i]`` belongs to the parameter ``p{i+1}``."""
+    """A query without its constants, and the constants: ``values[i]`` is the value of the parameter ``p{i+1}``."""
 
     query: Query
     values: tuple[Literal, ...]
 
 
 def lift(query: Query) -> Lifted:
-    """Takes the constants of conditions and thresholds out of ``query``, in the order of the text.
+    """Replace the constants of conditions and thresholds of ``query`` by parameters, in the order of the text.
 
-    Constants of select lists and of VALUES stay: they are part of what the answer looks like.
+    Constants of select lists and of VALUES stay: they are part of the answer.
     """
     values: list[Literal] = []
     relation = _in_conditions(query.input, lambda scalar: _lift_operand(scalar, values))
@@ -39,7 +40,7 @@ def lift(query: Query) -> Lifted:
 
 
 def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """The node with the scalars of its predicates changed."""
+    """Return the node with ``change`` applied to the scalars of its predicates."""
     if isinstance(node, Project):
         return cast("N", replace(node, input=_in_conditions(node.input, change)))
     if isinstance(node, Values):
@@ -72,7 +73,7 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
-    """The node with every parameter that ``values`` names replaced by its value."""
+    """Return the node with the parameters that ``values`` names replaced by their values."""
 
     def change(part: Node) -> Node:
         return values.get(part.name, part) if isinstance(part, Param) else part

@@ -1,10 +1,10 @@
-"""Subqueries that see no further than one SELECT out: a rewrite for Spark, after the derivation.
+"""Rewrite subqueries so that they refer at most to the directly enclosing SELECT: for Spark, after the derivation.
 
-Spark resolves a correlated name only against the SELECT directly around a subquery.  Where a nested subquery mentions a
-row from further out, the subquery between them is joined with the *domain* of those columns: a derived relation of the
-distinct values that they take outside, found again by null-safe equality.  So it is where OR puts a row from outside
-beside a subquery: Spark moves the whole OR out into its join, and the subquery with it, away from the rows that it is
-about (SPARK-59351).
+Spark resolves a correlated name only against the SELECT directly around a subquery.  If a nested subquery refers to a
+row from further out, the subquery between them is joined with the *domain* of those columns: a derived relation of
+their distinct outer values, matched by null-safe equality.  The same happens if an OR combines a condition on an outer
+row with a subquery: Spark would move the OR with its subquery into the outer join, away from the inner rows that the
+subquery refers to (SPARK-59351).
 
 Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), D = δ π_c(outside), since D has every value that c takes.
 """
@@ -39,7 +39,7 @@ from weft.algebra.traverse import mentioned, range_variables, substitute, walk
 
 
 def localize(event: Event) -> Event:
-    """The event, a projection of one block, with every subquery made local."""
+    """Return the event, a projection of one block, with every subquery made local."""
     own, whole = sources(event.block), condition(event.block)
     return event.with_block(block(own, _predicate(whole, own, whole)))
 
@@ -73,7 +73,7 @@ def _body(body: Relation, around: tuple[Source, ...], whole: Predicate) -> Relat
 
 
 def _domain(far: tuple[ColumnRef, ...], around: tuple[Source, ...], whole: Predicate, inner: str) -> Distinct:
-    """The values of ``far`` outside, narrowed by whatever plain condition concerns the same sources alone."""
+    """Return the relation of the outer values of ``far``, filtered by the plain conditions on its sources alone."""
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
     kept = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
@@ -90,7 +90,9 @@ def _aliases(around: tuple[Source, ...]) -> set[str]:
 
 
 def _connected(wanted: set[str], whole: Predicate, own: set[str]) -> set[str]:
-    """The sources tied to ``wanted`` by a condition: a product of sources that nothing ties would be too large."""
+    """Return ``wanted`` and the sources that conditions connect to them; a product with unconnected sources would be
+    too large.
+    """
     ties = [{ref.scan for ref in mentioned(item)} for item in _plain(whole)]
     reached = set(wanted)
     while True:
@@ -109,5 +111,7 @@ def _has_subquery(predicate: Predicate) -> bool:
 
 
 def _substituted(predicate: Predicate, copies: dict[Scalar, Scalar]) -> Predicate:
-    """Names from outside replaced in conjuncts with subqueries; the others see them as they are."""
+    """Replace the outer columns in the conjuncts that have subqueries; the other conjuncts can refer to them
+    directly.
+    """
     return conjunction(*(substitute(item, copies) if _has_subquery(item) else item for item in conjuncts(predicate)))

@@ -1,10 +1,10 @@
-"""One late rule: adjacent blocks become one, so that what runs is the user's own query and no nest of derived tables.
+"""Merge adjacent blocks into one, so that Spark runs the user's own query instead of nested derived tables.
 
-Joins and selections below one another are opened, a derived relation gives way to what it is over (its columns are
-replaced by what they stand for), a union under a block becomes several blocks, and δ falls away: it would not change
-which rows there are, and the answer's rows are distinct (design section 1).  Under EXISTS a union becomes an OR.
+Nested joins and selections are flattened, a derived relation is replaced by its input (its columns by their
+definitions), a union under a block becomes several blocks, and δ is dropped, since the rows of an answer are distinct
+anyway (design section 1).  Under EXISTS a union becomes an OR.
 
-Law: the blocks of a relation, united, have the rows of the relation, duplicates aside.
+Law: the union of a relation's blocks has the rows of the relation, apart from duplicates.
 
 >>> from shown import M, R, show
 >>> from weft.algebra.relation import Output
@@ -62,7 +62,7 @@ Meaning = Mapping[ColumnRef, Scalar]
 
 @dataclass(frozen=True)
 class _Block:
-    """Sources and a condition on them; ``meaning`` says what the columns of derived relations within stand for."""
+    """Sources and a condition on them; ``meaning`` maps the columns of derived relations to their definitions."""
 
     sources: tuple[Source, ...]
     condition: Predicate
@@ -74,12 +74,12 @@ class _Block:
 
 
 def blocks(query: Query) -> tuple[Query, ...]:
-    """The query as a union of queries that are one block each."""
+    """Return the query as a union of queries of one block each."""
     return tuple(Query(part.relation, substitute(query, part.meaning).outputs) for part in _blocks(query.input))
 
 
 def merged(event: Event) -> tuple[Event, ...]:
-    """An event of a projection as events whose relation is a projection of one block each."""
+    """Return an event of a projection as events whose relation is a projection of one block each."""
     top = event.projection
     events = []
     for part in _blocks(top.input):
@@ -91,7 +91,7 @@ def merged(event: Event) -> tuple[Event, ...]:
 
 
 def _whole(branch: Event) -> Event:
-    """The branch itself; raises DerivationError where it names a column that nothing in it has."""
+    """Return the branch; raise DerivationError if it names a column that none of its sources has."""
     lost = free_columns(branch.projection) | {
         ref for ref in mentioned(branch.instant) if ref.scan not in range_variables(branch.block)
     }
@@ -117,11 +117,11 @@ def _blocks(relation: Relation) -> list[_Block]:
         case Union(inputs=inputs):
             return [_of_union(part, one, relation) for one in inputs for part in _blocks(one)]
         case Grouped():
-            raise DerivationError("GROUP BY stands in temporal views only")
+            raise DerivationError("GROUP BY is allowed in temporal views only")
 
 
 def block_count(node: Relation | Predicate) -> int:
-    """How many blocks a relation comes to, told without making them; a predicate stays one."""
+    """Return the number of blocks of a relation without building them; a predicate counts as one."""
     match node:
         case Join(inputs=parts):
             return prod(map(block_count, parts))
@@ -140,8 +140,11 @@ def _joined(parts: tuple[_Block, ...]) -> _Block:
 
 
 def _settled(meaning: Meaning) -> Meaning:
-    """A column of one input may stand for one of another (``d.id IN (SELECT d.id FROM …)`` over a derived ``d``, whose
-    subquery is joined to it where it drives): each is followed until it is a source's own."""
+    """Expand each definition until it has only columns of sources.
+
+    A column of one input may stand for a column of another: ``d.id IN (SELECT d.id FROM …)`` over a derived ``d``, if
+    the subquery is the driver and is joined with ``d``.
+    """
     while any(mentioned(value) & meaning.keys() for value in meaning.values()):
         meaning = {ref: substitute(value, meaning) for ref, value in meaning.items()}
     return meaning
@@ -158,7 +161,7 @@ def _of_union(part: _Block, one: Relation, union: Union) -> _Block:
 
 
 def merged_predicate(predicate: Predicate) -> Predicate:
-    """The predicate with the body of each subquery merged."""
+    """Return the predicate with the body of each subquery merged."""
     match predicate:
         case Plain() | NowFrom() | NowBefore():
             return predicate
@@ -167,21 +170,21 @@ def merged_predicate(predicate: Predicate) -> Predicate:
         case Or(items=items):
             return disjunction(*map(merged_predicate, items))
         case Exists(body=body):
-            return disjunction(*map(Exists, _apart(body)))
+            return disjunction(*map(Exists, _disjoint_blocks(body)))
         case NotExists(body=body):
-            return conjunction(*map(NotExists, _apart(body)))
+            return conjunction(*map(NotExists, _disjoint_blocks(body)))
 
 
-def _apart(body: Relation) -> Iterator[Relation]:
-    """The blocks of a subquery's body; they stand beside one another, so that none shares a range variable."""
+def _disjoint_blocks(body: Relation) -> Iterator[Relation]:
+    """Yield the blocks of a subquery's body, with range variables renamed so that no two blocks share one."""
     taken: set[str] = set()
     for position, part in enumerate(_blocks(body)):
-        found = part.relation
+        relation = part.relation
         names: dict[str, str] = {}
-        for alias in range_variables(found):
+        for alias in range_variables(relation):
             name = alias
             while name in taken:
                 name = f"{alias}_or{position}" if name == alias else f"{name}_"
             taken.add(name)
             names[alias] = name
-        yield rename(found, {alias: name for alias, name in names.items() if alias != name})
+        yield rename(relation, {alias: name for alias, name in names.items() if alias != name})

@@ -45,12 +45,12 @@ from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
-"""More disjuncts than this are not multiplied out: the branches of Q^I do as well."""
+"""A query with more disjuncts is not multiplied out; the branches of Q^I are used instead."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether the closed form applies, and the reason in words."""
+class ClosedFormVerdict:
+    """Whether the closed form applies, and the reason."""
 
     closed: bool
     reason: str
@@ -58,40 +58,42 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Block:
-    """One conjunction: the sources, and what must hold of them."""
+    """A conjunction: its sources and its conditions."""
 
     sources: tuple[Source, ...]
     items: tuple[Predicate, ...]
 
 
-def verdict(query: Query) -> Verdict:
-    """Whether Q^M has the paper's closed form."""
+def closed_form_verdict(query: Query) -> ClosedFormVerdict:
+    """Return whether Q^M has the paper's closed form, with the reason."""
     if any(not scan.table.append_only for scan in scans(query)):
-        return Verdict(False, "a table's rows can end, so a row can leave the answer and come back")
+        return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)
     obstacle = next((why for why in (_obstacle(condition(part.input)) for part in parts) if why), None)
     if obstacle:
-        return Verdict(False, obstacle)
+        return ClosedFormVerdict(False, obstacle)
     if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
-        return Verdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
-    return Verdict(True, "once a combination of rows has failed it can never hold again, so its first instant decides")
+        return ClosedFormVerdict(False, f"its ORs and unions multiply out to more than {MOST_BLOCKS} blocks")
+    return ClosedFormVerdict(
+        True, "once a combination of rows has failed it can never hold again, so its first instant decides"
+    )
 
 
 def minimum_bounding(query: Query) -> tuple[Event, ...]:
-    """The closed form of Q^M(t), a branch a block; call it only where ``verdict`` allows it."""
+    """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form_verdict`` allows it."""
     branches = (_branch(found, part.outputs) for part in blocks(query) for found in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
 
 def lasts(query: Query) -> bool:
-    """Whether a row of the answer stays in it for ever."""
+    """Return whether every row of the answer stays in it for ever."""
     return all(scan.table.append_only for scan in scans(query)) and all(
         is_monotone(condition(part.input)) for part in blocks(query)
     )
 
 
 def is_monotone(predicate: Predicate) -> bool:
-    """Whether a predicate, once true, stays true on append-only tables: one verdict a case."""
+    """Return whether a predicate, once true, stays true on append-only tables: one verdict per case."""
     match predicate:
         case Plain():
             return True  # time plays no part in it
@@ -125,7 +127,7 @@ def _obstacle(predicate: Predicate) -> str | None:
 
 
 def _expand(relation: Relation) -> list[Block]:
-    """A relation as a union of blocks; EXISTS bodies are joined in, as the answer's rows are distinct."""
+    """Return a relation as a union of blocks; EXISTS bodies become joins, as the answer's rows are distinct."""
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(condition(relation))]
 
@@ -145,7 +147,7 @@ def _alternatives(predicate: Predicate) -> list[Block]:
 
 
 def _count_in(relation: Relation) -> int:
-    """How many blocks ``_expand`` makes, without making them: they may be more than fit into memory."""
+    """Return the number of blocks that ``_expand`` would build; they may be too many for memory."""
     return _count(condition(relation))
 
 
@@ -171,7 +173,7 @@ def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
     thresholds = [item.threshold for item in part.items if isinstance(item, NowFrom)]
     s = greatest(tuple(_latest([*dict.fromkeys(starts), *thresholds], never_null)))
     demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
-    # GREATEST passes over NULLs, a NULL threshold never fires: it must be asked for.
+    # GREATEST skips NULL, but a NULL threshold never fires: demand that it is not NULL.
     demanded += [present(c, never_null) for c in thresholds]
     demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, NowFrom)]
     kept = simplify(conjunction(*demanded), never_null)
@@ -181,7 +183,7 @@ def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
-    """Leaves out instants that another one can never be before: GREATEST(m.ts, m.ts + 28 days) is the second."""
+    """Leave out instants that are never after another one: GREATEST(m.ts, m.ts + 28 days) is the second."""
     kept: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before time does

@@ -1,4 +1,6 @@
-"""Rules that keep a query's meaning and make it easier to run and to share: the pipeline ``NORMAL_FORM``."""
+"""Rewrite a query, with the same meaning, so that it runs faster and shares its plan more often: the rules
+``NORMAL_FORM``.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
-    """LIKE with one wildcard at an end becomes STARTSWITH, ENDSWITH or CONTAINS, without any an equality.
+    """Rewrite LIKE with one wildcard at an end to STARTSWITH, ENDSWITH or CONTAINS, and LIKE without wildcards to =.
 
-    Not for beauty: a lifted LIKE pattern is a regular expression that would be compiled anew for every row.
+    A lifted LIKE pattern is a regular expression that Spark would compile again for every row.
 
     >>> from weft.algebra.scalar import ColumnRef
     >>> from weft.algebra.schema import STRING
@@ -42,7 +44,7 @@ NORMAL_FORM: Final[tuple[Rule, ...]] = (like_as_prefix,)
 
 
 def normalize(query: Query) -> Query:
-    """The query in normal form."""
+    """Return the query in normal form."""
     return transform(query, _rewritten)
 
 

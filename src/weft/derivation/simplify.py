@@ -1,8 +1,8 @@
-"""Conditions that the order of time decides by itself.
+"""Decide conditions that follow from the order of time.
 
-A replay asks of every row whether it lives at s.  Where s is the row's own start plus an interval that cannot be
-negative the answer is known: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a positive p1, so
-that the arrival of a message is no driver of "more than four weeks old" and the whole branch falls away.
+A replay asks of every row whether its period contains s.  If s is the row's own start plus a nonnegative interval, the
+answer is known: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a positive p1.  So the arrival of
+a message never drives "more than four weeks old", and the branch is dropped.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ _UNBOUNDED: Final = None
 
 
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
-    """(least, greatest) of right - left in microseconds, None where unbounded; None altogether where their bases
-    differ."""
+    """Return the least and the greatest value of right - left in microseconds, None for an unbounded side.
+
+    Return None if the bases of the two instants differ.
+    """
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
         return None
@@ -61,9 +63,9 @@ def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | N
 
 
 def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicate:
-    """The predicate with everything decided that the order of time decides.
+    """Return the predicate without the conditions that the order of time decides.
 
-    ``never_null`` are columns that hold no NULL; of others "true" becomes "is not NULL".
+    ``never_null`` are the columns that hold no NULL; on other columns, "true" becomes "is not NULL".
     """
     match predicate:
         case Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
@@ -71,7 +73,7 @@ def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicat
         case Plain() | NowFrom() | NowBefore():
             return predicate
         case And(items=items):
-            return _apart(conjunction(*(simplify(item, never_null) for item in items)))
+            return _false_if_contradictory(conjunction(*(simplify(item, never_null) for item in items)))
         case Or(items=items):
             return disjunction(*(simplify(item, never_null) for item in items))
         case Exists(body=body):
@@ -83,7 +85,9 @@ def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicat
 
 
 def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> Predicate:
-    """That an instant is not NULL: nothing to ask where its base never is, and the intervals are constants."""
+    """Return the condition that an instant is not NULL; TRUE if its base is never NULL and its intervals are
+    constants.
+    """
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
         return Plain(call("is not null", instant))
@@ -105,8 +109,8 @@ def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[
     return conjunction(*(present(side, never_null) for side in (left, right)))
 
 
-def _apart(predicate: Predicate) -> Predicate:
-    """A conjunction that asks x < y and y <= x can never be true."""
+def _false_if_contradictory(predicate: Predicate) -> Predicate:
+    """Return FALSE for a conjunction that demands both x < y and y <= x, else the predicate."""
     if not isinstance(predicate, And):
         return predicate
     asked = {item.condition for item in predicate.items if isinstance(item, Plain)}
@@ -119,12 +123,12 @@ def _apart(predicate: Predicate) -> Predicate:
 
 
 def _body(body: Relation, never_null: frozenset[ColumnRef]) -> Relation | None:
-    """The body, one block, simplified; None where it can have no row."""
+    """Return the simplified body, one block; None if it can have no row."""
     own = sources(body)
     kept = simplify(condition(body), never_null | starts_of(own))
     return None if kept == FALSE else block(own, kept)
 
 
 def starts_of(parts: Iterable[Source]) -> frozenset[ColumnRef]:
-    """The columns that hold a row's start: they are never NULL."""
+    """Return the columns that hold a row's start; they are never NULL."""
     return frozenset(source.start for source in parts if isinstance(source, Scan))

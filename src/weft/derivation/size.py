@@ -1,8 +1,8 @@
-"""How much a query's branches come to, told before anything is derived.
+"""Compute the size of a query's branches before deriving them.
 
-Every table, VALUES and threshold may drive a branch, and is judged in every other's; a NOT EXISTS is written once more
-in each branch that its body drives, and so grows with each level of nesting.  The sizes are those of the rules of
-``derivation.replay`` and of the merge, added up without making the branches.
+Every table, VALUES and threshold may drive a branch, and is evaluated in the branch of every other driver.  A NOT
+EXISTS is written once more in each branch that its body drives, and so grows with each level of nesting.  The sizes
+follow the rules of ``derivation.replay`` and of the merge, without building the branches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.derivation.merge import block_count
 
 @dataclass(frozen=True)
 class BranchSize:
-    """Of events: how many ``branches``, and how many ``sources`` they name in all, subqueries' included."""
+    """The number of events, and the total number of sources that they name, including subqueries."""
 
     branches: int
     sources: int
@@ -45,7 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Each event joined with a relation of so many sources and blocks."""
+        """Return the size if each event is joined with a relation of ``sources`` sources and ``copies`` blocks."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 
@@ -53,7 +53,7 @@ NOTHING = BranchSize(0, 0)
 
 
 def size(query: Query) -> BranchSize:
-    """Of the branches of Q^I.
+    """Return the size of the branches of Q^I.
 
     >>> from shown import M, R, TIED, ids
     >>> size(ids(Select(M, NotExists(Select(R, TIED)))))
@@ -72,7 +72,7 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case Plain() | Grouped():  # groups stand in temporal views only, which are not derived from so
+        case Plain() | Grouped():  # a Grouped stands only in temporal views, which have other rules
             return NOTHING
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
@@ -92,7 +92,7 @@ def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
-    """Each part's events with the others as they are at that instant."""
+    """Return the size of each part's events joined with the other parts at that instant."""
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):
@@ -102,7 +102,7 @@ def _met(
 
 
 def _sources(node: Relation | Predicate) -> int:
-    """How many sources it names, once."""
+    """Return how many sources a node names."""
     match node:
         case Scan() | Values() | Grouped():
             return 1

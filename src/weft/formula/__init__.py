@@ -1,1 +1,1 @@
-"""Text of temporal logic and logs of events to formulas and states, and back."""
+"""Parse temporal logic and event logs to formulas and states, and print formulas."""

@@ -1,4 +1,4 @@
-"""Terms without variables worked out, as MonPoly works them out."""
+"""Evaluate constant terms with MonPoly's arithmetic."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from weft.algebra.schema import BIGINT, DOUBLE, DataType
 
 
 def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) -> Term:
-    """The operation over the terms, its value where all of them are constants; raises ArithmeticError where none is."""
+    """Return the operation over the terms, or its value if all are constants; raise ArithmeticError if it has no
+    value.
+    """
     named: Operation = operation  # type: ignore[assignment]
     values = [argument.value for argument in arguments if isinstance(argument, Constant)]
     if len(values) < len(arguments):
         return Computed(named, arguments, result)
     value = _value(operation, [value for value in values if not isinstance(value, str)])
     if beyond_64_bits(value):
-        raise ArithmeticError(f"{value} is more than an integer holds")
+        raise ArithmeticError(f"{value} does not fit into an integer")
     return Constant(value, DOUBLE if isinstance(value, float) else BIGINT)
 
 
 def beyond_64_bits(value: int | float | str) -> bool:
-    """Whether it is an integer that a BIGINT does not hold."""
+    """Return whether a value is an integer outside the range of BIGINT."""
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
@@ -51,7 +53,7 @@ def _binary(operation: str, first: int | float, second: int | float) -> int | fl
 
 
 def _quotient(operation: str, first: int | float, second: int | float) -> int | float:
-    """``/`` and ``MOD``; of integers towards zero, as C does."""
+    """Return ``/`` or ``MOD``; integers round towards zero, as in C."""
     if second == 0:
         raise ArithmeticError("it divides by zero")
     if isinstance(first, float) or isinstance(second, float):

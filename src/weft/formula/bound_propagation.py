@@ -1,49 +1,51 @@
-"""What bounds a variable on the left of an AND carried into the right side, where that needs it."""
+"""Copy the parts that bound a variable on the left of an AND into the right side, if that side needs them."""
 
 from __future__ import annotations
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import And, Formula, Interval, Variable, free_variables
-from weft.formula.renaming import apart
+from weft.formula.renaming import without_clashes
 
 
-def carried(formula: Formula) -> Formula:
-    """The formula with bounds carried over, outermost first; the answers are the same where duplicates do not count.
+def propagate_bounds(formula: Formula) -> Formula:
+    """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
 
-    Into a SINCE nothing is carried from outside, since that would look ahead; its left side is bounded by what the
-    right side has given within the interval.
+    Nothing is copied into a SINCE from outside, since that would look ahead.  Its left side is bounded by the answers
+    that the right side had within the interval.
     """
     match formula:
         case And(left=left, right=right):
             return _conjunction(left, right)
         case algebra.Since(interval=interval, left=left, right=right, counting="any"):
-            bounded = carried(right)
+            bounded = propagate_bounds(right)
             lacking = _lacks(left.formula if isinstance(left, algebra.Not) else left)
             if lacking and lacking <= set(free_variables(right)):
                 given = algebra.Once(Interval(0, interval.high), bounded)
-                return algebra.Since(interval, carried(And(given, left)), bounded)
-            return algebra.Since(interval, carried(left), bounded)
+                return algebra.Since(interval, propagate_bounds(And(given, left)), bounded)
+            return algebra.Since(interval, propagate_bounds(left), bounded)
         case _:
-            return algebra.with_parts(formula, tuple(map(carried, algebra.parts(formula))))
+            return algebra.with_parts(formula, tuple(map(propagate_bounds, algebra.parts(formula))))
 
 
 def _conjunction(left: Formula, right: Formula) -> Formula:
     match right:
         case And(left=one, right=other) if _helps(left, one):
-            return carried(And(carried(And(left, one)), carried(other)))
+            return propagate_bounds(And(propagate_bounds(And(left, one)), propagate_bounds(other)))
         case algebra.Or(left=one, right=other) if _helps(left, one):
-            return algebra.Or(carried(And(left, one)), carried(And(left, other)))
+            return algebra.Or(propagate_bounds(And(left, one)), propagate_bounds(And(left, other)))
         case algebra.Exists(formula=inner) if _helps(left, inner):
-            renamed = apart(right, set(free_variables(left)))
-            return And(carried(left), algebra.Exists(renamed.variables, carried(And(left, renamed.formula))))
+            renamed = without_clashes(right, set(free_variables(left)))
+            return And(
+                propagate_bounds(left), algebra.Exists(renamed.variables, propagate_bounds(And(left, renamed.formula)))
+            )
         case algebra.Not(formula=inner) if _helps(left, inner) and not _compares(inner):
-            return And(carried(left), algebra.Not(carried(And(left, inner))))
+            return And(propagate_bounds(left), algebra.Not(propagate_bounds(And(left, inner))))
         case _:
-            return And(carried(left), carried(right))
+            return And(propagate_bounds(left), propagate_bounds(right))
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    """Whether the left side bounds a variable that is free in the right side and not bounded there."""
+    """Return whether the left side bounds a variable that the right side leaves unbounded."""
     return bool(bounded_variables(left) & _lacks(right))
 
 
@@ -56,7 +58,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """The variables that have finitely many values wherever the formula holds."""
+    """Return the variables that have finitely many values in every answer of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)

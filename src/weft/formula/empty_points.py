@@ -1,8 +1,8 @@
-"""Which time points MonPoly leaves out: those without an event that matters, where they could change no answer.
+"""Find the time points that MonPoly skips: those without a relevant event, if they cannot change an answer.
 
-A formula may pass over them where it is false at a state without events and its answers elsewhere are the same with or
-without such states; their numbers stay theirs.  The answers are the same either way: it matters for what is printed
-where every time point is.
+A formula may skip them if it is false at a state without events and its other answers are the same with and without
+such states; the numbers of the time points do not change.  The answers are the same in both cases: skipping matters
+only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.formula.states import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
-    """Whether a time point is one that MonPoly answers at."""
+    """Return a test for the time points at which MonPoly answers the formula."""
     if not _may_skip(formula):
         return lambda point: True
     atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
@@ -29,7 +29,7 @@ def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
 
 
 def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
-    """The columns of a predicate that only ever hold constants, and which."""
+    """Return the columns of a predicate that have constants in all atoms, with those constants."""
     found: dict[int, set[object]] = {}
     free: set[int] = set()
     for atom in atoms:
@@ -52,7 +52,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """What a formula says at a state without events: true of all values, false of all, None where it is not known."""
+    """Return the truth of a formula at a state without events: True or False for all values, None if unknown."""
     match formula:
         case algebra.Atom():
             return False
@@ -70,7 +70,7 @@ def _when_empty(formula: Formula) -> bool | None:
 
 
 def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
-    """What two sides say together, where either decides that says ``by``."""
+    """Return the truth of a connective for which one operand with the truth ``by`` decides."""
     said = {_when_empty(left), _when_empty(right)}
     if by in said:
         return by
@@ -78,7 +78,7 @@ def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
 
 
 def _indifferent(formula: Formula) -> bool:
-    """Whether states without events change nothing at the others."""
+    """Return whether states without events change nothing at the other states."""
     match formula:
         case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
             return True

@@ -1,6 +1,6 @@
-"""The form of a formula that is evaluated: comparisons stand on the right of an AND only.
+"""Rewrite a formula for evaluation: comparisons stand only on the right of an AND.
 
-See ``weft.algebra.formula.And``: there an equality may bind a variable, and all others filter.
+There an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TRUE: Final = algebra.Truth(True)
 
 
 def answerable(formula: Formula) -> Formula:
-    """A formula that passed ``monitorable``, in the form that is evaluated."""
+    """Return a formula that passed ``monitorable`` in the form for evaluation."""
     match formula:
         case algebra.Comparison() | algebra.Not(formula=algebra.Comparison()):
             return _alone(formula)
@@ -24,14 +24,14 @@ def answerable(formula: Formula) -> Formula:
         case And(left=left, right=algebra.Not(formula=algebra.Comparison() | algebra.Matches()) as right):
             return And(answerable(left), right)
         case algebra.Since(left=algebra.Not(formula=excluded), right=right):
-            # Not of an equality stands for itself only where both of its sides are the same variable.
+            # NOT of an equality stands alone only if both sides are the same variable.
             return algebra.with_parts(formula, (algebra.Not(answerable(excluded)), answerable(right)))
         case _:
             return algebra.with_parts(formula, tuple(map(answerable, algebra.parts(formula))))
 
 
 def _alone(formula: Formula) -> Formula:
-    """A comparison that stands for itself: one value for a variable, or true or false."""
+    """Rewrite a comparison that stands alone: a variable has one value, or the comparison is true or false."""
     negated = isinstance(formula, algebra.Not)
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     if not isinstance(inner, algebra.Comparison):
@@ -46,5 +46,5 @@ def _alone(formula: Formula) -> Formula:
 
 
 def _some(variable: Variable) -> Constant:
-    """Any value of the variable's type."""
+    """Return some value of the variable's type."""
     return Constant("" if variable.type == STRING else 0.0 if variable.type == DOUBLE else 0, variable.type)

@@ -1,7 +1,7 @@
-"""A written formula to the tree of formulas: names resolved, types found, shorthands written out.
+"""Lower a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
-IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, a variable that EXISTS binds in vain is left out,
-and a term without variables is worked out: as MonPoly does before it looks at a formula.
+As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, variables that EXISTS binds but its
+body does not use are dropped, and constant terms are evaluated before the formula is checked.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Scope = Mapping[str, DataType]
 
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
-    """The formula's tree; raises FormulaError with the place of a name that is not known or a type that clashes."""
+    """Return the formula; raise FormulaError, with the place, for an unknown name or a type clash."""
     lowering = Lowering(signature, text)
     tree = lowering.formula(formula, {})
     return settled(tree, lowering.types)
 
 
 class Lowering:
-    """One formula on its way: the signature, the types found by now, and the free variables' ones."""
+    """The lowering of one formula: the signature, the types inferred so far, and the types of the free variables."""
 
     def __init__(self, signature: Signature, text: str) -> None:
         self.signature = signature
@@ -47,11 +47,11 @@ class Lowering:
         self.taken: set[str] = set()
 
     def refused(self, at: int, message: str, hint: str | None = None) -> FormulaError:
-        """The error at an offset of the text."""
+        """Return the error at an offset of the text."""
         return refused_at(self.text, at, message, hint)
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """A formula within the variables that are bound around it."""
+        """Lower a formula; ``scope`` has the enclosing bound variables."""
         match written:
             case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
@@ -70,7 +70,7 @@ class Lowering:
             case syntax_tree.Least():
                 return self._least(written, scope)
             case syntax_tree.Let():
-                raise self.refused(written.at, "LET is taken away before")
+                raise self.refused(written.at, "LET must be expanded before lowering")
             case _:
                 return self._atom(written, scope)
 
@@ -88,7 +88,7 @@ class Lowering:
                 return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
 
     def quantified(self, written: syntax_tree.Quantified, scope: Scope) -> Formula:
-        """A quantifier; FORALL is NOT EXISTS NOT."""
+        """Lower a quantifier; FORALL is NOT EXISTS NOT."""
         bound = {name: self.bound_type(written) for name in written.names}
         inner = self.formula(written.formula, {**scope, **bound})
         if written.quantifier == "FORALL":
@@ -96,11 +96,11 @@ class Lowering:
         return self.exists(bound, inner)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """What is known of the type of a variable that is bound by a quantifier."""
+        """Return the type of a quantified variable, as far as it is known."""
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """EXISTS, without variables that are bound in vain."""
+        """Return EXISTS over the variables that are free in the body."""
         free = free_variables(inner)
         used = tuple(variable for name, found in bound.items() if (variable := Variable(name, found)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -122,7 +122,7 @@ class Lowering:
                 return algebra.Not(algebra.Once(interval, algebra.Not(inner)))
 
     def _interval(self, bounds: Bounds) -> Interval:
-        """The interval with its ends included, microseconds; negative and empty ones are refused as MonPoly does."""
+        """Return the interval with inclusive ends, in microseconds; refuse negative and empty ones as MonPoly does."""
         low, high = bounds.low, bounds.high
         strict = bounds.low_open or bounds.high_open
         if low < 0 or (high is not None and (high <= low if strict else high < low)):
@@ -132,23 +132,23 @@ class Lowering:
                 "an interval is a length of time to go back: 0 <= lower end <= upper end",
             )
         if max(low, high or 0) > _LONGEST:
-            raise self.refused(bounds.at, "the interval is longer than Weft's time")
+            raise self.refused(bounds.at, "the interval is too long: the limit is 2^62 microseconds")
         return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
 
     def _aggregated(self, written: syntax_tree.Aggregated, scope: Scope) -> Formula:
-        """An aggregation: what it does not group by is bound below it."""
+        """Lower an aggregation; it binds all variables of its body except the groups."""
         groups = {name: self.type_of(name, scope) for name in written.groups}
         own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
         inner = self.formula(written.formula, own)
         item_type = own.get(written.item, STRING)
         free = free_variables(inner)
         if Variable(written.item, item_type) not in free:
-            raise self.refused(written.at, f"{written.item} is aggregated, and is not free in the formula below")
+            raise self.refused(written.at, f"{written.item} is aggregated but is not free in the aggregation's formula")
         if written.output in groups:
-            raise self.refused(written.at, f"{written.output} is the result, and cannot be grouped by")
+            raise self.refused(written.at, f"{written.output} is the result and cannot be grouped by")
         for group, found in groups.items():
             if Variable(group, found) not in free:
-                raise self.refused(written.at, f"{group} is grouped by, and is not free in the formula below")
+                raise self.refused(written.at, f"{group} is grouped by but is not free in the aggregation's formula")
         output = Variable(written.output, self.type_of(written.output, scope))
         if written.function in ("SUM", "AVG", "MED"):
             self.join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
@@ -158,7 +158,7 @@ class Lowering:
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
-        """Relations defined together; each gets a name of its own in the whole formula."""
+        """Lower relations that are defined together; each gets a name that is unique in the formula."""
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
@@ -182,7 +182,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """A name like this one that no relation of a fixpoint in the formula has yet."""
+        """Return a name like ``name`` that no fixpoint relation of the formula has yet."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -202,7 +202,7 @@ class Lowering:
             raise self.refused(
                 rule.at,
                 f"{rule.name} is used in its own definition at the same time point",
-                "put PREVIOUS before it: a fixpoint speaks of itself at the time point before",
+                "put PREVIOUS before it: a fixpoint may refer to itself only at an earlier time point",
             )
 
     def _atom(self, written: Written, scope: Scope) -> Formula:
@@ -215,25 +215,25 @@ class Lowering:
                 left, right = self.term(one, scope), self.term(other, scope)
                 self.join(_type(left), _type(right), at, "the left side of the comparison")
                 if operator == "substring":
-                    self.join(_type(left), STRING, at, "what SUBSTRING takes")
+                    self.join(_type(left), STRING, at, "the argument of SUBSTRING")
                 return algebra.Comparison(operator, left, right)
             case syntax_tree.Matched():
                 return self._matched(written, scope)
             case _:
-                raise self.refused(written.at, "this is no formula")
+                raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """A predicate of the signature over terms."""
+        """Lower a predicate of the signature."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
-            raise self.refused(written.at, f"{written.name} is no predicate of the signature; it has {known}")
+            raise self.refused(written.at, f"{written.name} is not a predicate of the signature, which has {known}")
         return algebra.Atom(written.name, self.of_predicate(written, predicate, predicate.types, scope))
 
     def of_predicate(
         self, written: syntax_tree.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
     ) -> tuple[Term, ...]:
-        """The terms of a predicate; raises FormulaError where another one than ``_`` stands in an unnamed column."""
+        """Lower the terms of a predicate; raise FormulaError for a term other than ``_`` in an unnamed column."""
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
             reasons = Reasons()
@@ -257,7 +257,7 @@ class Lowering:
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
     def arguments(self, written: syntax_tree.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
-        """The terms of a predicate whose columns have these types."""
+        """Lower the terms of a predicate whose columns have these types."""
         if len(types) != len(written.terms):
             raise self.refused(
                 written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
@@ -272,87 +272,89 @@ class Lowering:
     def _matched(self, written: syntax_tree.Matched, scope: Scope) -> Formula:
         if not (isinstance(written.pattern, syntax_tree.Value) and written.pattern.regular):
             raise self.refused(
-                written.pattern.at, 'a regular expression is written out, as r"…"; it cannot come from a variable'
+                written.pattern.at, 'a regular expression must be a literal r"…"; it cannot come from a variable'
             )
         try:
             given = str(written.pattern.value)
             pattern = given if written.pattern.translated else translated(given)
         except ValueError as reason:
-            raise self.refused(written.pattern.at, f"the regular expression cannot be taken: {reason}") from None
+            raise self.refused(written.pattern.at, f"the regular expression is not supported: {reason}") from None
         text = self.term(written.text, scope)
-        self.join(_type(text), STRING, written.text.at, "what MATCHES takes")
+        self.join(_type(text), STRING, written.text.at, "the argument of MATCHES")
         groups = tuple(None if group is None else self.term(group, scope) for group in written.groups)
         for group, term in zip(written.groups, groups, strict=True):
             if group is not None and term is not None:
-                self.join(_type(term), STRING, group.at, "what a group found")
+                self.join(_type(term), STRING, group.at, "a captured group")
         if len(groups) > groups_in(pattern):
             raise self.refused(
-                written.at, f"{len(groups)} groups are named, and the expression has {groups_in(pattern)}"
+                written.at, f"{len(groups)} groups are named, but the expression has {groups_in(pattern)}"
             )
         return algebra.Matches(text, pattern, groups)
 
     def term(self, written: WrittenTerm, scope: Scope) -> Term:
-        """A term; one without variables is worked out."""
+        """Lower a term; a constant one is evaluated."""
         match written:
             case syntax_tree.Name(name=name):
                 return Variable(name, self.type_of(name, scope))
             case syntax_tree.Value(value=value, regular=regular):
                 if regular:
-                    raise self.refused(written.at, "a regular expression stands behind MATCHES only")
+                    raise self.refused(written.at, "a regular expression may stand only after MATCHES")
                 if beyond_64_bits(value):
-                    raise self.refused(written.at, f"{value} is beyond 64 bits", "Write a double, with a point.")
+                    raise self.refused(
+                        written.at, f"{value} does not fit into 64 bits", "Write a double, with a point."
+                    )
                 return algebra.Constant(value, _type_of_value(value))
             case syntax_tree.Call():
                 return self.call(written, scope)
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """An operation over terms."""
+        """Lower an operation over terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, found in zip(written.arguments, arguments, strict=True):
-            self.join(_type(found), takes, argument.at, f"what {written.operation} takes")
+            self.join(_type(found), takes, argument.at, f"the argument of {written.operation}")
         try:
             return worked_out(written.operation, arguments, self.types.known(gives))
         except ArithmeticError as reason:
-            raise self.refused(written.at, f"the term cannot be worked out: {reason}") from None
+            raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
-        """The type that an operation takes, and the one that it gives."""
+        """Return the argument type and the result type of an operation."""
         if operation in ("i2f", "f2i"):
             return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
         return number, number
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """The type of a variable; one that nothing binds is free in the whole formula."""
+        """Return the type of a variable; an unbound one is free in the whole formula."""
         found = scope.get(name)
         if found is None:
             found = self.free.setdefault(name, self.types.new())
         return found
 
     def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
-        """Makes two types the same; raises FormulaError at the offset where they cannot be."""
+        """Unify two types; raise FormulaError at the offset if they clash."""
         try:
             self.types.join(given, wanted)
         except Clash:
             raise self.refused(
-                at, f"types clash: {what} is {self.types.words(wanted)}, and here is {self.types.words(given)}"
+                at, f"types clash: {what} is {self.types.words(wanted)}, but this is {self.types.words(given)}"
             ) from None
 
 
 def _unnamed_hint(column: str, type_: str) -> str:
-    """What to do about a column whose values a formula cannot use."""
-    told = f"Write _ in the place of {column}: formulas use integers, doubles and texts."
+    """Return the hint for a column whose values a formula cannot use."""
+    hint = f"Write _ instead of {column}: formulas use integers, doubles and texts."
     if type_ != "TIMESTAMP":
-        return told
+        return hint
     return (
-        f"{told} An interval, as in ONCE[0,10m], speaks of the time of the rows: `weft ingest file --ts-from {column}` "
-        "takes it from this column."
+        f"{hint} An interval, as in ONCE[0,10m], refers to the time of the rows; `weft ingest file --ts-from {column}` "
+        "takes that time from this column."
     )
 
 
 def _guarded(formula: Formula, names: set[str]) -> bool:
-    """Whether each use of the names stands below a PREVIOUS."""
+    """Return whether each use of the names stands below a PREVIOUS."""
     match formula:
         case algebra.Previous():
             return True

@@ -1,9 +1,10 @@
-"""Whether a formula can be answered from the rows that are there: MonPoly's check on a formula's form.
+"""Check that a formula is monitorable: MonPoly's syntactic check that it has finitely many answers.
 
-Each variable must be bounded by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
-finitely many answers at a time point, ``NOT Q(x)`` has not.  The formula is looked at as it is written, then with its
-negations pushed inwards, then with what bounds a variable carried into the formulas that need it (Müller, Theory and
-practice of runtime monitoring, section 5.3): within a state, not into other times, for which MonPoly looks ahead.
+Each variable must be bound by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
+finitely many answers at a time point, ``NOT Q(x)`` has infinitely many.  The check tries the formula as written, then
+with negations pushed inwards, then with bounds copied into the subformulas that need them (Müller, Theory and practice
+of runtime monitoring, section 5.3).  Bounds are copied within a state, not to other times, for which MonPoly would look
+ahead.
 """
 
 from __future__ import annotations
@@ -14,64 +15,65 @@ from dataclasses import dataclass
 from weft.algebra import formula as algebra
 from weft.algebra.formula import And, Formula, Variable, free_variables, variables_of
 from weft.errors import FormulaError
-from weft.formula.bound_propagation import carried
+from weft.formula.bound_propagation import propagate_bounds
 from weft.formula.normal import negations_inwards
 from weft.formula.written import written
 
-_PREDICATE = "the terms of a predicate are variables or constants here; bring a computed one in with x = …"
-_EQUALITY = "an equality that stands for itself compares a variable with a constant"
-_ORDER = "<, <=, SUBSTRING and MATCHES compare values that something else gives; write … AND x < y"
-_UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … gives both"
-_NEGATION = "NOT holds for infinitely many values unless what it negates has no free variable, or stands as … AND NOT"
+_PREDICATE = "the terms of a predicate must be variables or constants; compute other terms with x = …"
+_EQUALITY = "an equality that stands alone must compare a variable with a constant"
+_ORDER = "<, <=, SUBSTRING and MATCHES need values that another formula binds; write … AND x < y"
+_UNEQUAL = "an inequality holds for infinitely many values; write … AND NOT x = y, where … binds both"
+_NEGATION = "NOT holds for infinitely many values unless its formula has no free variable or it stands as … AND NOT"
 _COMPARED = (
-    "what AND compares must have its variables among those of the left side, "
-    "or be x = t with the variables of t among them"
+    "a comparison after AND may use only variables of the left side, or be x = t with the variables of t among them"
 )
-_SUBSET = "after AND NOT, and left of SINCE, the free variables are among those of the other side"
-_DISJUNCTION = "both sides of OR have the same free variables"
+_SUBSET = "after AND NOT, and left of SINCE, the free variables must be among those of the other side"
+_DISJUNCTION = "both sides of OR must have the same free variables"
 
 
 @dataclass(frozen=True)
-class Unbounded:
-    """Why a formula is not taken: the part at fault, and the rule that it breaks."""
+class SafeRangeViolation:
+    """A violation of the check: the part at fault, and the rule that it breaks."""
 
     formula: Formula
     rule: str
 
-    def error(self, told: Callable[[Formula], str] = written) -> FormulaError:
-        """The refusal of the formula; ``told`` gives the text of a part."""
+    def error(self, text_of: Callable[[Formula], str] = written) -> FormulaError:
+        """Return the refusal of the formula; ``text_of`` prints a part."""
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
-            excerpt=f"    {told(self.formula)}",
-            hint="bound each variable by a predicate before it is negated or compared",
+            excerpt=f"    {text_of(self.formula)}",
+            hint="bind each variable by a predicate before it is negated or compared",
         )
 
 
-def monitorable(formula: Formula, *, counts: bool = False, told: Callable[[Formula], str] = written) -> Formula:
-    """The formula in a form that passes the check; raises FormulaError with the reason where there is none.
+def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
+    """Return the formula in a form that passes the check; raise FormulaError with the reason if there is none.
 
-    ``counts``: duplicates matter, and the formula is taken as it is written or not at all; ``told`` gives the text of
-    the part at fault.
+    With ``counts``, duplicates matter, so the formula is accepted as written or not at all.  ``text_of`` prints the
+    part at fault.
     """
-    refused = unbounded(formula)
+    refused = safe_range_violation(formula)
     if refused is None:
         return formula
     if counts:
-        raise refused.error(told)
+        raise refused.error(text_of)
     inwards = negations_inwards(formula)
-    again = unbounded(inwards)
+    again = safe_range_violation(inwards)
     if again is None:
         return inwards
-    rewritten = algebra.rewritten(carried(inwards), _ordered)
-    last = unbounded(rewritten)
+    rewritten = algebra.rewritten(propagate_bounds(inwards), _ordered)
+    last = safe_range_violation(rewritten)
     if last is None:
         return rewritten
-    raise last.error(told)
+    raise last.error(text_of)
 
 
 def _ordered(formula: Formula) -> Formula:
-    """A chain of ANDs with what bounds variables before what needs them; the formula itself where no order does."""
-    if not isinstance(formula, And) or unbounded(formula) is None:
+    """Sort a chain of ANDs so that variables are bound before their use; return the formula itself if no order does
+    that.
+    """
+    if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
     waiting = conjuncts(formula)
     chain: Formula | None = None
@@ -86,78 +88,78 @@ def _ordered(formula: Formula) -> Formula:
 
 def _may_follow(chain: Formula | None, part: Formula) -> bool:
     if chain is None:
-        return unbounded(part) is None
+        return safe_range_violation(part) is None
     return _conjunct(part, chain, part) is None
 
 
 def conjuncts(formula: Formula) -> list[Formula]:
-    """What a chain of ANDs joins, from the left."""
+    """Return the conjuncts of a chain of ANDs, from the left."""
     if isinstance(formula, And):
         return [*conjuncts(formula.left), *conjuncts(formula.right)]
     return [formula]
 
 
-def unbounded(formula: Formula) -> Unbounded | None:
-    """The first part of the formula that breaks a rule; None where all is well."""
+def safe_range_violation(formula: Formula) -> SafeRangeViolation | None:
+    """Return the first part of the formula that breaks a rule; None if there is none."""
     match formula:
         case algebra.Truth():
             return None
         case algebra.Atom(terms=terms) | algebra.Fixpoint(arguments=terms) | algebra.Defined(arguments=terms) if any(
             isinstance(term, algebra.Computed) for term in terms
         ):
-            return Unbounded(formula, _PREDICATE)
+            return SafeRangeViolation(formula, _PREDICATE)
         case algebra.Comparison(operator="=", left=left, right=right):
             simple = isinstance(left, algebra.Constant) and not isinstance(right, algebra.Computed)
             turned = isinstance(right, algebra.Constant) and not isinstance(left, algebra.Computed)
-            return None if simple or turned else Unbounded(formula, _EQUALITY)
+            return None if simple or turned else SafeRangeViolation(formula, _EQUALITY)
         case algebra.Comparison() | algebra.Matches():
-            return Unbounded(formula, _ORDER)
+            return SafeRangeViolation(formula, _ORDER)
         case algebra.Not(formula=inner):
             return _negation(formula, inner)
         case algebra.And(left=left, right=right):
-            return unbounded(left) or _conjunct(formula, left, right)
+            return safe_range_violation(left) or _conjunct(formula, left, right)
         case algebra.Or(left=left, right=right):
             if set(free_variables(left)) != set(free_variables(right)):
-                return Unbounded(formula, _DISJUNCTION)
-            return unbounded(left) or unbounded(right)
+                return SafeRangeViolation(formula, _DISJUNCTION)
+            return safe_range_violation(left) or safe_range_violation(right)
         case algebra.Since(left=left, right=right):
-            if (reason := unbounded(right)) is not None:
+            if (reason := safe_range_violation(right)) is not None:
                 return reason
             if not set(free_variables(left)) <= set(free_variables(right)):
-                return Unbounded(formula, _SUBSET)
-            return unbounded(left.formula if isinstance(left, algebra.Not) else left)
+                return SafeRangeViolation(formula, _SUBSET)
+            return safe_range_violation(left.formula if isinstance(left, algebra.Not) else left)
         case _:
-            return next((reason for part in algebra.parts(formula) if (reason := unbounded(part))), None)
+            return next((reason for part in algebra.parts(formula) if (reason := safe_range_violation(part))), None)
 
 
-def _negation(formula: algebra.Not, inner: Formula) -> Unbounded | None:
+def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None:
     if isinstance(inner, algebra.Comparison) and inner.operator == "=":
         same = isinstance(inner.left, Variable) and inner.left == inner.right
         closed = isinstance(inner.left, algebra.Constant) and isinstance(inner.right, algebra.Constant)
-        return None if same or closed else Unbounded(formula, _UNEQUAL)
-    return Unbounded(formula, _NEGATION) if free_variables(inner) else unbounded(inner)
+        return None if same or closed else SafeRangeViolation(formula, _UNEQUAL)
+    return SafeRangeViolation(formula, _NEGATION) if free_variables(inner) else safe_range_violation(inner)
 
 
-def _conjunct(formula: Formula, left: Formula, right: Formula) -> Unbounded | None:
-    """The right side of an AND whose left side is bounded."""
+def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
+    """Check the right side of an AND whose left side passes."""
     given = set(free_variables(left))
     if compares(right):
-        return None if compares_with(given, right) else Unbounded(formula, _COMPARED)
+        return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
     if isinstance(right, algebra.Not):
         if not set(free_variables(right)) <= given:
-            return Unbounded(formula, _SUBSET)
-        return unbounded(right.formula)
-    return unbounded(right)
+            return SafeRangeViolation(formula, _SUBSET)
+        return safe_range_violation(right.formula)
+    return safe_range_violation(right)
 
 
 def compares(formula: Formula) -> bool:
-    """Whether it is a comparison or a match, or NOT of one."""
+    """Return whether a formula is a comparison or a match, or NOT of one."""
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     return isinstance(inner, (algebra.Comparison, algebra.Matches))
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Whether a comparison filters rows with the variables given, or gives each a value for one more."""
+    """Return whether a comparison filters rows with the given variables, or binds one more."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (

@@ -1,11 +1,11 @@
-"""MonPoly's language for formulas, and the paper's µTL written in it (``extended``), to the written tree.
+"""Parse MonPoly's formula language, and its extension for the paper's µTL (``extended``), to a syntax tree.
 
-Operators bind as MonPoly's do, from the loosest: LET and an aggregation's formula, SINCE, PREVIOUS ONCE PAST_ALWAYS,
-EXISTS FORALL, EQUIV, IMPLIES, OR, AND, NOT.  Those that stand before one formula may follow any other, and then reach
-as far as their own strength lets them: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
+Operators bind as in MonPoly, from the weakest: LET and an aggregation's formula, SINCE, PREVIOUS ONCE PAST_ALWAYS,
+EXISTS FORALL, EQUIV, IMPLIES, OR, AND, NOT.  A prefix operator may follow any other operator, and then extends as far
+as its own strength allows: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
 
-The extension has ``DISTINCT Q`` (binding as NOT does), ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines,
-``MU X(x) = Q, Y(y) = R IN F`` for relations that are defined together (all reaching as far as they can), and
+The extension has ``DISTINCT Q`` (binding like NOT), ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines,
+``MU X(x) = Q, Y(y) = R IN F`` for relations that are defined together (all extending as far as possible), and
 ``SINCE1 SINCE2 ONCE1 ONCE2``.
 """
 
@@ -28,7 +28,7 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""Operators that look ahead, and those that look back in their stead."""
+"""Operators that look ahead, each with the operator that looks back."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",
@@ -59,7 +59,7 @@ _SIGNS: Final = {
     "◇": "EVENTUALLY",
     "□": "ALWAYS",
 }
-"""WhyMon's signs for what MonPoly has words for."""
+"""WhyMon's symbols, each with MonPoly's keyword."""
 KEYWORDS: Final = (
     *("FALSE", "TRUE", "LET", "LETPAST", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL"),
     *("PREV", "PREVIOUS"),
@@ -94,7 +94,7 @@ _LONGEST: Final = 150
 
 
 def parsed(text: str, *, extended: bool = False) -> Written:
-    """Reads a formula; raises FormulaError with the place of what it does not take."""
+    """Parse a formula; raise FormulaError with the place of a syntax error."""
     parser = FormulaParser(text, tokens(text, _EXTENDED if extended else _ORDINARY, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
@@ -103,20 +103,24 @@ def parsed(text: str, *, extended: bool = False) -> Written:
 
 
 def _require_words(text: str, found: list[Token]) -> None:
-    """Raises FormulaError at a sign that stands for a word, or begins a record."""
+    """Raise FormulaError at a symbol that stands for a keyword, or that begins a record."""
     for token in found:
         if token.kind == "sign":
             word = _SIGNS[token.text]
-            hint = f"Write {word}, and all other signs as words, too."
+            hint = f"Write {word}, and all other symbols as keywords."
             if word in _FUTURE:
-                hint = f"Write {word}: it looks into the future, so say it about the past, with {_FUTURE[word]}."
-            raise refused_at(text, token.at, f"{token.text} is not taken: formulas have MonPoly's words", hint)
+                hint = f"Write {word}: it looks into the future, so restate it about the past with {_FUTURE[word]}."
+            raise refused_at(
+                text, token.at, f"{token.text} is not supported: formulas are written with MonPoly's keywords", hint
+            )
         if token.kind == "record":
-            raise refused_at(text, token.at, "records are not taken", "Give each of their fields a column of its own.")
+            raise refused_at(
+                text, token.at, "records are not supported", "Give each of their fields a column of its own."
+            )
 
 
 class FormulaParser(TermParser):
-    """Reads formulas by the strength of their operators; another language of formulas takes it over."""
+    """A parser of formulas by operator precedence; the other formula languages extend it."""
 
     depth = 0
 
@@ -126,22 +130,22 @@ class FormulaParser(TermParser):
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
-        """The error at the next token, with what to do where it is a word that is known and not taken."""
+        """Return the error at the next token, with a hint if it is a known but unsupported keyword."""
         word = self.ahead().text
         if word in _FUTURE:
             return refused_at(
                 self.text,
                 self.ahead().at,
                 f"{word} looks into the future, and Weft answers at each time point from what it has seen",
-                f"say it about the past, with {_FUTURE[word]}: answer later, when the time in question has passed",
+                f"restate it about the past with {_FUTURE[word]}: answer later, when the time in question has passed",
             )
         if word in _NOT_TAKEN or self.at("regexes"):
             reason = _NOT_TAKEN.get(word, "regular expressions over time points")
-            return refused_at(self.text, self.ahead().at, f"{word} is not taken: {reason}")
+            return refused_at(self.text, self.ahead().at, f"{word} is not supported: {reason}")
         return self.refused(message)
 
     def formula(self, weakest: int) -> Written:
-        """A formula whose outermost operators bind more than ``weakest`` or stand before it."""
+        """Parse a formula whose outermost infix operators bind more strongly than ``weakest``."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
@@ -167,7 +171,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Joined(connective, left, self.formula(strength), at)
 
     def first(self) -> Written:
-        """What begins a formula: an operator with the formula after it, an atom, or brackets."""
+        """Parse a prefix operator with its formula, an atom, or a formula in brackets."""
         token = self.ahead()
         match token.kind:
             case "TRUE" | "FALSE":
@@ -190,7 +194,7 @@ class FormulaParser(TermParser):
                 return self.atom()
 
     def quantified(self) -> Written:
-        """A quantifier, its variables and the formula that it reaches over."""
+        """Parse a quantifier, its variables and its formula."""
         token = self.take()
         names = self.names("a variable")
         self.expect(".", "'.' after the variables")
@@ -208,7 +212,9 @@ class FormulaParser(TermParser):
         return syntax_tree.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
-        """A name for a formula; of LETPAST, which speaks of itself at time points before, it is a relation of MU."""
+        """Parse LET, a name for a formula; LETPAST, which refers to itself at earlier time points, is a relation of
+        MU.
+        """
         token = self.take()
         name, parameters = self._head("a predicate to define")
         self.expect("=", "'=' and a formula")
@@ -220,7 +226,9 @@ class FormulaParser(TermParser):
         return syntax_tree.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
-        """``MU X. Q``, whose parameters are the free variables of Q, with parameters, or rules defined together."""
+        """Parse ``MU X. Q`` (the parameters are the free variables of Q), MU with parameters, or rules defined
+        together.
+        """
         at = self.take().at
         defined = len(self.defined)
         rules: list[syntax_tree.Rule] = []
@@ -260,14 +268,14 @@ class FormulaParser(TermParser):
         return self.expect("name", wanted).text, self._parameters()
 
     def names(self, wanted: str) -> tuple[str, ...]:
-        """Variables with commas between them."""
+        """Parse variables separated by commas."""
         names = [self.variable(wanted)]
         while self.taken(","):
             names.append(self.variable(wanted))
         return tuple(names)
 
     def atom(self) -> Written:
-        """A predicate, an aggregation, a comparison, or a formula in brackets."""
+        """Parse a predicate, an aggregation, a comparison, or a formula in brackets."""
         token = self.ahead()
         if token.kind == "name" and self.ahead(1).kind == "(":
             return self.applied()
@@ -291,7 +299,7 @@ class FormulaParser(TermParser):
         self.place = started + 1
         inner = self.formula(0)
         if not self.at(")"):
-            raise self.unexpected("')' is wanted here")
+            raise self.unexpected("')' is expected here")
         self.take()
         return inner
 
@@ -299,7 +307,7 @@ class FormulaParser(TermParser):
         return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
 
     def applied(self) -> Written:
-        """A predicate over terms; ``_`` among them is a variable that is bound at once."""
+        """Parse a predicate over terms; a term ``_`` is a variable bound directly around it."""
         token = self.take()
         self.take()
         terms: list[syntax_tree.WrittenTerm] = []
@@ -320,7 +328,7 @@ class FormulaParser(TermParser):
         output = self.variable("a variable")
         self.take()
         if self.ahead().kind not in _AGGREGATES:
-            raise self.refused(f"one of {', '.join(_AGGREGATES)} is wanted here")
+            raise self.refused(f"one of {', '.join(_AGGREGATES)} is expected here")
         function = cast("AggregateFunction", self.take().kind)
         item = self.variable("a variable to aggregate")
         grouped = self.taken(";") and self.at("name", "_", "?")
@@ -328,25 +336,25 @@ class FormulaParser(TermParser):
         return syntax_tree.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
-        """An interval where one is written, else all time."""
+        """Parse an interval; return the unlimited one if there is none."""
         opened = self.ahead()
         steps = 1 + (self.ahead(1).kind == "-")
         bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")
         if not bracket or self.ahead(steps).kind not in ("int", "duration"):
             if opened.kind == "[":
-                raise self.refused("the lower end of the interval is wanted after '['", self.ahead(1))
+                raise self.refused("the lower end of the interval is expected after '['", self.ahead(1))
             return Bounds(at=opened.at)
         self.take()
         low = self.length()
         self.expect(",", "',' and the upper end of the interval")
         high = None if self.taken("*") else self.length()
         if not self.at(")", "]"):
-            raise self.refused("')' or ']' after the interval's upper end is wanted here")
+            raise self.refused("')' or ']' after the interval's upper end is expected here")
         high_open = self.take().kind == ")"
         return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
 
     def length(self) -> int:
-        """A length of time in microseconds; a number without a unit is seconds."""
+        """Parse a length of time and return microseconds; a number without a unit is in seconds."""
         sign = -1 if self.taken("-") else 1
         token = self.ahead()
         if token.kind == "duration":

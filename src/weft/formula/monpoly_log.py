@@ -1,7 +1,7 @@
-"""Logs in MonPoly's format, read as streams.
+"""Read logs in MonPoly's format as streams of time points.
 
-``@TIME`` begins a time point, predicates with their rows follow: ``@10 P (1) (2) Q("a b", c)``; a ``;`` may end it,
-comments are ``# …``, texts may be quoted.  TIME is seconds.  Times never go down.
+``@TIME`` begins a time point, followed by predicates with their rows: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may end
+it.  Comments are ``# …``, and texts may be quoted.  TIME is in seconds and never decreases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD: Final = re.compile(
 _SECOND: Final = 1_000_000
 _CHUNK: Final = 1 << 18
 _LONGEST: Final = 1 << 20
-"""Letters of a word or a comment."""
+"""The longest token or comment, in characters."""
 _BLANK: Final = " \t\r\n\f\v#"
 _LARGEST: Final = 2**63
 _SKIPPED_COMMANDS: Final = ("print", "get_pos")
@@ -35,12 +35,12 @@ _LAST_COMMANDS: Final = ("terminate", "print_and_exit")
 
 
 def time_points(stream: TextIO, known: Signature, name: str = "the log") -> Iterator[TimePoint]:
-    """The time points of a log, in order; raises FormulaError with the line of what it does not take."""
+    """Yield the time points of a log, in order; raise FormulaError with the line of a syntax error."""
     return _Log(stream, known, name).points()
 
 
 class _Log:
-    """A log on its way through."""
+    """A reader of one log."""
 
     def __init__(self, stream: TextIO, known: Signature, name: str) -> None:
         self.stream = stream
@@ -52,7 +52,7 @@ class _Log:
         self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        """The words of the log with their kinds, and ``("end", "")`` for ever after."""
+        """Yield the tokens of the log with their kinds, then ``("end", "")`` for ever."""
         ended = False
         while not ended:
             chunk = self.stream.read(_CHUNK)
@@ -60,13 +60,13 @@ class _Log:
             self.passed += self.buffer.count("\n", 0, self.at)
             self.buffer, self.at = self.buffer[self.at :] + chunk, 0
             if len(self.buffer) > _LONGEST + _CHUNK:
-                self.refuse(f"a word, or a comment, of more than {_LONGEST >> 20} MiB")
+                self.refuse(f"a token or a comment is longer than {_LONGEST >> 20} MiB")
             yield from self._words_here(ended)
         while True:
             yield "end", ""
 
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
-        """The words of the buffer; one that reaches its end may go on, unless the log has ended."""
+        """Yield the tokens of the buffer; a token at its end may be incomplete unless the log has ended."""
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
         while True:
@@ -80,22 +80,22 @@ class _Log:
             if not ended and (word is None or word.end() == size):
                 return
             if word is None:
-                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no word of a log")
+                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no token of a log")
             kind = word.lastgroup or ""
             yield kind, word[kind]
             self.at = at = word.end()
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raises the error at the line that is being read."""
+        """Raise the error at the current line."""
         line = 1 + self.passed + self.buffer.count("\n", 0, self.at)
         raise FormulaError(f"{self.name}: {message}", hint=hint, where=f"line {line}")
 
     def take(self) -> None:
-        """Goes on to the next word."""
+        """Advance to the next token."""
         self.kind, self.text = next(self.words)
 
     def points(self) -> Iterator[TimePoint]:
-        """The time points, one after the other."""
+        """Yield the time points."""
         number, latest = 0, None
         self.take()
         while self.kind != "end":
@@ -109,39 +109,39 @@ class _Log:
             at = self._time()
             if latest is not None and at < latest:
                 self.refuse(
-                    f"time point {number} is at {at // _SECOND}, before the one ahead of it at {latest // _SECOND}",
+                    f"time point {number} is at {at // _SECOND}, before the preceding one at {latest // _SECOND}",
                     "sort the log by time",
                 )
             yield TimePoint(number, at, self._rows())
             number, latest = number + 1, at
 
     def _command(self) -> bool:
-        """Leaves a command ``> name … <`` behind; whether the log ends with it."""
+        """Skip a command ``> name … <``; return whether it ends the log."""
         self.take()
         command = self.text
         if command not in (*_SKIPPED_COMMANDS, *_LAST_COMMANDS):
             self.refuse(
-                f"the command {command!r} is not taken",
-                "Weft keeps its state in its tables; take commands out of the log",
+                f"the command {command!r} is not supported",
+                "Weft keeps its state in its tables; remove commands from the log",
             )
         while self.text != "<":
             if self.kind == "end":
-                self.refuse(f"the command {command!r} has no end, '<'")
+                self.refuse(f"the command {command!r} is not ended by '<'")
             self.take()
         self.take()
         return command in _LAST_COMMANDS
 
     def _time(self) -> int:
-        """A time point's time in microseconds."""
+        """Parse a time point's time and return microseconds."""
         if self.text != "@":
-            self.refuse(f"'@' and a time are wanted, and here is {self.text!r}")
+            self.refuse(f"'@' and a time are expected; found {self.text!r}")
         self.take()
         try:
             micros = Decimal(self.text) * _SECOND
         except InvalidOperation:
-            self.refuse(f"{self.text!r} is no time; it is a number of seconds")
+            self.refuse(f"{self.text!r} is not a time; a time is a number of seconds")
         if not micros.is_finite() or micros != int(micros) or not -_LARGEST <= micros < _LARGEST:
-            self.refuse(f"{self.text!r} is no time that Weft has: microseconds of 64 bits")
+            self.refuse(f"{self.text!r} is not a time: a time is a whole number of microseconds in 64 bits")
         self.take()
         return int(micros)
 
@@ -151,7 +151,9 @@ class _Log:
             name = self.text
             predicate = self.known.get(name)
             if predicate is None:
-                self.refuse(f"{name} is no predicate of the signature", f"it has {', '.join(sorted(self.known))}")
+                self.refuse(
+                    f"{name} is not a predicate of the signature", f"The signature has {', '.join(sorted(self.known))}."
+                )
             rows = found.setdefault(name, [])
             self.take()
             if self.kind != "row" and self.text != "(":
@@ -160,11 +162,11 @@ class _Log:
                 rows.append(self._row(name, self._fields(), predicate.types))
                 self.take()
         if self.text not in ("@", ";", ">", ""):
-            self.refuse(f"a predicate, '@', ';' or '>' is wanted, and here is {self.text!r}")
+            self.refuse(f"a predicate, '@', ';' or '>' is expected; found {self.text!r}")
         return found
 
     def _fields(self) -> list[str]:
-        """The values of a row; its last word is the next one still, so that errors name its line."""
+        """Return the values of a row; stay at its last token, so that errors name its line."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
             if not inner:
@@ -173,19 +175,19 @@ class _Log:
             if " " in inner or "\n" in inner or "\t" in inner or not all(fields):
                 fields = [field.strip() for field in fields]
                 if not all(fields) or any(character.isspace() for field in fields for character in field):
-                    self.refuse(f"({inner}) is no row: values are parted by ','")
+                    self.refuse(f"({inner}) is not a row: values are separated by ','")
             return fields
         fields = []
         self.take()
         while True:
             if self.kind not in ("name", "quoted"):
-                self.refuse(f"a value is wanted, and here is {self.text!r}")
+                self.refuse(f"a value is expected; found {self.text!r}")
             fields.append(self.text if self.kind == "name" else self.text[self.text.index('"') + 1 : -1])
             self.take()
             if self.text == ")":
                 return fields
             if self.text != ",":
-                self.refuse(f"',' or ')' is wanted after a value, and here is {self.text!r}")
+                self.refuse(f"',' or ')' is expected after a value; found {self.text!r}")
             self.take()
 
     def _row(self, name: str, fields: list[str], types: tuple[DataType, ...]) -> Row:
@@ -195,12 +197,12 @@ class _Log:
             row = tuple([read(field) for read, field in zip(self.readers[name], fields, strict=True)])
         except ValueError:
             wanted = ", ".join(found.name for found in types)
-            self.refuse(f"({', '.join(fields)}) is no row of {name}, whose columns are {wanted}")
+            self.refuse(f"({', '.join(fields)}) is not a row of {name}, whose columns are {wanted}")
         return row
 
 
 def _reader(found: DataType) -> Callable[[str], Value]:
-    """What reads a value of a type, or raises ValueError."""
+    """Return the function that parses a value of a type or raises ValueError."""
     return _integer if found == BIGINT else float if found == DOUBLE else str
 
 

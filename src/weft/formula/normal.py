@@ -1,4 +1,4 @@
-"""Negations pushed inwards past AND and OR, two that meet taken away."""
+"""Push negations inwards past AND and OR, and remove double negations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weft.algebra.formula import Formula
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """NOT of an AND or OR becomes OR or AND of NOTs; the answers are the same where duplicates do not count.
+    """Rewrite NOT of an AND or OR to OR or AND of NOTs; the answers are the same if duplicates do not count.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

@@ -1,4 +1,4 @@
-"""A formula's text to what is evaluated: the tree in its final form, and the variables in the order of the answers."""
+"""Parse a formula and bring it into the form for evaluation, with its variables in the order of the answers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class Reading:
-    """A formula that can be answered, and its free variables in the order in which MonPoly lists their values."""
+    """A formula in the form for evaluation, and its free variables in the order in which MonPoly lists their values."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def reading(text: str, known: Signature, *, negate: bool = False) -> Reading:
-    """Reads a formula of MonPoly; raises FormulaError where it is none, or has no finite answers.
+    """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
 
-    ``negate``: the formula's NOT is answered, as with MonPoly's option of that name.
+    With ``negate``, the formula's NOT is answered, as with MonPoly's option of that name.
     """
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> Reading:
-    """Reads a formula of µTL, in which duplicates count; raises FormulaError as ``reading`` does."""
+    """Parse a formula of µTL, in which duplicates count; raise FormulaError as ``reading`` does."""
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 
 

@@ -1,7 +1,7 @@
-r"""Regular expressions of OCaml's library Str, which MonPoly has, as those of RE2.
+r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
-Str escapes what others write plain: ``\( \) \|`` group and choose, the bare signs stand for themselves; ``^`` and ``$``
-are ends of lines; in a set nothing is escaped.  References to groups (``\1``) have no counterpart in RE2.
+In Str, ``\( \) \|`` group and choose, while the bare characters are literal; ``^`` and ``$`` match ends of lines; in a
+set nothing is escaped.  Back references (``\1``) have no counterpart in RE2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """The same expression for RE2; raises ValueError saying what has no counterpart or no end."""
+    """Return the expression for RE2; raise ValueError naming the part that has no counterpart or no end."""
     written: list[str] = []
     at = 0
     lines = False
@@ -34,7 +34,7 @@ def translated(pattern: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """How many capturing groups an expression of RE2 that ``translated`` gave has."""
+    """Return the number of capturing groups of an RE2 expression from ``translated``."""
     count, at = 0, 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -54,12 +54,14 @@ def _escaped(pattern: str, at: int) -> str:
     if sign in _GROUPING:
         return sign
     if sign.isdigit():
-        raise ValueError(f"it refers to a group (\\{sign}), which Weft's regular expressions cannot")
+        raise ValueError(f"it has a back reference (\\{sign}), which Weft's regular expressions do not support")
     return "\\b" if sign == "b" else "\\" + sign if not sign.isalnum() else sign
 
 
 def _set_end(pattern: str, at: int) -> int:
-    """Where the set that begins at an offset ends: its first sign, or the one after ``^``, is never the end."""
+    """Return the end of the set that begins at an offset: its first character, or the one after ``^``, never ends
+    it.
+    """
     first = at + 2 if pattern.startswith("[^", at) else at + 1
     end = pattern.find("]", first + 1)
     if end < 0:

@@ -1,4 +1,4 @@
-"""Bound variables of a formula renamed, so that others can stand in its scope."""
+"""Rename bound variables of a formula, so that other variables can enter its scope."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weft.algebra import formula as algebra
 from weft.algebra.formula import Constant, Formula, Term, Variable, free_variables, with_terms, with_variables
 
 
-def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """The same formula, its variables named differently where they have the names of others."""
+def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
+    """Return the same formula with its variables renamed where they clash with ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}
@@ -27,7 +27,7 @@ def apart(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
 
 
 def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant]) -> Formula:
-    """Variables or constants in the place of free variables; bound ones that would catch a new one are renamed."""
+    """Replace free variables by variables or constants; bound variables that would capture a new one are renamed."""
     terms = {old: new for old, new in terms.items() if old in free_variables(formula)}
     if not terms:
         return formula
@@ -37,7 +37,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
     match formula:
         case algebra.Exists():
-            clear = apart(formula, {term for term in terms.values() if isinstance(term, Variable)})
+            clear = without_clashes(formula, {term for term in terms.values() if isinstance(term, Variable)})
             return algebra.Exists(clear.variables, substituted(clear.formula, terms))
         case algebra.Aggregate():
             return _aggregate(formula, {old: new for old, new in terms.items() if isinstance(new, Variable)})
@@ -49,10 +49,10 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
-    """What an aggregation does not group by is bound below it; only groups are renamed there."""
+    """Substitute in an aggregation, which binds all variables but its groups; only groups are replaced below it."""
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
-    clear = apart(algebra.Exists(hidden, inner), set(terms.values()))
+    clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))
     item = formula.item
     if isinstance(item, Variable) and item in hidden:
         item = clear.variables[hidden.index(item)]

@@ -1,13 +1,13 @@
-"""A formula over all values of an infinite domain as one whose parts have finitely many answers each.
+"""Rewrite a formula over an infinite domain so that each of its parts has finitely many answers.
 
-DejaVu quantifies over all values, seen or not.  A part is *finite* where it has finitely many answers at each time
-point, as an event has; NOT of a finite one is everything but these.  What is told here for each connective is how to
-say it with finite parts alone, so that the answers over the infinite domain are the same:
+DejaVu quantifies over all values, seen or not.  A part is *finite* if it has finitely many answers at each time point,
+like an event; NOT of a finite part has all other values as answers.  For each connective, this module writes an
+equivalent formula of finite parts alone:
 
-- ¬ is pushed inwards; in a conjunction what is finite comes first, and the rest filters it;
-- ∃x of what is not finite in x is true where all of it is NOT of something finite: some value was in none of them;
-- a since whose left side has a variable more holds where its right side held and no break came after that;
-- what is left is split by x (``fresh``): x is a value that was seen, or like all those that were not.
+- ¬ is pushed inwards; in a conjunction the finite parts come first, and the other parts filter them;
+- ∃x over parts that are not finite in x is true if each is NOT of a finite part: some value is in none of these;
+- a since whose left side has an additional variable holds if its right side held and the left side has held since;
+- the other formulas are split by x (``unseen_values``): x is a value seen before, or behaves like all unseen values.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from weft.formula.unseen_values import Occurrences, split
 FALSE = Truth(False)
 TRUE = Truth(True)
 FIRST = Not(Previous(ALWAYS, TRUE))
-"""The first time point."""
+"""True at the first time point only."""
 
 
 class Safe:
-    """Says formulas with finite parts alone; ``occurrences`` are where each variable gets its values from."""
+    """A rewriter to finite parts; ``occurrences`` are the formulas that bind each variable."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """The formula said with finite parts; None where there is no way.
+        """Return an equivalent formula of finite parts; None if none is found.
 
-        It is finite in the variables that it still has; on one that is gone it does not depend.
+        The result is finite in its variables; the answers do not depend on variables that it no longer has.
         """
         if formula not in self._known:
             self._known[formula] = None
@@ -84,7 +84,7 @@ class Safe:
                 return None
 
     def _compared(self, formula: algebra.Comparison) -> Formula | None:
-        """A comparison holds of values that were seen."""
+        """Restrict the variables of a comparison to seen values."""
         chain: Formula | None = None
         for variable in free(formula):
             seen = self.occurrences.seen(variable)
@@ -98,7 +98,7 @@ class Safe:
         return self.finite(onward) if onward is not None else None
 
     def inwards(self, inner: Formula) -> Formula | None:
-        """¬ of a formula with the negation further inside; None where it can go no further."""
+        """Return ¬inner with the negation pushed one level inwards; None if that is impossible."""
         match inner:
             case Truth(value=value):
                 return Truth(not value)
@@ -118,19 +118,19 @@ class Safe:
                 return None
 
     def _always(self, formula: Formula) -> Formula | None:
-        """¬ONCE Q where ¬Q is finite: ¬Q since the first time point."""
+        """Return ¬ONCE Q for finite ¬Q: ¬Q since the first time point."""
         other = self.finite(Not(formula))
         return Since(ALWAYS, other, And(other, FIRST)) if other is not None else None
 
     def _never_since(self, left: Formula, right: Formula) -> Formula | None:
-        """¬(Q1 SINCE Q2) where ¬Q2 is finite: ¬Q2 since the first time point, or since one without Q1."""
+        """Return ¬(Q1 SINCE Q2) for finite ¬Q2: ¬Q2 since the first time point, or since a time point without Q1."""
         other = self.finite(Not(right))
         if other is None:
             return None
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """What is finite first, the rest as filters; an OR that is neither is taken apart."""
+        """Order a conjunction: finite parts first, the rest as filters; distribute over an OR if neither applies."""
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
             return FALSE
@@ -138,7 +138,7 @@ class Safe:
         while waiting:
             following = self._following(chain, waiting)
             if following is None:
-                return self._apart(waiting, chain)
+                return self._distributed(waiting, chain)
             part, chain = following
             waiting.remove(part)
         return chain if chain is not None else TRUE
@@ -161,7 +161,7 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """The next conjunct and the chain with it: one that filters what is there, else one that is finite."""
+        """Return the next conjunct and the extended chain: a conjunct that filters the chain, or else a finite one."""
         if chain is not None:
             for part in waiting:
                 if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
@@ -174,11 +174,11 @@ class Safe:
         return part, found if chain is None else And(chain, found)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Whether it asks no more than that a variable's value was seen: every value of a finite part was."""
+        """Return whether a part only demands that a variable's value was seen; every value of a finite part was."""
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
-    def _apart(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
-        """The conjunction with one of its ORs taken apart, so that each side can bound what is left."""
+    def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
+        """Distribute the conjunction over one of its ORs, so that each side can bound the other conjuncts."""
         for part in waiting:
             if isinstance(part, Or):
                 rest = [other for other in waiting if other is not part]
@@ -189,7 +189,7 @@ class Safe:
         return None
 
     def filtered(self, chain: Formula, part: Formula) -> Formula | None:
-        """The rows of a finite formula that agree with a part whose variables are among its own."""
+        """Return the answers of a finite formula that satisfy a part whose variables it binds."""
         match part:
             case algebra.Comparison() | Not(formula=algebra.Comparison()):
                 return And(chain, part)
@@ -199,7 +199,7 @@ class Safe:
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
             case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
-                # One filter after the other: what both sides leave out would be a product of their values.
+                # Apply the filters one by one: the values that both sides exclude would be a product.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)
@@ -236,7 +236,9 @@ class Safe:
                 return None
 
     def _broken(self, formula: Since) -> Formula | None:
-        """A since whose left side has more variables: its right side held, and no break of the left came after it."""
+        """Rewrite a since whose left side has more variables: its right side held, and the left side has held ever
+        since.
+        """
         right = self.finite(formula.right)
         if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
             return None
@@ -270,7 +272,7 @@ class Safe:
         return Since(formula.interval, bounded, right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
-        """One variable after the other, the innermost first."""
+        """Eliminate one variable after the other, the innermost first."""
         if not variables:
             return self.finite(inner)
         if len(variables) > 1:
@@ -278,8 +280,8 @@ class Safe:
         variable = variables[0]
         if variable not in free(inner):
             return self.finite(inner)
-        if (told := self._of_constants(variable, inner)) is not None:
-            return self.finite(told)
+        if (substituted_constants := self._of_constants(variable, inner)) is not None:
+            return self.finite(substituted_constants)
         if (found := self.finite(inner)) is not None:
             return Exists((variable,), found) if variable in free(found) else found
         match inner:
@@ -291,7 +293,7 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """∃x where x is one of some constants: each of them, if it was seen, in the place of x."""
+        """Rewrite ∃x for an x that equals one of some constants: substitute each constant that was seen."""
         body: Formula = inner
         binders: list[Variable] = []
         while isinstance(body := _simple(body) or FALSE, Exists):
@@ -314,12 +316,12 @@ class Safe:
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
             return self._split(variable, inner)
-        # What turns out not to depend on the variable excludes all of its values, or none.
+        # A part that turns out not to depend on the variable excludes all of its values, or none.
         whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
         return self._conjunction([*(part for part in parts if part not in within), *whole])
 
     def _split(self, variable: Variable, inner: Formula) -> Formula | None:
-        """∃x for the values that were seen, and for one that was not."""
+        """Rewrite ∃x as an OR: over the seen values, and for one unseen value."""
         halves = split(inner, variable, self.occurrences)
         if halves is None:
             return None
@@ -331,7 +333,7 @@ class Safe:
 
 
 def _constants(formula: Formula, variable: Variable) -> list[Constant]:
-    """The constants of which a variable is one, where that is all that the formula says."""
+    """Return the constants that a variable may equal, if the formula demands nothing else; else an empty list."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
             return [right]
@@ -351,7 +353,7 @@ def _conjoined(chain: Formula, found: Formula) -> Formula:
 
 
 def _either(left: Formula | None, right: Formula | None) -> Formula | None:
-    """An OR of finite formulas, which have the same free variables."""
+    """Return the OR of finite formulas with the same free variables; None for others."""
     if left is None or right is None:
         return None
     if left == FALSE or right == TRUE:
@@ -362,7 +364,7 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
 
 
 def _simple(formula: Formula | None) -> Formula | None:
-    """The formula without what is always or never true."""
+    """Simplify parts that are always or never true."""
     return None if formula is None else algebra.rewritten(formula, _simpler)
 
 

@@ -1,4 +1,4 @@
-"""Which variables of a written formula are free, putting others in their place, and LET taken away."""
+"""Free variables, renaming and substitution in syntax trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Renaming: TypeAlias = Mapping[str, str]
 
 
 def below(formula: Written) -> tuple[Written, ...]:
-    """The formulas directly below."""
+    """Return the direct subformulas."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return ()
@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """The same formula over others, as many as ``below`` gives."""
+    """Return the formula over other direct subformulas, in the order of ``below``."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -56,7 +56,7 @@ def over(formula: Written, parts: tuple[Written, ...]) -> Written:
 
 
 def term_names(term: WrittenTerm) -> tuple[str, ...]:
-    """The variables of a term in the order in which they are met, each once."""
+    """Return the variables of a term in the order of their first occurrence."""
     match term:
         case syntax_tree.Name(name=name):
             return (name,)
@@ -67,7 +67,7 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
-    """The terms that stand in the formula itself, not below it."""
+    """Return the terms of the formula itself, without those of its subformulas."""
     match formula:
         case syntax_tree.Applied(terms=terms):
             return terms
@@ -80,7 +80,9 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
-    """The free variables in MonPoly's order: as they are met, of a SINCE those of its right side first."""
+    """Return the free variables in MonPoly's order: by first occurrence, with the right side of a SINCE before the
+    left.
+    """
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
             return tuple(name for name in free_names(inner) if name not in bound)
@@ -101,30 +103,32 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """A fixpoint's body written without parameters: they are its free variables, and are written where it is used."""
+    """Add parameters to a fixpoint without any: its free variables become parameters, and each use gets them as
+    arguments.
+    """
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
 
-    def told(formula: Written) -> Written:
+    def with_arguments(formula: Written) -> Written:
         if isinstance(formula, syntax_tree.Applied) and formula.name == name and not formula.terms:
             return replace(formula, terms=terms)
-        return over(formula, tuple(told(part) for part in below(formula)))
+        return over(formula, tuple(with_arguments(part) for part in below(formula)))
 
-    return told(body), parameters
+    return with_arguments(body), parameters
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
-    """The formula with other names for free variables; a bound one that would catch such a name is renamed, too."""
+    """Rename free variables; bound variables that would capture a new name are renamed too."""
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return formula
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
-            kept, others = _apart(bound, names, fresh)
-            return replace(formula, names=kept, formula=renamed(inner, others, fresh))
+            variables, others = _rename_clashing(bound, names, fresh)
+            return replace(formula, names=variables, formula=renamed(inner, others, fresh))
         case syntax_tree.Aggregated(output=output, groups=groups, formula=inner):
             hidden = tuple(name for name in free_names(inner) if name not in groups)
-            kept, others = _apart(hidden, names, fresh)
+            variables, others = _rename_clashing(hidden, names, fresh)
             others = {name: others.get(name, name) for name in free_names(inner)}
             grouped = tuple(names.get(group, group) for group in groups)
             item = others.get(formula.item, formula.item)
@@ -138,11 +142,13 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
             return over(formula, tuple(renamed(part, names, fresh) for part in below(formula)))
 
 
-def _apart(bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]) -> tuple[tuple[str, ...], Renaming]:
-    """The bound variables, renamed where a new name of a free one is theirs, and the renaming below them."""
+def _rename_clashing(
+    bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
+) -> tuple[tuple[str, ...], Renaming]:
+    """Rename the bound variables that clash with a new name; return them, and the renaming for the scope below."""
     taken = {new for old, new in names.items() if old not in bound}
-    kept = {name: fresh(name) if name in taken else name for name in bound}
-    return tuple(kept.values()), {**{old: new for old, new in names.items() if old not in bound}, **kept}
+    variables = {name: fresh(name) if name in taken else name for name in bound}
+    return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}
 
 
 def _renamed_term(term: WrittenTerm, names: Renaming) -> WrittenTerm:

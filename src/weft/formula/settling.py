@@ -1,4 +1,4 @@
-"""Unknown types of a formula's variables and terms replaced with what they turned out to be."""
+"""Replace the type variables of a formula by the inferred types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from weft.formula.types import Unknowns
 
 
 def settled(formula: Formula, types: Unknowns) -> Formula:
-    """The formula with stored types only; raises ValueError for a constant that is none of its type."""
+    """Return the formula with stored types only; raise ValueError for a constant that does not have its inferred
+    type.
+    """
     done: dict[Formula, Formula] = {}
 
     def of(part: Formula) -> Formula:
@@ -24,11 +26,11 @@ def settled(formula: Formula, types: Unknowns) -> Formula:
 
 
 def _constant(given: algebra.Constant, found: DataType) -> algebra.Constant:
-    """A constant of the type that it turned out to have; raises ValueError where it is none of it."""
+    """Return a constant with its inferred type; raise ValueError if it does not have that type."""
     if found == STRING:
         return algebra.Constant(str(given.value), found)
     if isinstance(given.value, str):
-        raise ValueError(f"{given.value!r} is compared as a number, and is none")
+        raise ValueError(f"{given.value!r} is compared as a number, but is not one")
     return algebra.Constant(given.value, found)
 
 

@@ -1,7 +1,7 @@
-"""Signatures: which predicates a log has, and the types of their columns, in MonPoly's format.
+"""Parse signatures, in MonPoly's format: the predicates of a log and the types of their columns.
 
-``P(x: int, string)``, one predicate after the other; names of columns may be left out.  Comments are ``# …`` to the end
-of the line and ``(* … *)``.
+``P(x: int, string)``, one predicate after the other; column names are optional.  Comments are ``# …`` to the end of
+the line and ``(* … *)``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … where none is written).
+    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … by default).
 
-    ``unnamed`` has the types of the columns, by their places, whose values no formula can use, as of TIMESTAMP: ``_``
-    must stand there.  ``types`` has STRING in these places.
+    ``unnamed`` maps the positions of columns that no formula can use, such as TIMESTAMP columns, to their types: only
+    ``_`` may stand there.  ``types`` has STRING at these positions.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Predicate:
 
 
 Signature: TypeAlias = Mapping[str, Predicate]
-"""Predicates by their names."""
+"""Predicates by name."""
 
 _TYPES: Final = {"int": BIGINT, "float": DOUBLE, "string": STRING}
 _SYMBOLS: Final = Symbols.of(
@@ -39,16 +39,16 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def signature(text: str) -> Signature:
-    """Reads a signature; raises FormulaError with the place of what it does not take."""
+    """Parse a signature; raise FormulaError with the place of a syntax error."""
     cursor = Cursor(text, tokens(text, _SYMBOLS, "the signature"), "the signature")
     found: dict[str, Predicate] = {}
     while not cursor.at(END):
         named = cursor.expect("name", "a predicate's name")
         if named.text == "event" and cursor.at("name"):
-            raise cursor.refused("records (event …) are not taken; write the predicate's columns in brackets")
+            raise cursor.refused("records (event …) are not supported; write the predicate's columns in brackets")
         cursor.expect("(", f"'(' and the types of the columns of {named.text}")
         if named.text in found:
-            raise cursor.refused(f"{named.text} is there already", named, "name each predicate once")
+            raise cursor.refused(f"{named.text} is declared twice", named, "declare each predicate once")
         found[named.text] = _predicate(cursor, named.text)
     return found
 
@@ -63,7 +63,7 @@ def _predicate(cursor: Cursor, name: str) -> Predicate:
         if told:
             first = cursor.expect("name", "a type").text
         if first not in _TYPES:
-            raise cursor.refused(f"{first!r} is none of the types int, float, string", cursor.ahead(-1))
+            raise cursor.refused(f"{first!r} is not one of the types int, float, string", cursor.ahead(-1))
         types.append(_TYPES[first])
         if not cursor.taken(","):
             break

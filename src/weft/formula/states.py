@@ -1,4 +1,4 @@
-"""The states of a log: time points one after the other, in batches that bound what is in memory."""
+"""The states of a log: its time points, in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class TimePoint:
-    """A state: its number from 0, its time in microseconds, and the rows of each predicate that has any."""
+    """A state: its number from 0, its time in microseconds, and the rows of each predicate that has some."""
 
     number: int
     at: int
@@ -20,7 +20,7 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """The time points in lists, each of at most ``size`` rows and time points in all, or of one time point."""
+    """Yield the time points in lists of at most ``size`` rows and time points in total, or of one larger time point."""
     batch: list[TimePoint] = []
     room = size
     for point in points:

@@ -1,6 +1,6 @@
-"""A formula as it is written, before names are resolved, types are found and shorthands are taken away.
+"""The syntax tree of a formula, before name resolution, type inference and expansion of shorthands.
 
-``at`` is the offset of a node in the text it came from; it takes no part in comparing nodes.
+``at`` is the offset of a node in its text; comparisons of nodes ignore it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Name:
 class Value:
     """A constant: an int, a float or a text.
 
-    ``regular`` where it is written as a regular expression, ``r"…"`` for one of OCaml's Str; ``translated`` where it is
-    one of RE2 already, ``re'…'``.
+    ``regular`` marks a regular expression: ``r"…"`` in the syntax of OCaml's Str, or, with ``translated``, ``re'…'`` in
+    that of RE2.
     """
 
     value: int | float | str
@@ -36,7 +36,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Call:
-    """An operation over terms: ``+ - * / MOD negate i2f f2i``."""
+    """An operation on terms: ``+ - * / MOD negate i2f f2i``."""
 
     operation: str
     arguments: tuple[WrittenTerm, ...]
@@ -47,12 +47,12 @@ WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
 UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
-"""Units of time in microseconds, in order; us and ms are Weft's own."""
+"""Units of time in microseconds, in ascending order; us and ms are Weft's additions."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval as written: microseconds, each end open or closed; ``high`` None: without end."""
+    """An interval as written: in microseconds, with open or closed ends; no upper end if ``high`` is None."""
 
     low: int = 0
     low_open: bool = False
@@ -71,7 +71,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """A predicate, or a relation that a LET or MU defines, over terms."""
+    """A predicate, or a relation defined by LET or MU, applied to terms."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -80,7 +80,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two terms compared."""
+    """A comparison of two terms."""
 
     operator: Literal["=", "<>", "<", "<=", "substring"]
     left: WrittenTerm
@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Matched:
-    """A text matched with a regular expression; a group None is written ``_``."""
+    """A match of a text with a regular expression; a group written ``_`` is None."""
 
     text: WrittenTerm
     pattern: WrittenTerm
@@ -111,7 +111,7 @@ Connective: TypeAlias = Literal["AND", "OR", "IMPLIES", "EQUIV"]
 
 @dataclass(frozen=True)
 class Joined:
-    """Two formulas under a connective."""
+    """A connective with its two operands."""
 
     connective: Connective
     left: Written
@@ -121,9 +121,10 @@ class Joined:
 
 @dataclass(frozen=True)
 class Quantified:
-    """``EXISTS`` or ``FORALL``; ``seen``: over the values that the variable has had in an event, by now.
+    """``EXISTS`` or ``FORALL``.
 
-    ``time``: over time points, in a formula of two sorts.
+    ``seen``: over the values that the variable had in an event so far.  ``time``: over time points, in a two-sorted
+    formula.
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -199,7 +200,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Relations defined together, which may occur in their bodies and in ``within``; ``MU X. Q`` asks for X itself."""
+    """Relations that are defined together and may occur in their bodies and in ``within``; ``MU X. Q`` has X as
+    ``within``.
+    """
 
     rules: tuple[Rule, ...]
     within: Written

@@ -1,4 +1,4 @@
-"""Terms and comparisons of MonPoly's language."""
+"""Parse the terms and comparisons of MonPoly's language."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ TERM_WORDS: Final = (
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
     ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
-"""Kinds and expressions of the words of terms; a language puts its keywords before them."""
+"""The kinds of the tokens of terms, with their expressions; a language puts its keywords before them."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
-"""With ``<>``, Weft's own texts in single quotes, in which ``''`` is one, and expressions of RE2 written so."""
+"""Additionally ``<>``, texts in single quotes (``''`` for a quote), and regular expressions of RE2 in ``re'…'``."""
 _ADDED: Final = ("+", "-")
 _MULTIPLIED: Final = ("*", "/", "MOD")
 _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
@@ -40,13 +40,13 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""Comparisons: how they are told, and whether their sides change places."""
+"""Comparison tokens: the operator, and whether its sides are exchanged."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 
 
 class TermParser(Cursor):
-    """Reads terms and comparisons."""
+    """A parser of terms and comparisons."""
 
     unnamed = 0
     nested = 0
@@ -55,7 +55,7 @@ class TermParser(Cursor):
         super().__init__(text, found, what)
 
     def variable(self, wanted: str) -> str:
-        """A variable's name; ``?x`` is x, ``_`` a name of its own each time."""
+        """Parse a variable's name; ``?x`` is x, and each ``_`` is a new name."""
         if self.taken("_"):
             self.unnamed += 1
             return f"_{self.unnamed}"
@@ -63,7 +63,7 @@ class TermParser(Cursor):
         return self.expect("name", wanted).text
 
     def compared(self) -> Written:
-        """A comparison of two terms, or a match of one with a regular expression."""
+        """Parse a comparison of two terms, or a match of a term with a regular expression."""
         left = self.term()
         token = self.ahead()
         if token.kind == "SUBSTRING":
@@ -74,7 +74,7 @@ class TermParser(Cursor):
             pattern = self.term()
             return syntax_tree.Matched(left, pattern, self._groups() if self.at("(") else (), token.at)
         if token.kind not in _ORDERS:
-            raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is wanted after a term")
+            raise self.refused("a comparison (=, <, <=, >, >=, SUBSTRING, MATCHES) is expected after a term")
         self.take()
         operator, turned = _ORDERS[token.kind]
         right = self.term()
@@ -92,14 +92,14 @@ class TermParser(Cursor):
         return tuple(groups)
 
     def term(self) -> WrittenTerm:
-        """A sum of products."""
+        """Parse a sum of products."""
         return self._chain(_ADDED, self._product)
 
     def _product(self) -> WrittenTerm:
         return self._chain(_MULTIPLIED, self.single)
 
     def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
-        """Terms joined by operators that bind alike, from left to right."""
+        """Parse terms joined by operators of equal precedence, from left to right."""
         left = part()
         links = 0
         while self.at(*operators):
@@ -111,7 +111,7 @@ class TermParser(Cursor):
         return left
 
     def single(self) -> WrittenTerm:
-        """A term that no operator outside of brackets joins."""
+        """Parse a term without infix operators outside of brackets."""
         token = self.ahead()
         match token.kind:
             case "int":
@@ -143,9 +143,9 @@ class TermParser(Cursor):
                 self.take()
                 return self._bracketed()
             case "function":
-                raise self.refused(f"{token.text} is not taken; terms have + - * / MOD, f2i and i2f")
+                raise self.refused(f"{token.text} is not supported; terms have + - * / MOD, f2i and i2f")
             case _:
-                raise self.refused("a formula or a term is wanted here")
+                raise self.refused("a formula or a term is expected here")
 
     def _deeper(self) -> None:
         self.nested += 1

@@ -1,6 +1,7 @@
-"""The words of a text, with their places, and the refusal that shows a place.
+"""Split texts into tokens, and report errors at a place of a text.
 
-Each language names its symbols in a table of regular expressions; the longest match counts, of equal ones the first.
+Each language defines its symbols in a table of regular expressions; the longest match wins, and the first one of equal
+length.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from weft.errors import FormulaError
 
 @dataclass(frozen=True)
 class Token:
-    """A word of the text: what it is, itself, and its offset in the text."""
+    """A token: its kind, its text, and its offset."""
 
     kind: str
     text: str
@@ -22,24 +23,24 @@ class Token:
 
 
 END = "end"
-"""The kind of the token after the last word."""
+"""The kind of the token after the last one."""
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """The words of a language: kinds and their expressions, and the expressions of what is skipped."""
+    """The tokens of a language: their kinds with expressions, and the expression of skipped text."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
     skipped: re.Pattern[str]
 
     @classmethod
     def of(cls, skipped: str, words: Iterable[tuple[str, str]]) -> Symbols:
-        """Compiles the expressions."""
+        """Compile the expressions."""
         return cls(tuple((kind, re.compile(expression)) for kind, expression in words), re.compile(skipped))
 
 
 def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
-    """Splits the text; raises FormulaError at the first sign that starts no word of the language."""
+    """Split the text into tokens; raise FormulaError at the first character that begins no token of the language."""
     found: list[Token] = []
     at = 0
     while True:
@@ -50,7 +51,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
             return found
         matches = [(match.end(), kind) for kind, word in symbols.words if (match := word.match(text, at))]
         if not matches:
-            raise refused_at(text, at, f"{what} has {text[at]!r}, which starts no word of its language")
+            raise refused_at(text, at, f"{what} has {text[at]!r}, which begins no token of its language")
         end = max(matches, key=lambda match: match[0])[0]
         kind = next(kind for stop, kind in matches if stop == end)
         found.append(Token(kind, text[at:end], at))
@@ -58,7 +59,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
 
 
 def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
-    """The error that names the line and column of an offset and shows the line with a caret under it."""
+    """Return an error with the line and column of an offset, and the line with a caret below it."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -71,7 +72,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A place among the tokens of a text, from which a parser reads on."""
+    """A position among the tokens of a text; the base of the parsers."""
 
     def __init__(self, text: str, found: list[Token], what: str) -> None:
         self.text = text
@@ -80,34 +81,34 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """The next token, or one some steps behind it; the last one is of the kind END."""
+        """Return the next token, or the one ``steps`` after it; after the last one, the token of kind END."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
-        """Whether the next token is of one of the kinds."""
+        """Return whether the next token has one of the kinds."""
         return self.ahead().kind in kinds
 
     def take(self) -> Token:
-        """The next token, which is left behind."""
+        """Return the next token and advance."""
         token = self.ahead()
         self.place += 1
         return token
 
     def taken(self, kind: str) -> bool:
-        """Whether the next token was of the kind, and then it is left behind."""
+        """Advance if the next token has the kind; return whether it has."""
         if self.at(kind):
             self.place += 1
             return True
         return False
 
     def expect(self, kind: str, wanted: str) -> Token:
-        """The next token, which must be of the kind; raises FormulaError saying what was wanted there."""
+        """Return the next token and advance; raise FormulaError, naming ``wanted``, if it does not have the kind."""
         if not self.at(kind):
-            raise self.refused(f"{wanted} is wanted here")
+            raise self.refused(f"{wanted} is expected here")
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
-        """The error at a token, by default the next one; it says what was found there."""
+        """Return the error at a token, by default the next one, with that token's text."""
         token = token or self.ahead()
         found = f"; found {token.text!r}" if token.kind != END else "; the text ends"
         return refused_at(self.text, token.at, f"{self.what}: {message}{found}", hint)

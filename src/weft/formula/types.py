@@ -1,7 +1,7 @@
-"""The types of variables, found from where they stand.
+"""Infer the types of variables from their uses.
 
-While a formula is read a type that is not known yet is an unknown, ``DataType("?7")``; unknowns that must be the same
-are joined, and the ones of arithmetic may only become numbers.
+While a formula is lowered, an unknown type is a type variable, ``DataType("?7")``.  Type variables that must be equal
+are unified, and those of arithmetic can only become numbers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _WORDS = {
 
 
 class Clash(Exception):
-    """Two types that cannot be the same."""
+    """Two types that cannot be unified."""
 
 
 class Unknowns:
-    """The unknown types of a formula, and what is known of them by now."""
+    """The type variables of a formula, and what is known of them so far."""
 
     def __init__(self) -> None:
         self._same: dict[str, DataType] = {}
@@ -30,7 +30,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """A type that nothing is known of, or only that it is one of numbers."""
+        """Return a new type variable; with ``number``, it can only become a number."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -38,13 +38,13 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """What a type is by now: a type that is stored, or an unknown that stands for all it is joined with."""
+        """Return the stored type that a type variable stands for, or the representative of its unified variables."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type
 
     def join(self, one: DataType, other: DataType) -> None:
-        """Makes two types the same; raises Clash where they cannot be."""
+        """Unify two types; raise Clash if they differ."""
         one, other = self.known(one), self.known(other)
         if one == other:
             return
@@ -60,14 +60,14 @@ class Unknowns:
         self._same[one.name] = other
 
     def settled(self, data_type: DataType) -> DataType:
-        """What a type is in the end: one that nothing is known of is a text, an unknown number an integer."""
+        """Return the final type: an unconstrained variable becomes a text, an unknown number an integer."""
         known = self.known(data_type)
         if not _unknown(known):
             return known
         return BIGINT if known.name in self._numbers else STRING
 
     def words(self, data_type: DataType) -> str:
-        """A type in words."""
+        """Describe a type in English."""
         known = self.known(data_type)
         if _unknown(known):
             return "a number" if known.name in self._numbers else "a value"

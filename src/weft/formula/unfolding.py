@@ -1,4 +1,4 @@
-"""LET taken away: each use of a definition becomes its body with the arguments in place of the parameters."""
+"""Expand LET: each use of a definition becomes its body with the arguments in place of the parameters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class _Defined:
 
 
 Known: TypeAlias = "Mapping[Key, _Defined | str]"
-"""What a LET defines, or another name for a relation of a fixpoint; by name and number of columns."""
+"""LET definitions, and new names of fixpoint relations, by name and number of columns."""
 
 
 class Fresh:
-    """Names that occur nowhere in a text: the name asked for, a ``'``-free number behind it."""
+    """A generator of names that do not occur in a text: the given name with a number."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.number = 0
 
     def __call__(self, name: str) -> str:
-        """A new name like the one given."""
+        """Return a new name that begins with the given one."""
         while True:
             self.number += 1
             candidate = f"{name}_{self.number}"
@@ -41,7 +41,7 @@ class Fresh:
 
 
 def unfolded(formula: Written, text: str) -> Written:
-    """The formula without LET; raises FormulaError where parameters are not the free variables of their body."""
+    """Return the formula without LET; raise FormulaError if the parameters are not the free variables of their body."""
     return _unfolded(formula, {}, Fresh(text), text)
 
 
@@ -62,9 +62,10 @@ def _unfolded(formula: Written, known: Known, fresh: Callable[[str], str], text:
 def _without_capture(
     formula: syntax_tree.Least, known: Known, fresh: Callable[[str], str]
 ) -> tuple[syntax_tree.Least, Known]:
-    """The fixpoint with other names for relations that the bodies of LET around it speak of, and what is known in it.
+    """Rename relations of the fixpoint that bodies of enclosing LETs refer to; return it with the definitions known
+    inside.
 
-    Within LET A(v) = X(v) IN …, the body of A put into a fixpoint named X must still speak of the X outside.
+    Within LET A(v) = X(v) IN …, the body of A expanded in a fixpoint named X must still refer to the outer X.
     """
     own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
     within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}
@@ -103,7 +104,7 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 
 
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
-    """A definition over the terms of a use: variables take the parameters' places, other terms are equal to one."""
+    """Expand a use of a definition: variables replace parameters, and other terms are equated with new variables."""
     names: dict[str, str] = {}
     equal: list[tuple[str, syntax_tree.WrittenTerm]] = []
     used = [term.name for term in use.terms if isinstance(term, syntax_tree.Name)]

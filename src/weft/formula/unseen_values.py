@@ -1,7 +1,7 @@
-"""A formula split by a variable: over the values that events have given it, and as all other values have it.
+"""Split a formula by a variable: over the values seen so far, and over one symbolic value for all values not yet seen.
 
-At a time point a value that no event has had is like every other such value.  So what a value's past was before it was
-first seen is what a *fresh* value's is: it has no events and no comparisons hold of it.
+At a time point, all values that no event has had behave alike.  Before a value is first seen, its past is that of an
+unseen value: it has no events, and no comparison holds for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.algebra.formula import free_variables as free
 
 
 class Occurrences:
-    """The events that give each variable values."""
+    """The events in which each variable occurs."""
 
     def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
@@ -26,7 +26,7 @@ class Occurrences:
                     found.append(atom)
 
     def now(self, variable: Variable) -> Formula:
-        """That an event gives the variable's value at this time point."""
+        """Return the formula that an event has the variable's value at this time point."""
         found: Formula | None = None
         for atom in self._atoms.get(variable, ()):
             others = tuple(each for each in free(atom) if each != variable)
@@ -38,24 +38,24 @@ class Occurrences:
         return found
 
     def seen(self, variable: Variable) -> Formula:
-        """That an event has given the variable's value by now."""
+        """Return the formula that an event has had the variable's value by now."""
         return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
 
     def first(self, variable: Variable) -> Formula:
-        """That an event gives the variable's value for the first time."""
+        """Return the formula that an event has the variable's value for the first time."""
         return And(self.now(variable), Not(Previous(ALWAYS, self.seen(variable))))
 
 
 @dataclass(frozen=True)
 class SeenUnseen:
-    """A formula for values that were seen, and, without the variable, for one that was not."""
+    """A formula for the seen values, and one, without the variable, for an unseen value."""
 
     seen: Formula
     fresh: Formula
 
 
 def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """The two halves; None where an interval or a rule stands between a value and its past."""
+    """Return both formulas; None if an interval or a rule depends on a value's past."""
     if variable not in free(formula):
         return SeenUnseen(formula, formula)
     match formula:
@@ -75,7 +75,9 @@ def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> See
 
 
 def _temporal(formula: Previous | Once | Since, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """A value seen by now has its own past since it was first seen, and before that a fresh one's."""
+    """Split a temporal operator: a seen value has its own past since it was first seen, and before that an unseen
+    value's.
+    """
     halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
     known = [each for each in halves if each is not None]
     if len(known) < len(halves):

@@ -1,4 +1,4 @@
-"""Answers printed as MonPoly prints them."""
+"""Print answers in MonPoly's format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECOND = 1_000_000
 
 
 def verdict(at: int, number: int, answer: str) -> str:
-    """A line: ``@10 (time point 3): (1,"a")``; ``at`` in microseconds is shown in seconds."""
+    """Return a line ``@10 (time point 3): (1,"a")``; ``at`` is in microseconds, the output in seconds."""
     seconds, rest = divmod(at, _SECOND)
     shown = str(seconds) if not rest else f"{at / _SECOND:.6f}".rstrip("0")
     return f"@{shown} (time point {number}): {answer}"
@@ -19,10 +19,10 @@ def verdict(at: int, number: int, answer: str) -> str:
 def answers(
     rows: Sequence[Row], counts: Sequence[int] | None = None, *, closed: bool, every_point: bool = False
 ) -> str | None:
-    """The answers at a time point, in order; None where there is none, unless ``every_point``.
+    """Return the sorted answers at a time point; None if there are none, unless ``every_point``.
 
-    A closed formula is ``true`` or ``false``.  With ``every_point`` (MonPoly's -verbose) the rows stand in one list.
-    Where they are counted, each is followed by ``*`` and its count.
+    A closed formula has the answers ``true`` or ``false``.  With ``every_point`` (MonPoly's -verbose) the rows form one
+    list.  With ``counts``, ``*`` and the count follow each row.
     """
     often = None if counts is None else dict(zip(rows, counts, strict=True))
     found = sorted(set(rows), key=_order)
@@ -37,17 +37,17 @@ def answers(
 
 
 def row_text(row: Row) -> str:
-    """A row: ``(1,"a",2.5)``."""
+    """Return a row as ``(1,"a",2.5)``."""
     return f"({','.join(map(value_text, row))})"
 
 
 def value_text(value: Value) -> str:
-    """A value: a text in quotes unless it stands in quotes itself, a float as C's %g has it."""
+    """Return a value: a text in quotes unless it already has quotes, a float in the format %g of C."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _order(row: Row) -> tuple[tuple[int, object], ...]:
-    """Numbers by size, texts by their bytes, as OCaml compares."""
+    """Return the sort key of a row: numbers by size, texts by bytes, as in OCaml."""
     return tuple((1, value.encode()) if isinstance(value, str) else (0, value) for value in row)

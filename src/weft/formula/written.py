@@ -1,4 +1,4 @@
-"""A formula as text: MonPoly's syntax with Weft's extension, which reads back as the same formula.
+"""Print formulas in MonPoly's syntax with Weft's extension; parsing the text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Interval, Once, Variable
 >>> from weft.algebra.schema import BIGINT
@@ -19,7 +19,7 @@ _COUNTING: Final = {"any": "", "first": "1", "second": "2"}
 
 
 def written(formula: Formula) -> str:
-    """The formula's text."""
+    """Return the formula's text."""
     match formula:
         case algebra.And(left=left, right=right):
             return f"{_bracketed(left)} AND {_bracketed(right)}"
@@ -46,7 +46,7 @@ def written(formula: Formula) -> str:
 
 
 def term_text(term: Term) -> str:
-    """A term's text; operations stand in brackets."""
+    """Return a term's text, with operations in brackets."""
     match term:
         case algebra.Variable(name=name):
             return name
@@ -67,7 +67,7 @@ def term_text(term: Term) -> str:
 
 
 def bare_text(term: Term) -> str:
-    """A term's text where it stands alone: an operation without the brackets around it.
+    """Return a term's text without brackets around it.
 
     >>> from weft.algebra.formula import Computed, Variable
     >>> from weft.algebra.schema import BIGINT
@@ -80,9 +80,9 @@ def bare_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """An interval in the largest units that measure its ends; nothing for all time.
+    """Return an interval in the largest units that divide its ends; an empty text for the unlimited interval.
 
-    An end a microsecond beside a whole millisecond is an open one.
+    An end one microsecond from a whole millisecond is printed as an open end.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')
@@ -99,7 +99,7 @@ def interval_text(interval: Interval) -> str:
 
 
 def length_text(length: int) -> str:
-    """A length of time in the largest unit of which it is a multiple."""
+    """Return a length of time in the largest unit that divides it."""
     if not length:
         return "0"
     unit = [unit for unit, size in UNITS.items() if length % size == 0][-1]

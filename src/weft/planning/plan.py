@@ -25,7 +25,7 @@ from weft.derivation.canonical import canonical
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift
 from weft.derivation.localize import localize
-from weft.derivation.monotone import Verdict, minimum_bounding, verdict
+from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
 from weft.errors import Reasons, SqlError
@@ -87,9 +87,9 @@ class Plan:
         return incremental(self.lifted, from_now=self.from_now)
 
     @cached_property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClosedFormVerdict:
         """Whether Q^M has the closed form, with the reason."""
-        return verdict(self.lifted)
+        return closed_form_verdict(self.lifted)
 
     @cached_property
     def first(self) -> tuple[Event, ...]:

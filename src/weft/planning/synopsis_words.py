@@ -10,7 +10,7 @@ from weft.algebra.formula import Atom, Formula, rewritten
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST
 from weft.derivation.synopsis.triple import Change, triple
-from weft.derivation.synopsis.verdict import Part, verdict
+from weft.derivation.synopsis.verdict import RelationSize, size_verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
 from weft.instants import format_interval
@@ -106,7 +106,7 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
     predicates = (
         PredicateRows(names[each.predicate], each.table.name, each.columns, each.conditions) for each in events
     )
-    size = verdict(plan.synopsis)
+    size = size_verdict(plan.synopsis)
     relations = (_relation(plan, each, names) for each in size.parts)
     rules = triple(plan.synopsis, {each.stored: f"R{number}" for number, each in enumerate(size.parts, 1)})
     return SynopsisExplanation(
@@ -197,7 +197,7 @@ def _rule(change: Change, names: Mapping[str, str]) -> str:
     return f"{written(change.relation)} is {_text(change.formula, names)}{within}"
 
 
-def _relation(plan: SynopsisPlan, part: Part, names: Mapping[str, str]) -> Relation:
+def _relation(plan: SynopsisPlan, part: RelationSize, names: Mapping[str, str]) -> Relation:
     stored = part.stored
     others = {COUNT, LAST} if stored.several else {COUNT, LAST, INSTANT}
     key = tuple(name for name, _ in stored.columns if name not in others)

@@ -25,7 +25,7 @@ from weft.algebra.temporal import (
     TemporalUnion,
     attributes,
 )
-from weft.derivation.temporal.rules import Dropped, Step
+from weft.derivation.temporal.rules import DerivationStep, Dropped
 from weft.sql import render
 
 
@@ -103,10 +103,10 @@ class Words:
         argument = "*" if measure.argument is None else self.scalar(measure.argument)
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
-    def step(self, step: Step) -> str:
+    def step(self, step: DerivationStep) -> str:
         """Return an equation that was used, and its result."""
-        of = [f"∇ = {self.relation(step.gave.deleted)}"] if step.gave.deleted is not None else []
-        of += [f"Δ = {self.relation(step.gave.inserted)}"] if step.gave.inserted is not None else []
+        of = [f"∇ = {self.relation(step.delta.deleted)}"] if step.delta.deleted is not None else []
+        of += [f"Δ = {self.relation(step.delta.inserted)}"] if step.delta.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
 
     def dropped(self, dropped: Dropped) -> str:

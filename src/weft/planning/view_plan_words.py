@@ -161,7 +161,7 @@ def _lines(derived: Derived, naming: Naming) -> list[str]:
     """Return the equations, the results, what was dropped and why, and what is read whole."""
     lines: list[str] = []
     for step in derived.trace:
-        for sign, part in (("∇", step.gave.deleted), ("Δ", step.gave.inserted)):
+        for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):
             if part is not None:
                 lines += naming.lines(f"by ({step.rule}) {sign}", part, "G")
     for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted)):

@@ -66,16 +66,16 @@ def test_columns_are_numbers_where_they_are_compared() -> None:
     ("text", "message"),
     [
         ("prop p : Forall x . a(x) -> b(y)", "nothing binds the variable y"),
-        ("prop p : a &", "a formula is wanted here"),
+        ("prop p : a &", "a formula is expected here"),
         ("prop p : Forall x . a(x) & a(x, x)", "a has 1 columns elsewhere, here 2"),
         ("pred m(x) = m(x)\nprop p : Forall x . m(x)", "m is used in its own definition"),
         ("prop p : Forall x . r(x) where r(x) := r(x) | a(x)", "the rule r uses r without @"),
         ('prop p : Forall x . a(x, "b") & x < 3 -> x = "c"', "is compared as a number"),
-        ("event a(x)\nprop p : Forall x . a(x) -> b(x)", "b is none of the events that are named: a"),
-        ("prop p : a Z[<=3] b", "Z (since, and not now) is not taken"),
+        ("event a(x)\nprop p : Forall x . a(x) -> b(x)", "b is not one of the declared events: a"),
+        ("prop p : a Z[<=3] b", "Z (since, and not now) is not supported"),
         ("pred a(x)", "the specification has no property"),
-        ("prop p : Forall x . a(x) -> x < 9223372036854775808", "9223372036854775808 is beyond 64 bits"),
-        ("prop p : Exists x . Forall y . P[<=3] (a(x) & !b(x, y))", "cannot be said with finitely many values"),
+        ("prop p : Forall x . a(x) -> x < 9223372036854775808", "9223372036854775808 does not fit into 64 bits"),
+        ("prop p : Exists x . Forall y . P[<=3] (a(x) & !b(x, y))", "has no equivalent with finitely many values"),
     ],
 )
 def test_what_is_not_taken_is_refused_with_its_place(text: str, message: str) -> None:

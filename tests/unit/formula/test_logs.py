@@ -28,8 +28,8 @@ def test_a_signature_has_types_and_names() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("P(int) P(string)", "P is there already"),
-        ("P(bool)", "'bool' is none of the types int, float, string"),
+        ("P(int) P(string)", "P is declared twice"),
+        ("P(bool)", "'bool' is not one of the types int, float, string"),
         ("P", "'(' and the types of the columns of P"),
         ("event P {x: int}", "records"),
     ],
@@ -56,19 +56,19 @@ def test_every_form_of_a_log_is_read_whatever_the_chunks(chunk: int, monkeypatch
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("@1\nZ(1)", "Z is no predicate of the signature", 2),
-        ("@1 P(a)", "(a) is no row of P, whose columns are BIGINT", 1),
-        ("@1 P(9223372036854775808)", "is no row of P", 1),
+        ("@1\nZ(1)", "Z is not a predicate of the signature", 2),
+        ("@1 P(a)", "(a) is not a row of P, whose columns are BIGINT", 1),
+        ("@1 P(9223372036854775808)", "is not a row of P", 1),
         ("@1 P(1,2)", "P has 1 columns, and here are 2 values", 1),
-        ("@1 P(1 2)", "values are parted by ','", 1),
-        ("@2 P(1)\n\n@1 P(1)", "time point 1 is at 1, before the one ahead of it at 2", 3),
-        ("@x", "'x' is no time", 1),
-        ("@0.0000001", "is no time that Weft has", 1),
-        ('@1 R(1, "a', "begins no word of a log", 1),
-        ("P(1)", "'@' and a time are wanted", 1),
-        ("@1 P(1) (", "a value is wanted", 1),
-        ("@1 > save_state x <", "the command 'save_state' is not taken", 1),
-        ("> print", "has no end", 1),
+        ("@1 P(1 2)", "values are separated by ','", 1),
+        ("@2 P(1)\n\n@1 P(1)", "time point 1 is at 1, before the preceding one at 2", 3),
+        ("@x", "'x' is not a time", 1),
+        ("@0.0000001", "is not a time", 1),
+        ('@1 R(1, "a', "begins no token of a log", 1),
+        ("P(1)", "'@' and a time are expected", 1),
+        ("@1 P(1) (", "a value is expected", 1),
+        ("@1 > save_state x <", "the command 'save_state' is not supported", 1),
+        ("> print", "is not ended by '<'", 1),
     ],
 )
 def test_what_is_no_log_is_refused_with_its_line(text: str, message: str, line: int) -> None:
@@ -109,8 +109,8 @@ def test_events_of_dejavu_are_time_points() -> None:
     ("lines", "timed", "message"),
     [
         (["open,a,b"], False, "open has 1 columns in the specification"),
-        (["bid,a,b"], False, "has a value that is no number"),
-        (["go,x"], True, "'x' is no time"),
+        (["bid,a,b"], False, "compared by order but is not a number"),
+        (["go,x"], True, "'x' is not a time"),
         (["go,-2"], True, "the time -2 is negative"),
         (["go,1", "2"], True, "the line has a time and no event"),
     ],

@@ -40,4 +40,4 @@ OPERATORS = (
     scan, values, join, select, project, union, distinct,
     plain, connectives, thresholds, exists, not_exists,
 )  # fmt: skip
-"""The modules with the cases: importing them is what makes the three functions know their operators."""
+"""The modules with the cases: importing them registers the operators with the three functions."""

@@ -1,8 +1,8 @@
 """p ∧ q and p ∨ q.
 
-starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q); ends alike with s⁻.
-starts(p ∨ q) = starts(p) ∪ starts(q); ends alike: a row whose other condition still holds is no true exit, and an event
-need not be one.
+starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q); ends likewise with s⁻.
+starts(p ∨ q) = starts(p) ∪ starts(q); ends likewise: if the other condition still holds, the row does not leave, but an
+event need not be an exit.
 
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events
@@ -21,12 +21,12 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_and(both: And, instant: Instant) -> Predicate:
-    """All of it at s."""
+    """Every item at s."""
     return conjunction(*(at(item, instant) for item in both.items))
 
 
 def at_or(either: Or, instant: Instant) -> Predicate:
-    """Any of it at s."""
+    """Any item at s."""
     return disjunction(*(at(item, instant) for item in either.items))
 
 

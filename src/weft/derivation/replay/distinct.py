@@ -1,4 +1,4 @@
-"""δ A: each row once; a row begins with any of its witnesses, and an event says no more than that one began.
+"""δ A: each row once; an event says only that some witness of the row begins or ends.
 
 starts(δ A) = starts(A) and ends(δ A) = ends(A).
 
@@ -21,7 +21,7 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """The input's starts: a second witness of a row that is there gives it once more, which the ledger knows."""
+    """The input's starts; a second witness repeats a row, which the ledger recognizes."""
     return starts(distinct.input)
 
 

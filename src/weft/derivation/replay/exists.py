@@ -1,4 +1,4 @@
-"""EXISTS (A ⋉ B): true from the first row of the body on; the body's events are its own, as in the join.
+"""EXISTS (A ⋉ B): true from the first row of the body on; the body's events are its events, as in a join.
 
 starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B).
 
@@ -30,12 +30,12 @@ def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
 
 
 def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """The body's ends; another row of it may remain."""
+    """The body's ends; another row of the body may remain."""
     return tuple(inside(event, "EXISTS") for event in ends(exists.body))
 
 
 def inside(event: Event, name: str) -> Event:
-    """The event, its driver one subquery further in."""
+    """Return the event with its driver one subquery deeper."""
     return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))
 
 

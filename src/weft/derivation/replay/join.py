@@ -43,7 +43,7 @@ def _met(join: Join, turns: Callable[[Relation], tuple[Event, ...]], *, before: 
         others = join.inputs[:position] + join.inputs[position + 1 :]
         for event in turns(part):
             instant = Instant(event.instant, before)
-            # The one joined last stands first, so that the driver is always the last of FROM.
+            # The input that was joined last stands first, so that the driver is always the last of FROM.
             beside = tuple(at(other, instant) for other in reversed(others))
             events.append(event.over(Join((*beside, event.relation))))
     return tuple(events)

@@ -1,5 +1,5 @@
-"""NOT EXISTS (A ▷ B): true while the body has no row, so it begins where the last row that blocks ends, and ends where
-the first begins.
+"""NOT EXISTS (A ▷ B): true while the body has no row, so it begins where the last blocking row ends, and ends where the
+first one begins.
 
 starts(NOT EXISTS B) = ends(B) ▷ at(B, s).  ends(NOT EXISTS B) = starts(B) ▷ at(B, s⁻).
 
@@ -34,12 +34,12 @@ def at_not_exists(absent: NotExists, instant: Instant) -> NotExists:
 
 
 def starts_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Where the last row that blocks ends: no other blocks at that instant."""
+    """Where the last blocking row ends: no other row blocks at that instant."""
     return _unblocked(absent, ends, before=False)
 
 
 def ends_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Where the first row that blocks begins: none did just before."""
+    """Where the first blocking row begins: none blocked just before."""
     return _unblocked(absent, starts, before=True)
 
 
@@ -52,10 +52,10 @@ def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]]
 
 
 def witness(body: Relation) -> Relation:
-    """A copy of a subquery's body under range variables of its own.
+    """Return a copy of a subquery's body with renamed range variables.
 
-    The rule needs B twice, for the row that drives and for the check that no other row blocks; without a name of its
-    own the first would be captured by the second.  Names only grow longer, so nested copies stay apart.
+    The rule needs B twice: for the row that drives, and for the check that no other row blocks.  Without other names,
+    the second B would capture the names of the first.  Names only grow longer, so nested copies do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

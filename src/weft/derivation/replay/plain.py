@@ -1,4 +1,4 @@
-"""A condition without time: the same at every instant, so that it never turns by itself."""
+"""A condition without time: it is the same at every instant, so it has no events."""
 
 from __future__ import annotations
 

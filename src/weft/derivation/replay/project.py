@@ -1,4 +1,4 @@
-"""π A, a derived relation: the input's events, their instant kept as a column, since the rest of the input is hidden.
+"""π A, a derived relation: the input's events, with their instant as a column, since other input columns are hidden.
 
 starts(π A) = π starts(A) and ends(π A) = π ends(A), with the instant among the outputs.
 
@@ -32,12 +32,12 @@ def starts_of_project(project: Project) -> tuple[Event, ...]:
 
 
 def ends_of_project(project: Project) -> tuple[Event, ...]:
-    """The input's ends; the row may still be there by another witness."""
+    """The input's ends; another witness may still give the row."""
     return projected(ends(project.input), project.alias, project.outputs)
 
 
 def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) -> tuple[Event, ...]:
-    """Events as rows of a derived relation."""
+    """Return the events as rows of a derived relation."""
     instant = ColumnRef(alias, INSTANT, TIMESTAMP)
     return tuple(
         Event(

@@ -1,8 +1,8 @@
-"""A table: its rows, each with the life [start, end).
+"""A table: its rows, each with the period [start, end).
 
-starts(T) = its rows at their start; ends(T) = its rows at their end, none where nothing ends (append-only).
-A scan of the whole history has the same rows at every instant, as constants have (``values``): only a query that is
-asked once reads it.
+starts(T) = its rows at their start; ends(T) = its rows at their end, none if the table is append-only.
+A scan of the full history has the same rows at every instant, like constants (``values``); only a query that runs once
+reads it.
 
 >>> from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 >>> from shown import show, show_events
@@ -39,7 +39,7 @@ def not_ended(end: Scalar, instant: Instant) -> Predicate:
 
 
 def at_scan(scan: Scan, instant: Instant) -> Select:
-    """The rows whose life holds s; an end that is NULL is still open (design section 1)."""
+    """The rows whose period contains s; a NULL end is open (design section 1)."""
     if scan.whole:
         return Select(scan, TRUE)
     alive = begun(scan.start, instant)

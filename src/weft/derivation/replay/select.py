@@ -1,4 +1,4 @@
-"""σp A: a row of A begins while p is true, or p becomes true of a row that is there.
+"""σp A: a row of A begins while p is true, or p becomes true for a row that A already has.
 
 starts(σp A) = σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p).
 ends(σp A) = σ at(p, s⁻) ends(A) ∪ at(A, s⁻) ⋈ ends(p).
@@ -24,17 +24,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_select(select: Select, instant: Instant) -> Select:
-    """The input's rows at s of which the predicate is true at s."""
+    """The input's rows at s for which the predicate is true at s."""
     return Select(at(select.input, instant), at(select.predicate, instant))
 
 
 def starts_of_select(select: Select) -> tuple[Event, ...]:
-    """The input's starts that pass, and the rows there are when the predicate becomes true."""
+    """The input's starts that satisfy the predicate, and the present rows when the predicate becomes true."""
     return _passed(select, starts, before=False)
 
 
 def ends_of_select(select: Select) -> tuple[Event, ...]:
-    """The input's ends that had passed, and the rows there were when the predicate ceased."""
+    """The input's ends that satisfied the predicate, and the present rows when the predicate becomes false."""
     return _passed(select, ends, before=True)
 
 

@@ -1,7 +1,7 @@
-"""NOW >= c and NOW < d: what turns because time passes, and nothing else happens (paper section 4.2).
+"""NOW >= c and NOW < d: conditions that change because time passes (paper section 4.2).
 
 starts(NOW >= c) = c, and it never ends by itself; NOW < d holds from the beginning of time, and ends(NOW < d) = d.
-A threshold that is NULL is never reached: τ <= NULL is not true.
+A NULL threshold is never reached: τ <= NULL is not true.
 
 >>> from shown import M, show_events
 >>> show_events(starts(NowFrom(M.ref("due"))))

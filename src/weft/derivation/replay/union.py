@@ -1,4 +1,4 @@
-"""A ∪ B: what begins in an input begins in the union; what ends in one may still be there by another.
+"""A ∪ B: a row that begins in an input begins in the union; a row that ends in one may remain through another.
 
 starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), under the union's own names.
 

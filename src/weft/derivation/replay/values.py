@@ -1,7 +1,7 @@
-"""Constant rows: there since time began, at t0, and for ever (design section 2).
+"""Constant rows: present from the beginning of time, t0, for ever (design section 2).
 
-Every instant is t0 or later, so that ``at`` asks for nothing; just before an instant they are there if it is later
-than t0.
+Every instant is t0 or later, so ``at`` has no condition; just before an instant they are present if it is later than
+t0.
 
 >>> from weft.algebra.scalar import Literal
 >>> from weft.algebra.schema import INT, Column
@@ -20,12 +20,12 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_values(values: Values, instant: Instant) -> Relation:
-    """All of them, at any instant; just before s only where time had begun by then."""
+    """All rows, at any instant; just before s only if s is later than t0."""
     return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 
 def starts_of_values(values: Values) -> tuple[Event, ...]:
-    """All of them, when time begins."""
+    """All rows, when time begins."""
     return (Event(Driver("beginning", TIME_START), values),)
 
 

@@ -1,1 +1,1 @@
-"""Synopses: from a formula to the least state that its answers need (Toman 2007)."""
+"""Synopses: the smallest state from which a formula can be answered (Toman 2007)."""

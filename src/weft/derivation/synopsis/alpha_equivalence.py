@@ -1,4 +1,4 @@
-"""Formulas up to the names of their variables: two that differ in nothing else are stored, and computed, once."""
+"""Rename variables canonically, so that formulas that differ only in variable names are stored and computed once."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Scope = Mapping[Variable, Variable]
 
 
 @lru_cache(maxsize=4096)
-def canonical(formula: Formula) -> Formula:
-    """The formula with its free variables named x1, x2 … in their order, bound ones y1 …, fixpoints X1 ….
+def alpha_canonical(formula: Formula) -> Formula:
+    """Return the formula with its free variables named x1, x2 … in their order, bound ones y1 …, fixpoints X1 ….
 
-    Its free variables stand in the same order.
+    The order of its free variables stays the same.
     """
     free = free_variables(formula)
     scope = {variable: Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
@@ -40,9 +40,9 @@ def canonical(formula: Formula) -> Formula:
 
 
 def substituted(formula: Formula, names: Scope) -> Formula:
-    """The formula with other free variables; bound ones are renamed so that none is taken for one of them.
+    """Return the formula with other free variables; bound ones are renamed so that none captures a new free variable.
 
-    The relations of its fixpoints keep their names, which are unique in the formula that it is a part of.
+    The relations of its fixpoints keep their names, which are unique in the enclosing formula.
     """
     every = {*names.values(), *free_variables(formula)}
     prefix = "y"
@@ -54,7 +54,7 @@ def substituted(formula: Formula, names: Scope) -> Formula:
 
 @dataclass
 class _Renaming:
-    """``prefix`` is that of bound variables, ``relations`` that of fixpoints' relations (None: as they are)."""
+    """A renaming with ``prefix`` for bound variables and ``relations`` for fixpoints' relations (None: unchanged)."""
 
     prefix: str
     relations: str | None = None

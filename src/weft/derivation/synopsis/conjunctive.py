@@ -1,12 +1,11 @@
-"""SQL over past and present rows as formulas: a conjunctive query becomes a nest of ◇ (Toman 2007, section 4.2).
+"""Translate SQL over past and present rows to formulas, nests of ◇ (Toman 2007, section 4.2).
 
     ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
-G1 are the tables whose rows are the latest, G2 those of the instant before, and so on.  The paper's nest has ◇ without
-▽, which lets two instants that differ be the same; its outermost ◇ is left out, since an answer is delivered when it
-begins, and that is when its latest row arrives.  Where two neighbours in the order have to lie within an interval, ◇
-has it, and no ▽ is needed: an interval that begins at a microsecond leaves the present out.  A state is an instant at
-which rows arrived.
+G1 are the tables with the latest rows, G2 those of the instant before, and so on.  The paper's nest has ◇ without ▽,
+which lets two different instants coincide.  Its outermost ◇ is left out, since an answer is delivered when it begins,
+at its latest row.  If two neighbours in the order must lie within an interval, ◇ has that interval and needs no ▽: an
+interval that begins at a microsecond excludes the present.  A state is an instant at which rows arrived.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from weft.derivation.synopsis.nesting import nested
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
-"""Tables in one SELECT: five have 541 linear orders, six 4,683."""
+"""The largest number of tables in one SELECT: five have 541 linear orders, six 4,683."""
 ANSWER: Final = "answer"
 """The range variable of a formula's answers in the outputs of a ``Nest``."""
 
@@ -67,9 +66,9 @@ ANSWER: Final = "answer"
 class Nest:
     """One SELECT as a formula.
 
-    ``inputs`` says which rows each predicate of the formula has in a state: those of a relation over one table, whose
-    alias is the predicate; ``outputs`` are the answer's columns, over ``ColumnRef(ANSWER, variable)``; ``orders`` the
-    linear orders that it was split into.
+    ``inputs`` gives the rows of each predicate in a state: a relation over one table, with the predicate as alias.
+    ``outputs`` are the answer's columns, over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the linear orders into
+    which the SELECT was split.
     """
 
     inputs: tuple[Project, ...]
@@ -79,16 +78,16 @@ class Nest:
 
 
 def nests(query: Query) -> tuple[Nest, ...]:
-    """The SELECTs of a query, the answer being the distinct rows of them all.
+    """Return the SELECTs of a query, whose answer is the set of distinct rows of all of them.
 
-    Raises SynopsisError for what is no union of conjunctive queries, or has an interval between instants that are no
-    neighbours in one of its orders.
+    Raises SynopsisError if the query is no union of conjunctive queries, or limits the distance of instants that are
+    not neighbours in one of its orders.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
 
 def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
-    """The SELECTs of a union, each with the answer's columns over its own tables."""
+    """Yield the SELECTs of a union, each with the answer's columns over its own tables."""
     match relation:
         case Distinct(input=inner):
             yield from _selects(inner, outputs)
@@ -104,7 +103,7 @@ def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[
 
 
 def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relation, tuple[Output, ...]]:
-    """The same with the tables of derived tables, which are rows of theirs, in the place of these."""
+    """Replace derived tables by their tables and conditions."""
     while derived := [source for source in sources(relation) if isinstance(source, Project)]:
         values = {ref: value for each in derived for ref, value in _values(each).items()}
         flat = [
@@ -117,7 +116,7 @@ def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relatio
 
 
 def _values(derived: Project) -> dict[ColumnRef, Scalar]:
-    """What the columns of a derived table stand for."""
+    """Map the columns of a derived table to their definitions."""
     return dict(zip(attributes(derived), (output.value for output in derived.outputs), strict=True))
 
 
@@ -126,41 +125,39 @@ def _renamed(outputs: tuple[Output, ...], values: Mapping[ColumnRef, Scalar]) ->
 
 
 def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
-    """One SELECT; ``relation`` is a block of tables and a condition."""
+    """Translate one SELECT; ``relation`` is a block of tables and a condition."""
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
-            raise _refused("it reads something else than tables")
+            raise _refused("it reads relations other than tables")
         scans.append(source)
     if not scans:
         raise _refused("it reads no table")
     if len(scans) > MOST_TABLES:
-        raise _refused(
-            f"it joins {len(scans)} tables, more than {MOST_TABLES}: there are too many orders of their rows"
-        )
+        raise _refused(f"it joins {len(scans)} tables, more than {MOST_TABLES}: their rows have too many orders")
     found = _Conditions({scan.alias: scan for scan in scans})
     for scalar in _scalars(condition(relation)):
         found.add(scalar)
     for output in outputs:
         if any(found.is_start(ref) for ref in columns(output.value)):
             raise _refused(
-                f"its column {output.name} tells when a row arrived, so that there are as many answers as instants",
+                f"its column {output.name} shows when a row arrived, so it has as many answers as instants",
                 "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
             )
     allowed = allowed_orders(list(found.scans), found.distances)
     if not allowed:
-        raise _refused("no order of its rows meets what it demands of their ts, so that it never has an answer")
+        raise _refused("no order of its rows satisfies its conditions on ts, so it never has an answer")
     return _Writing(found, outputs, allowed).nest()
 
 
 def _scalars(predicate: Predicate) -> Iterator[Scalar]:
-    """The conditions that all have to be true."""
+    """Yield the conjuncts as scalars."""
     for each in conjuncts(predicate):
         match each:
             case Plain(condition=scalar):
                 yield from _conjuncts(scalar)
             case NowFrom() | NowBefore():
-                raise _refused("it speaks of NOW", "Write an interval between the ts of two tables instead.")
+                raise _refused("it uses NOW", "Write an interval between the ts of two tables instead.")
             case rows.Exists() | NotExists():
                 raise _refused("it has a subquery", "Join the table instead of EXISTS.")
             case rows.And() | rows.Or():
@@ -175,8 +172,10 @@ def _conjuncts(scalar: Scalar) -> Iterator[Scalar]:
         yield scalar
 
 
-def _refused(why: str, hint: str = "Leave --keep synopsis out: then the tables' history answers it.") -> SynopsisError:
-    return SynopsisError(f"no synopsis can be kept of this query: {why}", hint=hint)
+def _refused(
+    why: str, hint: str = "Omit --keep synopsis; the query is then answered from the tables' history."
+) -> SynopsisError:
+    return SynopsisError(f"this query cannot have a synopsis: {why}", hint=hint)
 
 
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
@@ -184,37 +183,37 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": 
 
 @dataclass
 class _Conditions:
-    """What a SELECT demands: of each table alone, of distances between rows, of values of several tables."""
+    """The conditions of a SELECT: on one table, on distances between instants, on values of several tables."""
 
     scans: dict[str, Scan]
     own: dict[str, list[Scalar]] = field(default_factory=dict)
     distances: Distances = field(default_factory=Distances)
     equal: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
-    """Columns that are equal to one before them."""
+    """Columns, each with an earlier column that it equals."""
     compared: list[Call] = field(default_factory=list)
 
     def is_start(self, ref: ColumnRef) -> bool:
-        """Whether a column has the instants at which a table's rows arrived."""
+        """Return whether a column holds the instants at which a table's rows arrived."""
         return self.scans[ref.scan].start == ref
 
     def add(self, scalar: Scalar) -> None:
-        """One more condition."""
+        """Add a condition."""
         named = {ref.scan for ref in columns(scalar)}
         if len(named) <= 1:
-            # One without columns is asked of the rows of the first table.
+            # A condition without columns applies to the first table.
             self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
         elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
-            raise _refused("it has a condition over several tables that is no comparison")
+            raise _refused("it has a condition over several tables that is not a comparison")
         elif any(self.is_start(ref) for ref in columns(scalar)):
             self._of_instants(scalar)
         else:
             self._of_values(scalar)
 
     def _of_values(self, scalar: Call) -> None:
-        """A comparison of columns of two tables."""
+        """Add a comparison of columns of two tables."""
         left, right = scalar.args
         if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
-            raise _refused("it compares computed values of several tables", "Compare their columns as they are.")
+            raise _refused("it compares computed values of several tables", "Compare plain columns.")
         if left.type != right.type:
             raise _refused(f"it compares {left.column}, a {left.type}, with {right.column}, a {right.type}")
         if scalar.name == "=":
@@ -225,7 +224,9 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """A comparison of instants: ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …``, ``s.ts - r.ts < INTERVAL …``."""
+        """Add a comparison of instants: ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …``, ``s.ts - r.ts < INTERVAL
+        …``.
+        """
         left, right = scalar.args
         name = scalar.name
         if left.type == INTERVAL and isinstance(left, Literal):
@@ -237,8 +238,10 @@ class _Conditions:
         bases = one.base, other.base
         starts = [base for base in bases if isinstance(base, ColumnRef) and self.is_start(base)]
         if len(starts) != 2 or one.intervals or other.intervals:
-            raise _refused("it compares the ts of a table with something else than the ts of another and an interval")
-        # left + a ≤ right + b says that left − right is at most b − a.
+            raise _refused(
+                "it compares the ts of a table with a value other than the ts of another table plus an interval"
+            )
+        # left + a ≤ right + b means that left − right is at most b − a.
         most = other.micros - one.micros
         later, earlier = starts[0].scan, starts[1].scan
         match name:
@@ -251,10 +254,10 @@ class _Conditions:
             case _ if most == 0:
                 self.distances.apart.add(frozenset((later, earlier)))
             case _:
-                raise _refused("it says which distance two rows have not", "Write two comparisons and UNION.")
+                raise _refused("it excludes a distance between two rows", "Write two comparisons and UNION.")
 
     def known_as(self, ref: ColumnRef) -> ColumnRef:
-        """The first of the columns that are equal to this one."""
+        """Return the first of the columns that equal this one."""
         while ref in self.equal:
             ref = self.equal[ref]
         return ref
@@ -262,14 +265,14 @@ class _Conditions:
 
 @dataclass(frozen=True)
 class _Writing:
-    """A SELECT with its conditions, as formulas."""
+    """The translation of a SELECT with its conditions to formulas."""
 
     found: _Conditions
     outputs: tuple[Output, ...]
     allowed: tuple[Order, ...]
 
     def nest(self) -> Nest:
-        """The formula of all of its orders."""
+        """Return the disjunction of the formulas of all orders."""
         written = [self._of_order(order) for order in self.allowed]
         variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
@@ -278,7 +281,7 @@ class _Writing:
 
     @cached_property
     def _variables(self) -> dict[ColumnRef, Variable]:
-        """The variable of each column that is needed: that of the columns which are equal to it."""
+        """The variable of each needed column; equal columns share one."""
         found: dict[ColumnRef, Variable] = {}
         for scan in self.found.scans.values():
             for ref in self._columns(scan):
@@ -294,7 +297,7 @@ class _Writing:
         return self._variables[ref]
 
     def _needed(self) -> frozenset[ColumnRef]:
-        """The columns that more than one table's conditions or the answer speak of."""
+        """Return the columns that the answer or a condition on several tables uses."""
         pairs = frozenset(ref for pair in self.found.equal.items() for ref in pair)
         compared = frozenset(ref for scalar in self.found.compared for ref in columns(scalar))
         return pairs | compared | {ref for output in self.outputs for ref in columns(output.value)}
@@ -304,18 +307,18 @@ class _Writing:
         return tuple(ref for ref in attributes(scan) if ref in needed)
 
     def _input(self, scan: Scan) -> Project:
-        """The rows of a table that meet what is demanded of it alone, with the columns that are needed."""
+        """Return the needed columns of the rows of a table that satisfy the conditions on that table alone."""
         demanded = conjunction(*(Plain(each) for each in self.found.own.get(scan.alias, ())))
         outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
         return Project(block((scan,), demanded), scan.alias, outputs)
 
     def _atom(self, alias: str) -> Formula:
-        """The atom of a table; columns that are equal to one another are the same variable twice."""
+        """Return the atom of a table; equal columns get the same variable."""
         terms = tuple(self._variable(ref) for ref in self._columns(self.found.scans[alias]))
         return Atom(alias, terms)
 
     def _of_order(self, order: Order) -> Formula:
-        """G1 ∧ ▽◇(G2 ∧ …), each level with the variables that the levels outside of it, and the answer, speak of."""
+        """Return G1 ∧ ▽◇(G2 ∧ …); each level keeps the variables that outer levels or the answer use."""
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         tests = [self._comparison(each) for each in self.found.compared]
 
@@ -325,13 +328,13 @@ class _Writing:
         return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
-        """▽◇ of what lies before a group of an order, or ◇ with the interval that is demanded."""
+        """Return ▽◇ of the part before a group of an order, or ◇ with the demanded interval."""
         for place in range(number + 2, len(order)):
             if not self.found.distances.implied(order, number, place):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within an interval, and in "
-                    "an order that it allows the rows of another table lie between them",
-                    "Demand an interval between rows that follow one another, or leave --keep synopsis out.",
+                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within an interval, but in "
+                    "a possible order rows of another table lie between them",
+                    "Limit the interval between consecutive rows, or omit --keep synopsis.",
                 )
         bound = self.found.distances.of_groups(order[number], order[number + 1])
         assert bound.low is not None

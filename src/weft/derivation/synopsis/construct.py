@@ -1,9 +1,9 @@
-"""From a formula the triple (∅, Δ, Γ) of its synopsis (Toman 2007, definitions 4.1 to 4.3).
+"""Construct the triple (∅, Δ, Γ) of a formula's synopsis (Toman 2007, definitions 4.1 to 4.3).
 
-For every temporal subformula ψ there is a stored relation R_ψ; subformulas that are equal up to the names of their
-variables, in one formula or in several, share one.  ∅ has no rows in any of them.  Γ is the formula with each ▽ψ read
-from its R_ψ, and Δ computes each R_ψ anew from a state of the log and the relations before it.  For ◇ and since, which
-are fixpoints, R_ψ holds the anchors that a later time point can still see, with instants where the interval asks.
+Every temporal subformula ψ has a stored relation R_ψ; subformulas that are equal up to variable names, in one formula
+or in several, share one.  In ∅ all of them are empty.  Γ is the formula with each ▽ψ read from its R_ψ, and Δ
+recomputes each R_ψ from a state of the log and the previous relations.  For ◇ and since, which are fixpoints, R_ψ holds
+the anchors that a later time point can still see, with their instants if the interval needs them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.algebra.formula import (
     subformulas,
 )
 from weft.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, hashed_once
-from weft.derivation.synopsis.alpha_equivalence import canonical
+from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.derivation.synopsis.range_restriction import check
@@ -34,17 +34,17 @@ INSTANT = "instant"
 LAST = "last"
 COUNT = "n"
 THERE = "there"
-"""The column of a stored relation of no variables and nothing else, TRUE in its one row."""
+"""The only column of a stored relation without variables, instants and counts; TRUE in its one row."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Stored:
-    """R_ψ: ``formula`` is the temporal subformula, canonical, under one of the semantics.
+    """R_ψ: the stored relation of ``formula``, a canonical temporal subformula, under one of the semantics.
 
     Columns: ``v1 … vk`` for its free variables, or for ▽ψ those of ψ; ``instant`` (µs) of an anchor, or of the first
-    of a run of them, ``last`` being that of its last, and ``n``, its count.  Its key is the values, with the instant
-    where ``several``.
+    anchor of a run, with ``last`` for the last one; and ``n``, the count.  The key consists of the values, and of the
+    instant if ``several``.
     """
 
     formula: Temporal
@@ -52,7 +52,7 @@ class Stored:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables of its columns."""
+        """The variables of the columns."""
         return free_variables(self.formula)
 
     @property
@@ -66,7 +66,7 @@ class Stored:
 
     @property
     def several(self) -> bool:
-        """Whether a row of values may be stored for several instants: those of the window."""
+        """Whether a row of values may be stored for several instants, those of the window."""
         match self.formula:
             case Once(interval=interval, counting=counting) | Since(interval=interval, counting=counting):
                 if counting == "first":
@@ -77,9 +77,7 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether anchors of one row are stored as runs: those that follow one another so soon that the stretches of
-        time that see them meet.
-        """
+        """Whether anchors of one row are stored as runs: consecutive anchors whose periods of visibility meet."""
         return self.several and not self.counted
 
     @property
@@ -93,12 +91,14 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether it is kept state by state; its counts, which have no bound then, are stored as hexadecimal digits."""
+        """Whether the relation is computed state by state; its counts, unbounded then, are stored as hexadecimal
+        digits.
+        """
         return stepped(self.formula)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """Names and types; of no variables and nothing else, one column that is always TRUE."""
+        """Names and types; without variables, instants and counts, one column that is always TRUE."""
         found = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
         found += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
         found += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
@@ -108,28 +108,28 @@ class Stored:
 @hashed_once
 @dataclass(frozen=True)
 class Synopsis:
-    """The synopsis of one formula or several: prepared, with the stored relations that they share."""
+    """The synopsis of one or more prepared formulas, with the stored relations that they share."""
 
     formulas: tuple[Formula, ...]
     answers: tuple[tuple[Variable, ...], ...]
-    """The variables of each one's answers, in order."""
+    """The variables of each formula's answers, in order."""
     semantics: Semantics
     stored: tuple[Stored, ...]
 
     @property
     def predicates(self) -> tuple[tuple[str, int], ...]:
-        """The predicates that are read, with how many columns each has."""
+        """The predicates that the formulas read, each with its number of columns."""
         found = {(atom.predicate, len(atom.terms)) for each in self.formulas for atom in _atoms(each)}
         return tuple(sorted(found))
 
 
 def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
-    """The synopsis of one formula; raises Refused for what cannot be computed."""
+    """Return the synopsis of one formula; raise Refused if it cannot be computed."""
     return shared((formula,), semantics)
 
 
 def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
-    """One synopsis for several formulas; raises Refused for what cannot be computed."""
+    """Return one synopsis for several formulas; raise Refused if one cannot be computed."""
     for formula in formulas:
         check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
@@ -143,14 +143,15 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Whether a relation is stored for it."""
+    """Return whether a formula has a stored relation."""
     return isinstance(formula, (Previous, Once, Since))
 
 
 def read_from(formula: Formula) -> Once | Since | None:
-    """Of ▽◇Q and ▽(Q1 since Q2) what is under the ▽, whose stored relation has the answers before a state already.
+    """Return the formula under the ▽ of ▽◇Q and ▽(Q1 since Q2), whose stored relation already has the previous state's
+    answers.
 
-    None for another formula, and where an interval of ▽ or a fixpoint has a say.
+    Return None for another formula, and if ▽ has an interval or a fixpoint is involved.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None
@@ -158,8 +159,8 @@ def read_from(formula: Formula) -> Once | Since | None:
 
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:
-    """The stored relation of a temporal formula."""
-    found = canonical(formula)
+    """Return the stored relation of a temporal formula."""
+    found = alpha_canonical(formula)
     if not isinstance(found, (Previous, Once, Since)):
         raise Refused(f"nothing is stored for {type(found).__name__}")
     return Stored(found, semantics)

@@ -1,4 +1,4 @@
-"""The linear orders of several instants that conditions on their distances allow (Toman 2007, lemma 4.10)."""
+"""The linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10)."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 Order: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""Names in groups of equal instants, the latest group first."""
+"""Names in groups of equal instants, latest group first."""
 MICROSECOND: Final = 1
-"""The least distance between two instants that differ."""
+"""The least distance between two different instants."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an instant may lie after another, microseconds; None: no bound."""
+    """The allowed distance of an instant after another, in microseconds; None is no bound."""
 
     low: int | None = None
     high: int | None = None
 
     def within(self, other: Distance) -> Distance:
-        """What both allow."""
+        """Return the intersection of both ranges."""
         lows = [bound for bound in (self.low, other.low) if bound is not None]
         highs = [bound for bound in (self.high, other.high) if bound is not None]
         return Distance(max(lows, default=None), min(highs, default=None))
 
     @property
     def reversed(self) -> Distance:
-        """The same of the other instant after this one."""
+        """The distance with the two instants exchanged."""
         return Distance(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
     @property
     def possible(self) -> bool:
-        """Whether there is such a distance."""
+        """Whether the range is not empty."""
         return self.low is None or self.high is None or self.low <= self.high
 
     def allows(self, distance: int) -> bool:
-        """Whether it may be this one."""
+        """Return whether the range contains a distance."""
         return (self.low is None or self.low <= distance) and (self.high is None or distance <= self.high)
 
 
@@ -45,25 +45,25 @@ LATER: Final = Distance(MICROSECOND, None)
 
 @dataclass
 class Distances:
-    """What is demanded of the distances between instants, which have names."""
+    """Conditions on the distances between named instants."""
 
     bounds: dict[tuple[str, str], Distance] = field(default_factory=dict)
     apart: set[frozenset[str]] = field(default_factory=set)
-    """Pairs that differ."""
+    """Pairs of instants that must differ."""
 
     def demand(self, later: str, earlier: str, distance: Distance) -> None:
-        """``later`` − ``earlier`` has to be within ``distance``."""
+        """Demand that ``later`` − ``earlier`` lies within ``distance``."""
         for pair, bound in (((later, earlier), distance), ((earlier, later), distance.reversed)):
             self.bounds[pair] = self.bounds.get(pair, Distance()).within(bound)
 
     def between(self, later: str, earlier: str) -> Distance:
-        """What is demanded of ``later`` − ``earlier``."""
+        """Return the demanded range of ``later`` − ``earlier``."""
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """What is demanded of the distance between two groups of equal instants, the first being later.
+        """Return the demanded distance between two groups of equal instants, the first group being later.
 
-        ``least``: what is so of any two of them.
+        ``least`` holds for any two groups.
         """
         found = least
         for one in later:
@@ -72,9 +72,10 @@ class Distances:
         return found
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
-        """Whether what is demanded of the neighbours between two groups of an order brings about what is of the two.
+        """Return whether the distances between neighbouring groups imply the distance demanded of two groups of an
+        order.
 
-        ``least``: as for ``of_groups``.
+        ``least`` is as for ``of_groups``.
         """
         bound = self.of_groups(order[number], order[place], least)
         steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
@@ -83,7 +84,7 @@ class Distances:
         return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
     def allow(self, order: Order) -> bool:
-        """Whether some instants in this order are as demanded pair by pair."""
+        """Return whether some instants in this order satisfy each pair's condition."""
         for number, group in enumerate(order):
             pairs = [(one, other) for one in group for other in group if one < other]
             if any(frozenset(pair) in self.apart or not self.between(*pair).allows(0) for pair in pairs):
@@ -94,7 +95,7 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Every linear order of instants, some of which may be equal: 1, 3, 13, 75, 541 … of them.
+    """Yield every linear order of instants, some of which may be equal: 1, 3, 13, 75, 541 … orders.
 
     >>> [order for order in orders(["r", "s"])]
     [(('r', 's'),), (('r',), ('s',)), (('s',), ('r',))]
@@ -111,5 +112,5 @@ def orders(names: Sequence[str]) -> Iterator[Order]:
 
 
 def allowed_orders(names: Sequence[str], distances: Distances) -> tuple[Order, ...]:
-    """The orders that the demanded distances allow; no two of them hold of the same instants."""
+    """Return the orders that the demanded distances allow; no two of them apply to the same instants."""
     return tuple(order for order in orders(names) if distances.allow(order))

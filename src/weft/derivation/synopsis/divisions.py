@@ -1,7 +1,7 @@
-"""Divisions of integers, which have no value where the divisor is 0: where they stand, and what keeps 0 from them.
+"""Integer divisions, which have no value for divisor 0: find them, and the conjuncts that exclude 0.
 
-A test that divides is applied to a conjunction's rows after everything else that can be (``dividing``): a conjunct that
-excludes a divisor of 0 keeps it from being divided by.  Without one it is an error at the time point at which it is 0.
+A test that divides is applied to a conjunction's rows last (``dividing``), so that a conjunct that excludes a divisor
+of 0 prevents the division.  Without such a conjunct, a divisor of 0 is an error at its time point.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIVIDES: Final = ("/", "MOD")
 
 
 def divisions(term: Term) -> Iterator[Computed]:
-    """The divisions of integers in a term, innermost first, but those by a constant that is not 0."""
+    """Yield the integer divisions in a term, innermost first, except those by a nonzero constant."""
     if not isinstance(term, Computed):
         return
     for argument in term.arguments:
@@ -39,7 +39,7 @@ def divisions(term: Term) -> Iterator[Computed]:
 
 
 def dividing(formula: Formula) -> tuple[Computed, ...]:
-    """The divisions in the terms of a comparison or its Not; none in another formula."""
+    """Return the divisions in the terms of a comparison or its Not; none for another formula."""
     match formula:
         case Not(formula=Comparison() as test) | (Comparison() as test):
             return (*divisions(test.left), *divisions(test.right))
@@ -48,7 +48,7 @@ def dividing(formula: Formula) -> tuple[Computed, ...]:
 
 
 def unguarded(formula: Formula, semantics: Semantics) -> Computed | None:
-    """The first division whose divisor no conjunct beside it keeps from being 0; None where there is none."""
+    """Return the first division whose divisor no conjunct excludes from being 0; None if there is none."""
     return next(_unguarded(formula, semantics), None)
 
 
@@ -60,7 +60,7 @@ def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
             yield from _unguarded(part, semantics)
         return
     every = list(conjuncts(formula, counts=semantics != "set"))
-    if len(every) == 1:  # a difference, the test in it being asked of what it is taken from
+    if len(every) == 1:  # a difference: its test applies to the rows of its left side
         every = [formula.left, formula.right]
     safe = set(_kept_from_0(formula, semantics))
     for part in every:
@@ -71,7 +71,7 @@ def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
 
 
 def _kept_from_0(formula: Formula, semantics: Semantics) -> Iterator[Term]:
-    """The terms that are not 0 in any answer."""
+    """Yield the terms that are not 0 in any answer."""
     match formula:
         case And(left=left, right=right):
             yield from _kept_from_0(left, semantics)

@@ -1,4 +1,4 @@
-"""Fixpoints: those that are a since or once are written as such; the others are stepped, state by state.
+"""Fixpoints: rewrite those that are equivalent to a since or once; evaluate the others state by state (stepped).
 
 µX.Q ∨ ▽X                                                          ◇1 Q
 µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
@@ -37,12 +37,14 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Whether it is evaluated state by state: it has a fixpoint, or speaks of one that it stands in."""
+    """Return whether a formula is evaluated state by state: it contains a fixpoint or refers to an enclosing one."""
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
-    """Every part with its closure (definition 4.2): fixpoints around it are written out where it speaks of them."""
+    """Yield every part with its closure (definition 4.2): references to enclosing fixpoints are replaced by the
+    fixpoints.
+    """
     within = dict(around or {})
     if isinstance(formula, Fixpoint):
         outer = closed(formula, within)
@@ -54,7 +56,7 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """The formula with the fixpoints ``around`` it, closed themselves, where it speaks of them."""
+    """Return the formula with references to the fixpoints ``around`` it, themselves closed, replaced by them."""
     if isinstance(formula, Defined):
         found = around.get(formula.name)
         return formula if found is None else replace(found, name=formula.name, arguments=formula.arguments)
@@ -65,7 +67,9 @@ def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
 
 
 def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
-    """The since or once that a fixpoint is; None: it is none.  ``sets``: answers count once."""
+    """Return the since or once that is equivalent to a fixpoint; None if there is none.  ``sets``: answers count
+    once.
+    """
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(formula.definitions) != 1 or len(set(arguments)) < len(formula.arguments):
         return None
@@ -77,7 +81,9 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
 
 
 def _can_be_answered(found: Once | Since) -> bool:
-    """Whether the left side of the since stands without ▽X, which may have bound the variables of its tests."""
+    """Return whether the left side of the since is range-restricted without ▽X, which may have bound the variables of
+    its tests.
+    """
     try:
         check(found)
     except Refused:
@@ -86,7 +92,7 @@ def _can_be_answered(found: Once | Since) -> bool:
 
 
 def _speaks(formula: Formula, name: str) -> bool:
-    """Whether it has a relation of a fixpoint in it."""
+    """Return whether a formula refers to a relation of a fixpoint."""
     return any(isinstance(part, Defined) and part.name == name for part in subformulas(formula))
 
 
@@ -107,7 +113,7 @@ def _connective(definition: Definition, *, sets: bool) -> Once | Since | None:
 
 
 def _beside(formula: Formula, before: Formula) -> Formula | None:
-    """Q of Q ∨ ▽X."""
+    """Return Q of Q ∨ ▽X; None for another formula."""
     if isinstance(formula, Or) and before in (formula.left, formula.right):
         return formula.right if formula.left == before else formula.left
     return None

@@ -1,9 +1,10 @@
-"""How many times a fixpoint takes what it was before: the restriction of Toman 2007, section 4, with one repair.
+"""How often a fixpoint uses its previous count: the restriction of Toman 2007, section 4, with one repair.
 
-As stated, X may stand beside parts without duplicates in conjunctions, and anywhere in disjunctions.  This admits
-µX.εq ∨ ▽X ∨ ▽X, whose count is doubled at every time point (the query of theorem 3.4).  So the *coefficient* of X is
-computed: ∨ adds, ∧ takes it from one side, the other having no duplicates, ε makes it 0, ∃ and ◇1 over X are refused
-as they add up many counts of X.  Where it is at most 1 a count grows by a constant at each time point (definition 4.5).
+The paper lets X stand beside parts without duplicates in conjunctions, and anywhere in disjunctions.  This admits
+µX.εq ∨ ▽X ∨ ▽X, whose count doubles at every time point (the query of theorem 3.4).  So this module computes the
+*coefficient* of X: ∨ adds; ∧ takes the coefficient of one side if the other has no duplicates; ε makes it 0; ∃ and ◇1
+over X are refused, as they sum many counts of X.  If it is at most 1, a count grows by a constant at each time point
+(definition 4.5).
 """
 
 from __future__ import annotations
@@ -37,38 +38,39 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Multiplied:
-    """The part of a fixpoint that multiplies counts, and how."""
+    """The part of a fixpoint that multiplies counts, and the reason."""
 
     formula: Formula
     why: str
 
 
 def multiplied(formula: Fixpoint) -> Multiplied | None:
-    """What lets the counts of a fixpoint grow faster than by a constant at each time point; None: nothing does.
+    """Return the part that lets a fixpoint's counts grow by more than a constant at each time point; None if there is
+    none.
 
     >>> from weft.algebra.formula import ALWAYS
     >>> q, x = Atom("q", ()), Defined("x", ())
     >>> multiplied(Fixpoint((Definition("x", (), Or(Distinct(q), Previous(ALWAYS, x))),), "x", ()))
     >>> multiplied(Fixpoint((Definition("x", (), Previous(ALWAYS, Or(x, x))),), "x", ())).why
-    'OR adds the counts of its sides, and both have what is defined'
+    'OR adds the counts of its sides, and both contain the defined relation'
     """
     return next((found for found in _coefficients(formula) if isinstance(found, Multiplied)), None)
 
 
 def accumulates(formula: Fixpoint) -> bool:
-    """Whether what was counted before is counted again at each time point."""
+    """Return whether previous counts are counted again at each time point."""
     return any(_coefficients(formula))
 
 
 def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
-    """Of each of its bodies."""
+    """Return the coefficient of each of the fixpoint's bodies."""
     definitions = list(_definitions(formula))
     names = frozenset(definition.name for definition in definitions)
     return [_coefficient(definition.body, names) for definition in definitions]
 
 
 def duplicate_free(formula: Formula) -> bool:
-    """Whether each of its answers is one once, whatever the rows are."""
+    """Return whether the formula gives each answer once, for all rows."""
     match formula:
         case Truth() | Comparison() | Matches() | Not() | Distinct() | Aggregate():
             return True
@@ -85,12 +87,12 @@ def duplicate_free(formula: Formula) -> bool:
 
 
 def speaks(formula: Formula, names: Names) -> bool:
-    """Whether one of these relations is spoken of in it."""
+    """Return whether a formula refers to one of these relations."""
     return any(isinstance(part, Defined) and part.name in names for part in subformulas(formula))
 
 
 def _definitions(formula: Fixpoint) -> Iterator[Definition]:
-    """Those of the fixpoint, and of the ones in it that speak of it: all grow together."""
+    """Yield the definitions of the fixpoint, and of inner fixpoints that refer to it: all of them grow together."""
     own = frozenset(definition.name for definition in formula.definitions)
     for definition in formula.definitions:
         yield definition
@@ -100,7 +102,9 @@ def _definitions(formula: Fixpoint) -> Iterator[Definition]:
 
 
 def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
-    """How often the count of what is defined goes into that of the formula: 0 or 1, or what takes it more often."""
+    """Return the coefficient of the defined relations in a formula's count: 0 or 1, or the part that makes it
+    larger.
+    """
     if not speaks(formula, names) and not _among(formula, names):
         return 0
     match formula:
@@ -119,7 +123,7 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
             if below == 0 or isinstance(below, Multiplied):
                 return below
             bound = ", ".join(variable.name for variable in variables)
-            return Multiplied(formula, f"EXISTS adds the counts of what is defined for all values of {bound}")
+            return Multiplied(formula, f"EXISTS adds the counts of the defined relation for all values of {bound}")
         case Once() | Since():
             return _over_time(formula, names)
         case Truth() | Atom() | Comparison() | Matches():
@@ -127,7 +131,7 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
 
 
 def _among(formula: Formula, names: Names) -> bool:
-    """Whether it is a fixpoint whose relations grow together with the others."""
+    """Return whether a formula is a fixpoint whose relations grow together with the others."""
     return isinstance(formula, Fixpoint) and any(definition.name in names for definition in formula.definitions)
 
 
@@ -136,25 +140,27 @@ def _added(formula: Or, names: Names) -> int | Multiplied:
     if isinstance(left, Multiplied) or isinstance(right, Multiplied):
         return left if isinstance(left, Multiplied) else right
     if left + right > 1:
-        return Multiplied(formula, "OR adds the counts of its sides, and both have what is defined")
+        return Multiplied(formula, "OR adds the counts of its sides, and both contain the defined relation")
     return left + right
 
 
 def _product(formula: And, names: Names) -> int | Multiplied:
     left = _coefficient(formula.left, names)
     if isinstance(left, Multiplied) or isinstance(formula.right, Not):
-        return left  # what is taken away makes no count greater
+        return left  # a negated part makes no count greater
     right = _coefficient(formula.right, names)
     if isinstance(right, Multiplied):
         return right
     for own, other in ((left, formula.right), (right, formula.left)):
         if own and not duplicate_free(other):
-            return Multiplied(formula, "AND multiplies the count of what is defined by one that may be more than 1")
+            return Multiplied(formula, "AND multiplies the count of the defined relation by one that may exceed 1")
     return max(left, right)
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """◇ and since: counts at all time points are added, but that of a side that only has to hold."""
+    """Return the coefficient of ◇ and since: they sum counts over all time points, except of a side that only has to
+    hold.
+    """
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
             below = _coefficient(counted, names)
@@ -164,4 +170,4 @@ def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
             return 0
     if below == 0 or isinstance(below, Multiplied):
         return below
-    return Multiplied(formula, "it adds up the counts of what is defined at all time points")
+    return Multiplied(formula, "it adds the counts of the defined relation at all time points")

@@ -16,10 +16,11 @@ def nested(
     wanted: set[Variable],
     before: Callable[[int, Formula], Formula],
 ) -> Formula:
-    """The nest of an order: ``group`` is what holds at equal instants, ``before`` says that something held earlier.
+    """Return the nest of an order.
 
-    It is given the place of the later group and what held.  Each level has the variables that the levels outside of it,
-    or the answer (``wanted``), speak of; ``tests`` stand where all of their variables are.
+    ``group`` returns the formula of a group of equal instants.  ``before`` takes the position of the later group and
+    the formula of the earlier ones, and says that the latter held before.  Each level has the variables that outer
+    levels or the answer (``wanted``) use; each of ``tests`` stands at a level that has all of its variables.
     """
     groups = [group(names) for names in order]
     left = list(tests)
@@ -27,7 +28,7 @@ def nested(
     for number in reversed(range(len(order))):
         written = groups[number] if written is None else And(groups[number], before(number, written))
         seen = set(free_variables(written))
-        # On the outermost level what is left gives values to variables that no group has.
+        # On the outermost level, the remaining tests give values to variables that no group has.
         ready = [each for each in left if set(free_variables(each)) <= seen or not number]
         left = [each for each in left if each not in ready]
         written = reduce(And, ready, written)

@@ -1,4 +1,4 @@
-"""A formula as a semantics computes it: what counts alike under it is written alike."""
+"""Prepare a formula for a semantics: parts that the semantics does not distinguish get the same form."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from weft.algebra.formula import (
 from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
-"""How answers count: once each; by figure 2 of the paper; by the smaller (∧) and the greater (∨, ∃) of the counts
-(its section 5)."""
+"""How answers count: once each; by figure 2 of the paper; or by the smaller (∧) and the greater (∨, ∃) of the counts
+(its section 5).
+"""
 LONGEST: Final = 2**61
-"""A length of time, in microseconds, that no log has: instants are within some 2^60 of 1970."""
+"""A length of time, in microseconds, longer than any log: instants are within some 2^60 of 1970."""
 
 
 def prepared(formula: Formula, semantics: Semantics) -> Formula:
-    """The same formula without what the semantics does not tell apart.
+    """Return an equivalent formula without distinctions that the semantics does not make.
 
-    Under set semantics, and by minimum and maximum, since1, since2 and ◇1, ◇2 count 1: they are a plain since over
-    what Q1 holds of, too.  A lower bound that no log reaches is never met, such an upper bound none.
+    Under set semantics, and by minimum and maximum, since1, since2 and ◇1, ◇2 count 1: they become a plain since over
+    the conjunction with Q1.  A lower bound longer than any log is never reached, and such an upper bound is no bound.
     """
     return rewritten(formula, lambda part: _prepared(part, semantics))
 
@@ -54,7 +55,7 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
         case Fixpoint():
             found = recognised(formula, sets=semantics == "set")
             if found is None or (semantics == "minmax" and isinstance(found, Once)):
-                return formula  # µX.Q ∨ ▽X has the greatest count of Q, ◇1 Q = (ε true) since1 Q none above 1
+                return formula  # µX.Q ∨ ▽X has the greatest count of Q; ◇1 Q = (ε true) since1 Q counts at most 1
             return _prepared(found, semantics)
         case Not(formula=Not(formula=inner)) if semantics == "set":
             return inner
@@ -63,7 +64,7 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
 
 
 def _both(left: Formula, right: Formula, semantics: Semantics) -> Formula:
-    """Q2 where Q1 holds; each once, so that ¬Q1 takes away what it excludes, and not one of several."""
+    """Return Q2 ∧ Q1, with each answer of Q2 once, so that ¬Q1 removes it entirely instead of one of several."""
     return And(right if semantics == "set" else Distinct(right), left)
 
 

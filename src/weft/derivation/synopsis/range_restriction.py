@@ -1,4 +1,4 @@
-"""Which formulas the rules can answer: every variable gets its values from a positive part to the left of its tests."""
+"""Check range restriction: every variable must get its values from a positive part before a test uses it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: Formula) -> None:
-    """Raises Refused, naming variables as the formula does, where some part has no end of answers."""
+    """Raise Refused, with the formula's own variable names, if some part has infinitely many answers."""
     match formula:
         case And():
             _conjunction(formula)
         case Not(formula=inner):
             if free_variables(formula):
                 raise Refused(
-                    f"NOT of a formula in which {_names(free_variables(formula))} is free has no end of answers",
+                    f"NOT of a formula in which {_names(free_variables(formula))} is free has infinitely many answers",
                     hint="Write it on the right of an AND whose left side binds its variables.",
                 )
             check(inner)
@@ -64,7 +64,8 @@ def _others(formula: Formula) -> None:
             differing = set(free_variables(left)) ^ set(free_variables(right))
             if differing:
                 raise Refused(
-                    f"OR: {_names(differing)} is free on one side only", hint="Both sides have the same free variables."
+                    f"OR: {_names(differing)} is free on one side only",
+                    hint="Both sides must have the same free variables.",
                 )
         case Exists(variables=bound, formula=inner):
             _none_left("EXISTS cannot be answered", set(bound) - set(free_variables(inner)))
@@ -80,7 +81,7 @@ def _others(formula: Formula) -> None:
 
 
 def _conjunction(formula: And) -> None:
-    """The rows that the positive parts give, then the tests, then what is taken away."""
+    """Check the positive parts of a conjunction, then its tests, then its negated parts."""
     if isinstance(formula.right, Not) and not is_test(formula.right.formula):
         check(formula.left)
         _taken(set(free_variables(formula.left)), formula.right)
@@ -99,9 +100,9 @@ def _conjunction(formula: And) -> None:
 
 
 def conjuncts(formula: Formula, *, counts: bool = False) -> Iterator[Formula]:
-    """The parts of a conjunction that may be taken in any order: a difference is one.
+    """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
 
-    Where answers have ``counts``, taking a test away is a difference, too.
+    If answers have ``counts``, the negation of a test is a difference too.
     """
     if isinstance(formula, And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -115,12 +116,12 @@ def _takes_away(formula: Formula, *, counts: bool) -> bool:
 
 
 def is_test(formula: Formula) -> bool:
-    """Whether it compares terms; a Not of it is the opposite test."""
+    """Return whether a formula compares terms; its Not is the opposite test."""
     return isinstance(formula, (Comparison, Matches))
 
 
 def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
-    """The test as ``x = t`` where that gives x, which is not known, the value of t, which is; None: it binds none."""
+    """Return the test as ``x = t`` if it binds the unknown x to a term t of known variables; None if it binds none."""
     there = set(known)
     if not isinstance(test, Comparison) or test.operator != "=":
         return None
@@ -131,7 +132,7 @@ def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
 
 
 def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, int]:
-    """The variables that are not known and groups of a match give, with the numbers of the groups."""
+    """Return the unknown variables that groups of a match bind, with the numbers of the groups."""
     there = set(known)
     if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
         return {}
@@ -143,7 +144,7 @@ def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, 
 
 
 def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
-    """What is known after the tests; raises Refused where nothing binds a variable of one."""
+    """Return the variables known after the tests; raise Refused if nothing binds a variable of one."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(free_variables(each)) <= known or _gives(each, known)), None)
@@ -174,7 +175,7 @@ def _taken(known: set[Variable], part: Formula) -> None:
     unbound = set(free_variables(part)) - known
     if unbound:
         raise Refused(
-            f"AND NOT: {_names(unbound)} is free in what is negated, and nothing on its left binds it",
+            f"AND NOT: {_names(unbound)} is free in the negated formula, but nothing on its left binds it",
             hint="Bind it by a positive part of the formula, or put it under EXISTS.",
         )
 

@@ -1,8 +1,8 @@
 """Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
 
-R is what was stored after the state before, R_now what is stored after this one.  ▽ψ is read from what was stored;
-◇ and since, which are fixpoints, are unfolded once, so that Γ reads them as they are now.  Of what is stored for them
-an interval says which instants are seen, and which are old enough to be dropped.
+R is the stored relation after the previous state, R_now the one after this state.  ▽ψ is read from R.  ◇ and since,
+which are fixpoints, are unfolded once, so that Γ reads R_now.  Their interval decides which stored instants are
+visible, and which are old enough to be dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOW = "_now"
 
 @dataclass(frozen=True)
 class Change:
-    """One rule of Δ: what is stored now is the formula's answers, within the interval where there is one."""
+    """A rule of Δ: the new stored relation holds the formula's answers, within the interval if there is one."""
 
     relation: Atom
     formula: Formula
@@ -47,14 +47,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Triple:
-    """∅ has no rows in any relation; ``gamma`` are the answers, ``delta`` what is stored, as ``stored`` orders it."""
+    """The triple: in ∅ every relation is empty; ``gamma`` are the answers, ``delta`` the stored relations, ordered like
+    ``stored``.
+    """
 
     gamma: tuple[Formula, ...]
     delta: tuple[Change, ...]
 
 
 def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
-    """The triple, its stored relations having these names."""
+    """Return the triple over stored relations with these names."""
     unfolding = _Unfolding(names, synopsis.semantics)
     delta = tuple(unfolding.change(stored) for stored in synopsis.stored)
     return Triple(tuple(unfolding.read(formula) for formula in synopsis.formulas), delta)
@@ -66,7 +68,7 @@ class _Unfolding:
     semantics: Semantics
 
     def read(self, formula: Formula) -> Formula:
-        """The formula with what looks back read from what is stored."""
+        """Return the formula with its temporal subformulas read from the stored relations."""
         if temporal(formula):
             name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
@@ -76,7 +78,7 @@ class _Unfolding:
         return with_parts(formula, tuple(self.read(part) for part in parts(formula)))
 
     def change(self, stored: Stored) -> Change:
-        """The rule of a stored relation."""
+        """Return the rule of a stored relation."""
         formula, before = stored.formula, Atom(self.names[stored], stored.variables)
         after = Atom(before.predicate + NOW, stored.variables)
         match formula:
@@ -88,7 +90,7 @@ class _Unfolding:
                 return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """Section 4.1, with what was stored for ▽X."""
+        """Return the formula of section 4.1, with the previous stored relation for ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))
@@ -100,7 +102,7 @@ class _Unfolding:
 
 
 def _unfolded(formula: Fixpoint) -> Formula | None:
-    """Q(µX.Q); None where what it is asked with is more than different variables."""
+    """Return Q(µX.Q); None if its arguments are not distinct variables."""
     definition = next(each for each in formula.definitions if each.name == formula.name)
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(set(arguments)) < len(formula.arguments):

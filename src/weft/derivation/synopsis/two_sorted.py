@@ -1,10 +1,11 @@
-"""Unions of conjunctive queries of two sorts as formulas of µTL (Toman 2007, section 4.2).
+"""Translate unions of two-sorted conjunctive queries to µTL (Toman 2007, section 4.2).
 
     ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-The order is that of the numbers of time points, of which several may have one time.  So a group that has to lie
-within a length of time before another, without a least distance, is earlier by its time, or by its number at one time:
-◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  Where NOW is spoken of it is in the latest group, which then has no ◇1 before it.
+The order is that of the numbers of time points; several of them may have the same time.  So if a group must lie within
+a length of time before another, with no least distance, it has either an earlier time, or the same time and a smaller
+number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW is in the latest group, which then has no ◇1
+before it.
 """
 
 from __future__ import annotations
@@ -47,27 +48,28 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="Atom | Comparison | Matches")
 _AGO: Final = Distance(0, None)
-"""How long before another an earlier time point may be."""
+"""The distance of a time point after an earlier one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A conjunctive query: its time points, its atoms (the last term being the time point) and its comparisons."""
+    """A conjunctive query: its time points, its atoms (with the time point as last term) and its comparisons."""
 
     times: tuple[Variable, ...] = ()
     atoms: tuple[Atom, ...] = ()
     tests: tuple[Comparison | Matches, ...] = ()
 
     def joined(self, other: _Query) -> _Query:
-        """What both ask."""
+        """Return the conjunction of both."""
         return _Query(self.times + other.times, self.atoms + other.atoms, self.tests + other.tests)
 
 
 def nest(formula: Formula, *, counts: bool) -> Formula:
-    """The formula of µTL; raises SynopsisError, with the reason, for what is no union of conjunctive queries.
+    """Return the formula of µTL; raise SynopsisError, with the reason, if the formula is no union of conjunctive
+    queries.
 
-    ``counts``: duplicates count.  Under set semantics a negated comparison is the opposite one.
+    ``counts``: duplicates count.  Under set semantics a negated comparison becomes the opposite one.
     """
     if isinstance(formula, Distinct):
         return Distinct(nest(formula.formula, counts=counts))
@@ -76,7 +78,7 @@ def nest(formula: Formula, *, counts: bool) -> Formula:
     queries = _Taking(names, counts).queries(formula, {})
     found = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
     if not found:
-        raise _refused("no order of its time points meets what it demands of them, so that it is never true")
+        raise _refused("no order of its time points satisfies its conditions, so it is never true")
     return reduce(Or, found)
 
 
@@ -86,12 +88,12 @@ def _refused(why: str) -> SynopsisError:
 
 @dataclass
 class _Names:
-    """Names that nothing else has."""
+    """A generator of unused names."""
 
     taken: set[str]
 
     def fresh(self, variable: Variable) -> Variable:
-        """The variable under such a name."""
+        """Return the variable under an unused name."""
         names = (variable.name if not number else f"{variable.name}_{number}" for number in count())
         name = next(name for name in names if name not in self.taken)
         self.taken.add(name)
@@ -100,13 +102,15 @@ class _Names:
 
 @dataclass(frozen=True)
 class _Taking:
-    """Takes a formula apart into conjunctive queries, whose bound variables have names of their own."""
+    """Splits a formula into conjunctive queries, with unique names for bound variables."""
 
     names: _Names
     counts: bool
 
     def queries(self, formula: Formula, known: Mapping[Variable, Variable]) -> list[_Query]:
-        """The queries whose answers are added up; ``known`` are the names that bound variables were given."""
+        """Return the queries whose answers add up to the formula's; ``known`` maps bound variables to their new
+        names.
+        """
         match formula:
             case Truth(value=true):
                 return [_Query()] if true else []
@@ -128,7 +132,9 @@ class _Taking:
             case Distinct(formula=inner) if not self.counts:
                 return self.queries(inner, known)
             case _:
-                raise _refused(f"{_WHAT.get(type(formula), type(formula).__name__)} makes it no conjunctive query")
+                raise _refused(
+                    f"{_WHAT.get(type(formula), type(formula).__name__)} is not allowed in a conjunctive query"
+                )
 
     def _few(self, queries: list[_Query]) -> list[_Query]:
         if len(queries) > _MOST_QUERIES:
@@ -152,7 +158,7 @@ def _renamed(leaf: _Leaf, known: Mapping[Variable, Variable]) -> _Leaf:
 
 
 class _Nest:
-    """One conjunctive query as a formula of all the orders of its time points."""
+    """One conjunctive query as the disjunction of the formulas of all orders of its time points."""
 
     def __init__(self, query: _Query, wanted: set[Variable]) -> None:
         self.query, self.wanted = query, wanted
@@ -170,14 +176,14 @@ class _Nest:
             self._demand(test)
 
     def formulas(self) -> list[Formula]:
-        """The nests of all orders."""
+        """Return the nests of all orders."""
         if len(self.names) > MOST_TABLES:
-            raise _refused(f"it speaks of {len(self.names)} time points together, more than {MOST_TABLES}")
+            raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
     def _demand(self, test: Comparison) -> None:
-        """What a comparison of time points, or of the time between two, demands of them."""
+        """Add the demand of a comparison of time points, or of the time between two."""
         apart = distance(test.left) or distance(test.right)
         if apart is not None:
             self._demand_length(test, *apart)
@@ -207,18 +213,18 @@ class _Nest:
             case "=":
                 bound = Distance(length, length)
             case _:
-                raise _refused("it says which time does not lie between two time points")
+                raise _refused("it excludes a length of time between two time points")
         self.lengths.demand(later.name, earlier.name, bound)
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:
         return self.lengths.of_groups(later, earlier, _AGO)
 
     def _allowed(self, order: Order) -> bool:
-        """Whether the time between its groups can be as is demanded."""
+        """Return whether the demanded times between the groups are possible."""
         equal = [(one, other) for group in order for one in group for other in group]
         if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
             return False
-        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # one that differs from itself, too
+        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # also a point that must differ from itself
             return False
         return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
 
@@ -245,8 +251,8 @@ class _Nest:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
-                    f"{', '.join(order[number])} and {', '.join(order[place])} have to lie within a length of time, "
-                    "and another of its time points may lie between them"
+                    f"{', '.join(order[number])} and {', '.join(order[place])} must lie within a length of time, "
+                    "but another of its time points may lie between them"
                 )
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None

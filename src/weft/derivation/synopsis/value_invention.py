@@ -1,7 +1,7 @@
-"""Which variables may have values that no row has: those of computed terms and of aggregates.
+"""Find variables whose values may be in no row: those of computed terms and of aggregates.
 
-The active domain bounds how many answers there are over all time points only for the others.  Where a fixpoint
-computes new values from those that it computed before, nothing bounds them (Toman 2007, section 5: such functions
+Only for the other variables does the active domain bound the number of answers over all time points.  If a fixpoint
+computes new values from values that it computed before, nothing bounds them (Toman 2007, section 5: such functions
 introduce new domain elements).
 """
 
@@ -34,7 +34,7 @@ from weft.algebra.formula import (
 class Origin:
     """Where the values of a variable come from.
 
-    ``computed``: not from rows alone; ``again``: from what a fixpoint had before; ``endless``: computed from that.
+    ``computed``: not from rows alone; ``again``: from previous answers of a fixpoint; ``endless``: computed from those.
     """
 
     computed: bool = False
@@ -45,12 +45,12 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Of a variable that two sides give values to: it has only values that both give it."""
+        """Return the origin of a variable that two conjuncts bind: its values come from both."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property
     def worked_on(self) -> Origin:
-        """Of a value computed from such ones."""
+        """The origin of a value computed from values of this origin."""
         return Origin(True, self.again, self.endless or self.again)
 
 
@@ -60,7 +60,7 @@ Relations = Mapping[str, tuple[Origin, ...]]
 
 
 def origins(formula: Formula, relations: Relations | None = None) -> Origins:
-    """Of each free variable; ``relations`` says it of the columns of fixpoints that the formula stands in."""
+    """Return the origin of each free variable; ``relations`` has the origins of the columns of enclosing fixpoints."""
     known = relations or {}
     match formula:
         case And(left=left, right=right):
@@ -82,7 +82,7 @@ def origins(formula: Formula, relations: Relations | None = None) -> Origins:
 
 
 def endless(formula: Formula) -> bool:
-    """Whether a free variable may have ever more values, rows of ever the same values notwithstanding."""
+    """Return whether the values of a free variable may grow without bound, even if the rows repeat the same values."""
     return any(origin.endless for origin in origins(formula).values())
 
 
@@ -139,7 +139,7 @@ def _of_columns(arguments: tuple[Term, ...], columns: tuple[Origin, ...]) -> Ori
 
 
 def _relations(formula: Fixpoint, known: Relations) -> Relations:
-    """Of the columns of the fixpoint's relations: what their bodies say, until they say no more."""
+    """Return the origins of the columns of the fixpoint's relations, by iteration over their bodies."""
     found = dict(known)
     for definition in formula.definitions:
         found[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)

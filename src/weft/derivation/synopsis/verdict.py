@@ -1,4 +1,6 @@
-"""The verdict on a synopsis: bounded, log-bounded or unbounded (Toman 2007, sections 2.2 and 4), and why."""
+"""The verdict on a synopsis's size: bounded, log-bounded or unbounded (Toman 2007, sections 2.2 and 4), with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from weft.algebra.formula import (
     Exists,
     Fixpoint,
     Formula,
+    Interval,
     Not,
     Once,
     Or,
@@ -23,29 +26,28 @@ from weft.algebra.formula import (
 )
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.multiplicity import accumulates, multiplied
-from weft.derivation.synopsis.sizes import most_runs
 from weft.derivation.synopsis.value_invention import endless, origins
 
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
-"""So many runs of a row are not announced as a number: they are no more than states."""
+"""The verdict names a larger number of runs of a row as w: there are no more runs than states."""
 DOUBLING: Final = (
-    "its counts can grow by a factor at each time point, so that they need as many bits as there are time points: "
+    "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
 )
 ENDLESS: Final = (
-    "it computes new values from those that it computed before, so that there are ever more of them, whatever values "
-    "the rows have (section 5)"
+    "it computes new values from values that it computed before, so their number grows without bound, even if the "
+    "rows repeat the same values (section 5)"
 )
 
 
 @dataclass(frozen=True)
-class Part:
-    """One stored relation: how it grows with the number of states, what bounds its tuples, and what its counters.
+class RelationSize:
+    """The size of one stored relation: its growth with the number of states, and the bounds of its tuples and counters.
 
-    ``tuples`` and ``counters`` are in |D|, |T|, dupl(S) and w, the number of states in the interval's window;
-    ``counters`` is empty where none are stored.
+    ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, the number of states in the interval's
+    window; ``counters`` is empty if no counts are stored.
     """
 
     stored: Stored
@@ -56,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Fault:
-    """What has no bound: the subformula, the reason, and the nearest formula of its kind that has one, if any."""
+    """An unbounded subformula, the reason, and the nearest similar formula that is bounded, if any."""
 
     formula: Formula
     reason: str
@@ -64,23 +66,23 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """On a synopsis, the worst of its parts'; unbounded ones have faults."""
+class SizeVerdict:
+    """The verdict on a synopsis: the sizes of its stored relations; an unbounded synopsis has faults."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RelationSize, ...]
     faults: tuple[Fault, ...] = ()
 
     @property
     def kind(self) -> Kind:
-        """Of the whole."""
+        """The worst kind of the stored relations; unbounded if there are faults."""
         kinds: list[Kind] = [part.kind for part in self.parts]
         return "unbounded" if self.faults else max(kinds, key=_WORST.index, default="bounded")
 
 
-def verdict(synopsis: Synopsis) -> Verdict:
-    """What can be said of a synopsis's size beforehand."""
+def size_verdict(synopsis: Synopsis) -> SizeVerdict:
+    """Return the bounds on a synopsis's size that are known before it runs."""
     faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
-    return Verdict(tuple(map(_part, synopsis.stored)), tuple(faults))
+    return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
 
 def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
@@ -94,12 +96,12 @@ def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
 
 
 def _once_each(formula: Fixpoint) -> Fixpoint:
-    """The fixpoint with each of its answers once."""
+    """Return the fixpoint with each of its answers once."""
     definitions = (replace(each, body=Distinct(each.body)) for each in formula.definitions)
     return replace(formula, definitions=tuple(definitions))
 
 
-def _part(stored: Stored) -> Part:
+def _relation_size(stored: Stored) -> RelationSize:
     formula = stored.formula
     width = len([origin for origin in origins(formula).values() if not origin.computed])
     new = len(stored.variables) - width
@@ -111,16 +113,16 @@ def _part(stored: Stored) -> Part:
         tuples = times if tuples == "1" else f"{times} · {tuples}"
     fixpoints = [part for part in subformulas(formula) if isinstance(part, Fixpoint)]
     if any(map(endless, fixpoints)):
-        return Part(stored, "unbounded", "as many as there are time points")
+        return RelationSize(stored, "unbounded", "as many as there are time points")
     if not stored.counted:
-        return Part(stored, "bounded", tuples)
+        return RelationSize(stored, "bounded", tuples)
     doubles = stored.semantics == "bag" and any(multiplied(part) is not None for part in fixpoints)
     counters, kind = _counters(formula, None if doubles else _power(formula, stored))
-    return Part(stored, kind, tuples, counters)
+    return RelationSize(stored, kind, tuples, counters)
 
 
 def _times(stored: Stored) -> str:
-    """How often a row may be stored, where that is more than once."""
+    """Return how often a row may be stored; empty for once."""
     if not stored.several:
         return ""
     interval = stored.formula.interval
@@ -128,8 +130,20 @@ def _times(stored: Stored) -> str:
     return "w" if most >= _MANY else str(most) if most > 1 else ""
 
 
+def most_runs(interval: Interval) -> int:
+    """Return the greatest number of runs of one row that end within the window [low, high].
+
+    More than high - low + 1 microseconds separate the end of a run from the start of the next; else both
+    would be one run.
+    """
+    assert interval.high is not None
+    return interval.high // (interval.high - interval.low + 2) + 1
+
+
 def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
-    """Bits of a counter, of which |T| has the ``power`` (None: it has no bound)."""
+    """Return the bits of a counter that grows like |T| to the ``power`` (None: no bound), and the kind of the
+    growth.
+    """
     if power is None:
         return "|T| bits", "unbounded"
     rows = any(isinstance(part, Atom) for part in subformulas(formula))
@@ -138,7 +152,7 @@ def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
 
 
 def _power(formula: Formula, stored: Stored) -> int:
-    """The power of |T| in the greatest count."""
+    """Return the power of |T| in the greatest count."""
     if stored.semantics != "bag":
         return 0
     match formula:

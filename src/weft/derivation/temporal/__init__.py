@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 from weft.derivation.temporal import aggregation, difference, extension, join, projection, selection, union
-from weft.derivation.temporal.delta_propagation import propagated, refreshed
+from weft.derivation.temporal.delta_propagation import change_delta, refresh_delta
 
-__all__ = ["propagated", "refreshed"]
+__all__ = ["change_delta", "refresh_delta"]
 
 OPERATORS = (difference, union, projection, selection, join, extension, aggregation)
-"""The modules with the cases: importing them is what makes the two functions know their operators."""
+"""The modules with the cases: importing them registers the operators with ``propagate`` and ``refresh``."""

@@ -6,17 +6,17 @@ With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR for ∇R:
     (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
     (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
 
-Without groups there is a row at all instants, of 0 too: σ and the last term fall away.  Where f or g is not defined
-(``measures``), the touched groups are computed again for the instants at which they are touched: Π is τ-reducible, so
-with J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)) the delta is π_{$2.A}(J), π_{$2.A}(J').
+Without groups, a row exists at every instant, even with count 0: σ and the last term are dropped.  If f or g is
+undefined (``measures``), the touched groups are recomputed at the instants at which they are touched: Π is τ-reducible,
+so with J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)) the delta is π_{$2.A}(J), π_{$2.A}(J').
 
-By the passing of time:
+As time passes:
 
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and computes again every group that holds now.  Only those change that lost a row since t, so what is derived
-is its smaller equal: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change, so this module uses a
+smaller equivalent: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from weft.derivation.temporal.delta import NOTHING, Delta, minus, plus
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
 from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.measures import combined, incremental, row_count
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The one group of an aggregate without groups, where it must be there only while it has rows."""
+"""The only group of an aggregate without groups, for a term in which it must exist only while it has rows."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
@@ -64,38 +64,38 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """(c.17) with what the window really loses."""
+    """(c.17) with the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """(c.18) with what the window really gains."""
+    """(c.18) with the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)
 
 
 def r9(node: Aggregation) -> Delta:
-    """(c.17) with what ended since t, over the window as of t."""
+    """(c.17) with the rows that ended since t, over the window as of t."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)
 
 
-def changed_aggregation(node: Aggregation, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_aggregation(node: Aggregation, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """(c.17) and (c.18), or over a window (c.19) and (c.20)."""
     if isinstance(node.input, Extension):
-        return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), log)
-    return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), log)
+        return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), trace)
+    return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), trace)
 
 
-def passed_aggregation(node: Aggregation, log: Log) -> Delta:
+def refresh_aggregation(node: Aggregation, trace: DerivationTrace) -> Delta:
     """(r.8), or over a window (r.9)."""
     if isinstance(node.input, Extension):
-        return log.note("r.9", node, None, r9(node))
-    return log.note("r.8", node, None, NOTHING)
+        return trace.record("r.9", node, None, r9(node))
+    return trace.record("r.8", node, None, NOTHING)
 
 
 def _rule(
@@ -110,12 +110,12 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """The range variable of $1: the change's own aggregate or groups."""
+    """Return the range variable of $1: the aggregate or the groups of the change."""
     return f"{node.alias}_change"
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
-    """Π(∇R) or Π(ΔR), as $1; without groups it is there only while it has rows."""
+    """Return Π(∇R) or Π(ΔR), as $1; without groups, its row exists only while the change has rows."""
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
     return Aggregation(part, alias, node.groups or (_ALL,), measures)
@@ -136,7 +136,7 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """π_{$i.A}: the columns of the aggregation from the range variable ``scan``, under its own name."""
+    """Return π_{$i.A}: the aggregation's columns from the range variable ``scan``, under the aggregation's own name."""
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)
@@ -157,11 +157,11 @@ def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
 
 
 def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
-    """The touched groups computed again, for the instants at which they are touched."""
+    """Recompute the touched groups at the instants at which they are touched."""
     touched = Projection(part, _change(node), node.groups or (_ALL,))
     new = _joined(node, touched, replace(node, input=new_input))
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))
 
 
-changed.register(Aggregation, changed_aggregation)
-passed.register(Aggregation, passed_aggregation)
+propagate.register(Aggregation, propagate_aggregation)
+refresh.register(Aggregation, refresh_aggregation)

@@ -1,16 +1,18 @@
-"""Self-maintenance: the least that has to be kept of each base relation, so that no source is asked again (section 6).
+"""Self-maintenance: the smallest part of each base relation that must be stored so that no source is queried again
+(section 6).
 
-An auxiliary view of R is π_B(σ_f(R)).  f are the conditions on R alone that the view demands of every row it uses; B
-the columns that it uses, and R's key.  Columns can be left out only where rows that then are one make no difference:
+An auxiliary view of R is π_B(σ_f(R)).  f are the conditions on R alone that the view demands of every row it uses.  B
+are the columns that the view uses, and the key of R.  A column may be left out only if merging the rows that then
+become equal makes no difference:
 
-- not below a difference, a union or an aggregate over the input itself: they compare or count whole rows;
-- not of a range variable whose period set a predicate speaks of: fewer columns make other, longer periods.
+- not below a difference, a union or an aggregate over the input itself: they compare or count full rows;
+- not of a range variable whose period set a predicate mentions: fewer columns make other, longer periods.
 
-With the key among the columns, each row of the auxiliary view has one row of R behind it at any instant, so it needs
-nothing but the changes of R itself: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)) (``AuxiliaryMaintenance``).
+With the key among the columns, each row of the auxiliary view comes from one row of R at any instant.  So only the
+changes of R are needed: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)) (``AuxiliaryMaintenance``).
 
-A view has one of a table at most.  Where it reads the table twice, that is what both need: the conditions that both
-demand, the columns that either uses.
+A view has at most one auxiliary view per table.  If it reads the table twice, the auxiliary view serves both: it has
+the conditions that both demand and the columns that either uses.
 """
 
 from __future__ import annotations
@@ -39,7 +41,6 @@ from weft.algebra.temporal import (
     attributes,
     inputs,
     mentions_time,
-    over,
     periods_asked,
 )
 from weft.algebra.traverse import rename, substitute
@@ -49,12 +50,12 @@ from weft.derivation.temporal.judging import conjunction, conjuncts
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
-"""The key columns of tracked tables, by the tables' ids; of one that is not there, the whole row is the key."""
+"""The key columns of tracked tables, by table id; a table that is not in the mapping has its full row as key."""
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """π_B(σ_f(R)): ``conditions`` are over R under its own name as range variable."""
+    """π_B(σ_f(R)); the range variable of ``conditions`` is the name of R."""
 
     table: TableSchema
     columns: tuple[str, ...]
@@ -62,82 +63,58 @@ class Auxiliary:
 
     @property
     def definition(self) -> Temporal:
-        """As an expression over the table."""
+        """The auxiliary view as an expression over the table."""
         return self.of(Base(self.table, self.table.name))
 
     def of(self, relation: Temporal) -> Temporal:
-        """The same of another relation with R's columns: of ∇R or ΔR it is the auxiliary view's own delta."""
+        """Return π_B(σ_f(relation)) for a relation with R's columns; for ∇R or ΔR this is the auxiliary view's own
+        delta.
+        """
         rows = relation if not self.conditions else Selection(relation, conjunction(*sorted(self.conditions, key=repr)))
         refs = [ref for ref in attributes(relation) if ref.column in self.columns]
         return Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
 
     def contains(self, other: Auxiliary) -> bool:
-        """Whether the other can be had from this one; the table may have got columns between the two."""
+        """Return whether the other can be computed from this one; the table may have gained columns between the two."""
         same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
 
     def with_needs_of(self, other: Auxiliary) -> Auxiliary:
-        """The least one of the table from which both can be had."""
+        """Return the smallest auxiliary view of the table from which both can be computed."""
         names = {*self.columns, *other.columns}
         columns = tuple(ref.column for ref in attributes(Base(self.table, self.table.name)) if ref.column in names)
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
     def part_of(self, stored: TableSchema) -> TableSchema:
-        """The table in which one that contains it is stored, seen through the columns of this one."""
+        """Return the schema of the table that stores a containing auxiliary view, restricted to the columns of this
+        one.
+        """
         names = {*self.columns, stored.start, stored.end}
         return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
 def auxiliary_views(expression: Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """What has to be kept of the base relations for a view to be maintained without its sources, one a table at most.
+    """Return the auxiliary views that maintain a view without its sources, at most one per table.
 
-    Of a table that no maintenance expression reads, nothing.
+    A table that no maintenance expression reads has none.
     """
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}
-    return tuple(view for view in _wanted(plan.view, keys).values() if view.table in read)
-
-
-def shared(views: Iterable[Auxiliary]) -> tuple[Auxiliary, ...]:
-    """The auxiliary views, of one view or of many, without those that another one contains."""
-    kept: list[Auxiliary] = []
-    for view in sorted(set(views), key=lambda view: (len(view.conditions), -len(view.columns), repr(view))):
-        if not any(other.contains(view) for other in kept):
-            kept.append(view)
-    return tuple(kept)
-
-
-def over_auxiliaries(expression: Temporal, keys: Keys, stored: Mapping[Auxiliary, TableSchema]) -> Temporal:
-    """The view over the tables in which auxiliary views are stored, those of a base relation that none serves apart.
-
-    Law: it is equal to the view over the base relations.
-    """
-    chosen: dict[TableSchema, TableSchema] = {}
-    for base, wanted in _wanted(expression, keys).items():
-        found = next((table for view, table in stored.items() if view.contains(wanted)), None)
-        if found is not None:
-            chosen[base] = wanted.part_of(found)
-    return _replaced(expression, chosen)
-
-
-def _replaced(relation: Temporal, chosen: Mapping[TableSchema, TableSchema]) -> Temporal:
-    if isinstance(relation, Base):
-        return replace(relation, table=chosen.get(relation.table, relation.table))
-    return over(relation, tuple(_replaced(part, chosen) for part in inputs(relation)))
+    return tuple(view for view in needed_auxiliaries(plan.view, keys).values() if view.table in read)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryMaintenance(Maintenance):
-    """The maintenance of an auxiliary view, by the changes of its table alone; the passing of time does nothing to it.
+    """The maintenance of an auxiliary view: it follows the changes of its table and never changes with time alone.
 
-    Law: it gives what the equations give, since no other row of the table gives the same row at the same instant.
+    Law: the result equals that of the equations, since no two rows of the table give the same row at the same instant.
     """
 
     auxiliary: Auxiliary
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """∇A and ΔA for a change of its table; nothing for one of others."""
+        """Return ∇A and ΔA for a change of the view's table; an empty delta for other tables."""
         auxiliary, deleted, inserted = self.auxiliary, None, None
         base = Base(auxiliary.table, auxiliary.table.name)
         if auxiliary.table in tuple(tables):
@@ -147,17 +124,17 @@ class AuxiliaryMaintenance(Maintenance):
 
     @cached_property
     def refresh(self) -> Derived:
-        """Nothing: its conditions do not speak of time."""
+        """The empty delta: the conditions do not depend on time."""
         return self.change(())
 
 
 def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
-    """How an auxiliary view is maintained."""
+    """Return the maintenance of an auxiliary view."""
     return AuxiliaryMaintenance(auxiliary.definition, auxiliary=auxiliary)
 
 
-def _wanted(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
-    """What a view needs of each table."""
+def needed_auxiliaries(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
+    """Return the auxiliary view that a view needs of each table."""
     found: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():
         wanted, met = _auxiliary(base, need, keys), found.get(base.table)
@@ -167,7 +144,7 @@ def _wanted(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
 
 @dataclass(frozen=True)
 class _Need:
-    """What is asked of a relation: columns (None: all of them) of the rows for which all filters are true."""
+    """The required columns of a relation (None: all) for the rows that satisfy all filters."""
 
     wanted: frozenset[ColumnRef] | None
     filters: tuple[Scalar, ...] = ()
@@ -186,7 +163,7 @@ def _auxiliary(base: Base, need: _Need, keys: Keys) -> Auxiliary:
 
 
 def _needs(relation: Temporal) -> dict[Base, _Need]:
-    """What a view asks of each of its base relations."""
+    """Return what a view needs of each of its base relations."""
     found: dict[Base, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
@@ -204,7 +181,7 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 
 def _below(relation: Temporal, need: _Need) -> tuple[_Need, ...]:
-    """What an operator asks of its inputs, when that is asked of it."""
+    """Return what an operator needs of each input, given what is needed of the operator."""
     match relation:
         case Selection(predicate=predicate):
             wanted = None if mentions_time(predicate) else need.also(columns(predicate))
@@ -226,7 +203,7 @@ def _below(relation: Temporal, need: _Need) -> tuple[_Need, ...]:
 
 
 def _of_part(join: TemporalJoin, part: Temporal, need: _Need) -> _Need:
-    """What a join asks of one input: conditions on it alone, and the columns that are used of it."""
+    """Return what a join needs of one input: the conditions on that input alone, and its columns that are used."""
     ours = frozenset(attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
@@ -236,14 +213,14 @@ def _of_part(join: TemporalJoin, part: Temporal, need: _Need) -> _Need:
 
 
 def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
-    """What a predicate demands of the row alone."""
+    """Return the conjuncts of a predicate that do not mention time."""
     return tuple(part for part in conjuncts(predicate) if not mentions_time(part))
 
 
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: Temporal
 ) -> tuple[Scalar, ...]:
-    """Filters on outputs as filters on the input, where they are on plain columns of it."""
+    """Return the filters on outputs that can be written as filters on plain columns of the input."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

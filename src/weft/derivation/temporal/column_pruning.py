@@ -1,12 +1,12 @@
-"""A view's tables, narrowed to the columns that it needs, before it is read over time.
+"""Prune the columns that a view does not need from its tables, before the view is translated to temporal algebra.
 
     FROM employees AS e … WHERE e.dept = 'Development', only e.id being named elsewhere
     FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
 
-Rows that agree in the columns that are left become one, with the instants of all of them.  That is no other view,
-since at each instant a SELECT, an EXISTS and a difference of whole rows see a set of rows through its columns alone.
-It would be another one where rows are counted, directly under GROUP BY, and where a row's own periods are asked for:
-the tables there keep all their columns.  A condition on NOW is moved with the others: it is judged a row at a time.
+Rows that agree in the remaining columns become one row with the instants of all of them.  The view stays the same,
+since at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.  It would
+change if rows are counted, directly under GROUP BY, and if the query asks for a row's own periods: those tables keep
+all their columns.  A condition on NOW moves with the others, since it applies to one row at a time.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ from weft.algebra.temporal import Base, attributes, periods_asked
 from weft.algebra.traverse import mentioned, range_variables, rename, substitute, transform, walk
 
 
-def narrowed(query: Query) -> Query:
-    """The same view over as few columns of its tables as it can do with."""
+def prune_columns(query: Query) -> Query:
+    """Return an equivalent query that reads as few columns of its tables as possible."""
     query = transform(query, _flat)
     known = mentioned(transform(query, _without_local))
-    whole = _whole(query)
+    whole = _unpruned(query)
     taken = set(range_variables(query))
     needed: dict[Scan, tuple[ColumnRef, ...]] = {}
     for part in walk(query):
         if isinstance(part, Scan) and part.alias not in whole:
             own = attributes(Base(part.table, part.alias))
-            kept = tuple(ref for ref in own if ref in known)
-            if kept != own:
-                needed[part] = kept
-    inner = {scan: _fresh(f"{scan.alias}_stored", taken) for scan in needed}
+            columns_kept = tuple(ref for ref in own if ref in known)
+            if columns_kept != own:
+                needed[part] = columns_kept
+    inner = {scan: _unused_name(f"{scan.alias}_stored", taken) for scan in needed}
 
     def change(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
         if isinstance(node, Select):
-            return _moved(node, needed, inner)
+            return _with_pruned_tables(node, needed, inner)
         return node
 
     moved = transform(query, change)
-    left = {scan: _narrow(scan, (), needed[scan], inner[scan]) for scan in needed}
-    return substitute(moved, left)
+    remaining = {scan: _pruned(scan, (), needed[scan], inner[scan]) for scan in needed}
+    return substitute(moved, remaining)
 
 
 def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
-    """A block's conditions in one place, beside all its sources."""
+    """Collect a block's conditions in one place, beside all its sources."""
     return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
 
 
@@ -71,12 +71,12 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
         return node
     scans = [source for source in sources(node) if isinstance(source, Scan)]
     local = {part for scan in scans for part in _local(scan, node.predicate)}
-    kept = conjunction(*(part for part in conjuncts(node.predicate) if part not in local))
-    return Select(node.input, kept)
+    columns_kept = conjunction(*(part for part in conjuncts(node.predicate) if part not in local))
+    return Select(node.input, columns_kept)
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
-    """What a condition demands of the columns of one table alone."""
+    """Yield the conjuncts that use columns of one table only."""
     for part in conjuncts(predicate):
         if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
@@ -84,36 +84,38 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
             yield part
 
 
-def _whole(query: Query) -> frozenset[str]:
-    """The tables whose rows must stay apart: those directly under GROUP BY, and those whose periods are asked for."""
+def _unpruned(query: Query) -> frozenset[str]:
+    """Return the tables that keep all columns: those directly under GROUP BY, and those whose periods the query asks
+    for.
+    """
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
     counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
     return frozenset(asked | counted)
 
 
-def _moved(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """A block with its narrowed tables, the conditions on each of them alone moved into it."""
+def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
+    """Return a block with its tables pruned; conditions on one pruned table alone move into that table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):
         if isinstance(scan, Scan) and scan in needed:
             local = tuple(_local(scan, demanded))
-            parts[place] = _narrow(scan, local, needed[scan], inner[scan])
+            parts[place] = _pruned(scan, local, needed[scan], inner[scan])
             demanded = conjunction(*(part for part in conjuncts(demanded) if part not in local))
     joined = parts[0] if len(parts) == 1 else Join(tuple(parts))
     return Select(joined, demanded)
 
 
-def _narrow(scan: Scan, local: tuple[Plain, ...], kept: tuple[ColumnRef, ...], inner: str) -> Project:
+def _pruned(scan: Scan, local: tuple[Plain, ...], columns_kept: tuple[ColumnRef, ...], inner: str) -> Project:
     stored = Scan(scan.table, inner)
-    outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in kept)
+    outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in columns_kept)
     there = (Output("held", Literal(True, BOOLEAN, fixed=True)),)
     demanded = rename(conjunction(*local), {scan.alias: inner})
     return Project(Select(stored, demanded) if local else stored, scan.alias, outputs or there)
 
 
-def _fresh(wanted: str, taken: set[str]) -> str:
+def _unused_name(wanted: str, taken: set[str]) -> str:
     name, count = wanted, 1
     while name in taken:
         count += 1

@@ -1,12 +1,13 @@
-"""Deltas: ∇E and ΔE, the relations they make together, and Theorem 4.3's pure ones.
+"""Deltas: ∇E and ΔE, how two of them combine, and the pure deltas of Theorem 4.3.
 
-Every delta that the rules give keeps two conditions, which those on base relations (∇R − R = ∅, ΔR ∩ R = ∅) begin:
+Every delta that the rules return satisfies two conditions, given that those on base relations (∇R − R = ∅, ΔR ∩ R = ∅)
+do:
 
-    ∇E − E = ∅                nothing is deleted that is not there
-    ΔE ∩ (E − ∇E) = ∅         nothing is inserted that stays
+    ∇E − E = ∅                only present rows are deleted
+    ΔE ∩ (E − ∇E) = ∅         no row is inserted that stays
 
-They are what Theorems 5.1 and 5.2 demand of the input of an aggregate, so nothing has to be enforced there.  Each
-rule's docstring gives its equation; that it keeps the conditions is tried at every node of every random derivation.
+Theorems 5.1 and 5.2 demand both of the input of an aggregate, so no rule has to enforce them there.  Each rule's
+docstring gives its equation; tests check both conditions at every node of random derivations.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ TRUE = Literal(True, BOOLEAN, fixed=True)
 
 @dataclass(frozen=True)
 class Delta:
-    """∇E and ΔE, each named as E is; None where it is known to be empty.
+    """∇E and ΔE, with the attribute names of E; None stands for a relation that is known to be empty.
 
-    ``pure``: whole tuples go and rows that were not there come, so that no tuple's period set merely grows or
-    shrinks (conditions (ii) and (iii) of Theorem 4.3).
+    ``pure``: full tuples are deleted and rows that were absent are inserted, so that no tuple's period set merely grows
+    or shrinks (conditions (ii) and (iii) of Theorem 4.3).
     """
 
     deleted: Temporal | None = None
@@ -48,7 +49,7 @@ class Delta:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing changes, whatever the data."""
+        """Whether the delta is empty for all data."""
         return self.deleted is None and self.inserted is None
 
 
@@ -56,36 +57,37 @@ NOTHING = Delta(pure=True)
 
 
 def minus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """left − right, where either may be known to be empty."""
+    """Return left − right; None stands for an empty relation."""
     if left is None or right is None:
         return left
     return None if left == right else Difference(left, right)
 
 
 def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """left ∪ right, where either may be known to be empty; both are named alike."""
+    """Return left ∪ right, both with the same attribute names; None stands for an empty relation."""
     if left is None or right is None:
         return right if left is None else left
     return left if left == right else TemporalUnion(left, right)
 
 
 def intersection(left: Temporal, right: Temporal) -> Temporal:
-    """left ∩ right, which the paper defines as left − (left − right)."""
+    """Return left ∩ right, which the paper defines as left − (left − right)."""
     return Difference(left, Difference(left, right))
 
 
 def applied(old: Temporal, delta: Delta) -> Temporal:
-    """E − ∇E ∪ ΔE."""
+    """Return E − ∇E ∪ ΔE."""
     new = plus(minus(old, delta.deleted), delta.inserted)
     assert new is not None
     return new
 
 
 def followed_by(first: Delta, then: Delta) -> Delta:
-    """The net effect of one delta and then another (section 4.3).
+    """Return the net effect of one delta followed by another (section 4.3).
 
     E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ'), under the two conditions above, which the
-    right side keeps.  Pure ones give a pure one: a row that the second touches goes with all that the first left.
+    right side satisfies too.  Two pure deltas give a pure one: if the second touches a row, it deletes all that the
+    first left of it.
     """
     if first.empty or then.empty:
         return then if first.empty else first
@@ -97,9 +99,10 @@ def followed_by(first: Delta, then: Delta) -> Delta:
 
 
 def pure(old: Temporal, delta: Delta) -> Delta:
-    """Theorem 4.3: ∇2 = R ⋉ (∇1 ∪ Δ1), the whole tuples that are touched, and Δ2 = ∇2 − ∇1 ∪ Δ1, what becomes of them.
+    """Make a delta pure (Theorem 4.3): ∇2 = R ⋉ (∇1 ∪ Δ1), the full tuples that are touched, and Δ2 = ∇2 − ∇1 ∪ Δ1,
+    their new state.
 
-    R ⋉ takes the tuples that agree in all explicit attributes.  A delta that is pure already is left as it is.
+    R ⋉ selects the tuples that agree in all explicit attributes.  A delta that is already pure is returned unchanged.
     """
     touched = plus(delta.deleted, delta.inserted)
     if delta.pure or touched is None:
@@ -110,7 +113,7 @@ def pure(old: Temporal, delta: Delta) -> Delta:
 
 
 def renamed(relation: Temporal, like: Temporal) -> Temporal:
-    """The relation, its columns taken by position under the names of another's."""
+    """Return the relation with its columns renamed, by position, to those of ``like``."""
     wanted = attributes(like)
     given = attributes(relation)
     if wanted == given:
@@ -125,7 +128,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:
-    """The empty relation with columns of several range variables."""
+    """Return the empty relation with columns of several range variables."""
     variables: dict[str, list[Column]] = {}
     for ref in names:
         columns = variables.setdefault(ref.scan, [])

@@ -1,10 +1,10 @@
-"""A view's delta for a change of its base relations, and for the passing of time, by induction (section 4).
+"""Derive a view's delta for a change of its base relations, and for the passing of time, by induction (section 4).
 
-    change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S where S does not change
+    change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S if S does not change
     refresh: φ([E]_t) = op(φ([E1]_t), …, φ([En]_t)) base case φ([R]_t) = ψ_t([R]_t)
 
-For a refresh, the operator is first brought to t_now over its inputs as they were at t (``passed``: ∇'', Δ''), then
-its inputs' own deltas go through it (``changed``: ∇', Δ'); the net effect of both is the paper's.
+A refresh first brings the operator to t_now over its inputs as they were at t (``refresh``: ∇'', Δ''), then propagates
+its inputs' own deltas through it (``propagate``: ∇', Δ'); the net effect of both is the paper's delta.
 
 A view is refreshed to t_now first, then a change that is dated t_now is propagated (section 4, step 1).
 """
@@ -17,18 +17,20 @@ from typing import Final, Literal, TypeAlias
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import Base, Constant, Deleted, Inserted, Temporal
 from weft.derivation.temporal.delta import NOTHING, Delta, followed_by
-from weft.derivation.temporal.judging import judged
-from weft.derivation.temporal.rules import Log, changed, operands, passed, with_operand
+from weft.derivation.temporal.judging import state_at_refresh
+from weft.derivation.temporal.rules import DerivationTrace, operands, propagate, refresh, with_operand
 
 Kind: TypeAlias = 'Literal["deletions", "insertions"]'
 BOTH: Final[frozenset[Kind]] = frozenset(("deletions", "insertions"))
 
 
-def propagated(relation: Temporal, tables: Collection[TableSchema], log: Log, kinds: Collection[Kind] = BOTH) -> Delta:
-    """∇E and ΔE for a change of these tables at one instant, over their state before it.
+def change_delta(
+    relation: Temporal, tables: Collection[TableSchema], trace: DerivationTrace, kinds: Collection[Kind] = BOTH
+) -> Delta:
+    """Return ∇E and ΔE for a change of these tables at one instant, over their state before the change.
 
-    ``kinds`` says what the change has: ∇ without "deletions", Δ without "insertions" is known to be empty.
-    Raises DerivationError for an operator that has no rule (⋉ and FR stand in no view).
+    ``kinds`` lists the kinds of change: without "deletions" every ∇R is empty, without "insertions" every ΔR.
+    Raises DerivationError for an operator without a rule (⋉ and FR do not occur in views).
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(
@@ -37,20 +39,20 @@ def propagated(relation: Temporal, tables: Collection[TableSchema], log: Log, ki
         )
     if isinstance(relation, (Base, Constant)):
         return NOTHING
-    deltas = tuple(propagated(part, tables, log, kinds) for part in operands(relation))
-    return NOTHING if all(delta.empty for delta in deltas) else changed(relation, deltas, log)
+    deltas = tuple(change_delta(part, tables, trace, kinds) for part in operands(relation))
+    return NOTHING if all(delta.empty for delta in deltas) else propagate(relation, deltas, trace)
 
 
-def refreshed(relation: Temporal, log: Log) -> Delta:
-    """∇E and ΔE for the passing of time from the last refresh to t_now, where no base relation changes.
+def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
+    """Return ∇E and ΔE for the passing of time from the last refresh to t_now, while no base relation changes.
 
-    They take [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError as ``propagated`` does.
+    They take [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError for an operator without a rule.
     """
     if isinstance(relation, (Base, Constant)):
         return NOTHING
-    deltas = tuple(refreshed(part, log) for part in operands(relation))
+    deltas = tuple(refresh_delta(part, trace) for part in operands(relation))
     below: Temporal = relation
     for position, part in enumerate(operands(relation)):
-        below = with_operand(below, position, judged(part))
-    by_time = passed(below, log)
-    return by_time if all(each.empty for each in deltas) else followed_by(by_time, changed(below, deltas, log))
+        below = with_operand(below, position, state_at_refresh(part))
+    by_time = refresh(below, trace)
+    return by_time if all(each.empty for each in deltas) else followed_by(by_time, propagate(below, deltas, trace))

@@ -1,6 +1,7 @@
 """R − S.
 
-What leaves R leaves the difference; what leaves S may come back, what S gains hides what R has:
+A deletion from R removes rows of the difference; a deletion from S may restore rows; an insertion into S hides rows of
+R:
 
     (c.1) (R − ∇R) − S = (R − S) − (∇R − S)
     (c.2) (R ∪ ΔR) − S = (R − S) ∪ (ΔR − S)
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from weft.algebra.temporal import Difference, Temporal
 from weft.derivation.temporal.delta import NOTHING, Delta, intersection, renamed
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 
 def c1(node: Difference, deleted: Temporal) -> Delta:
@@ -40,14 +41,14 @@ def c4(node: Difference, inserted: Temporal) -> Delta:
     return Delta(intersection(node.left, renamed(inserted, node.left)), None)
 
 
-def changed_difference(node: Difference, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_difference(node: Difference, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """(c.1) and (c.2) for the left input, then (c.3) and (c.4) for the right."""
-    return stepwise(node, deltas, (("c.1|c.3", _without), ("c.2|c.4", _with)), log)
+    return stepwise(node, deltas, (("c.1|c.3", _without), ("c.2|c.4", _with)), trace)
 
 
-def passed_difference(node: Difference, log: Log) -> Delta:
+def refresh_difference(node: Difference, trace: DerivationTrace) -> Delta:
     """(r.1): ψ(E1) − ψ(E2) = ψ(E1 − E2)."""
-    return log.note("r.1", node, None, NOTHING)
+    return trace.record("r.1", node, None, NOTHING)
 
 
 def _without(node: Difference, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -58,5 +59,5 @@ def _with(node: Difference, position: int, part: Temporal, current: Temporal) ->
     return c4(node, part) if position else c2(node, part)
 
 
-changed.register(Difference, changed_difference)
-passed.register(Difference, passed_difference)
+propagate.register(Difference, propagate_difference)
+refresh.register(Difference, refresh_difference)

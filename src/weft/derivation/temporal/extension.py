@@ -1,17 +1,17 @@
 """EX_w(R): each tuple holds for w longer (section 5.2).
 
-What another period of the same row covers neither goes nor comes:
+An instant that another period of the same row covers is neither deleted nor inserted:
 
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-By the passing of time an extended period that was open at t, because its end + w lay beyond, may have ended.  With
+As time passes, an extended period that was open at t, because its end + w was later than t, may have ended.  With
 EX_w as of t (``Extension.at``) for ψ_t of the old state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-Nothing comes: who holds at an instant after t for an instant u within w before it held at t for the same u, or holds
-in E itself from t on.  Up to t both are the same.
+Nothing is inserted: a row that holds at an instant after t because of an instant u within the last w held at t because
+of the same u, or holds in E itself from t on.  Up to t both sides are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
@@ -26,10 +26,10 @@ from dataclasses import replace
 from weft.algebra.scalar import MICROSECOND, REFRESHED, plus
 from weft.algebra.temporal import Difference, Extension, Fragment, Temporal
 from weft.derivation.temporal.delta import Delta
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 AFTER_REFRESH = plus(REFRESHED, MICROSECOND)
-"""t + 1: the first instant that a refresh has to look at."""
+"""t + 1: the first instant after the last refresh."""
 
 
 def extension_deleted(node: Extension, deleted: Temporal) -> Delta:
@@ -44,18 +44,18 @@ def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
 
 
 def expired(node: Extension) -> Temporal:
-    """FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E): what held at t by its extension and ended since."""
+    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E): the rows that held at t by extension and ended since."""
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 
 
-def changed_extension(node: Extension, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """The rule for what is deleted, then that for what is inserted."""
-    return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), log)
+def propagate_extension(node: Extension, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
+    """The rule for deletions, then the rule for insertions."""
+    return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), trace)
 
 
-def passed_extension(node: Extension, log: Log) -> Delta:
-    """What ended since t."""
-    return log.note("r.EX", node, None, Delta(expired(node), None))
+def refresh_extension(node: Extension, trace: DerivationTrace) -> Delta:
+    """The rows that ended since t."""
+    return trace.record("r.EX", node, None, Delta(expired(node), None))
 
 
 def _without(node: Extension, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -66,5 +66,5 @@ def _with(node: Extension, position: int, part: Temporal, current: Temporal) -> 
     return extension_inserted(node, part)
 
 
-changed.register(Extension, changed_extension)
-passed.register(Extension, passed_extension)
+propagate.register(Extension, propagate_extension)
+refresh.register(Extension, refresh_extension)

@@ -3,12 +3,12 @@
     (c.11), (c.15) ⋈_p(…, Ri − ∇Ri, …) = ⋈_p(…, Ri, …) − ⋈_p(…, ∇Ri, …)
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
-Where p speaks of NOW or of a period set, (c.15) and (c.16) ask for pure deltas and give pure ones; (c.11) and (c.12)
-give pure ones where they are given them.  By the passing of time:
+If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure ones; (c.11) and (c.12) return
+pure deltas if all input deltas are pure.  As time passes:
 
     (r.7) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)) − ⋈_{[p]_t ∧ [¬p]_now}(E1, …) ∪ ⋈_{[p]_now ∧ [¬p]_t}(E1, …)
 
-which is the rewritten form of section 4.3.2, E1 … En as they were at t.
+This is the rewritten form of section 4.3.2, with E1 … En as they were at t.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words
@@ -23,40 +23,40 @@ from dataclasses import replace
 from weft.algebra.temporal import Temporal, TemporalJoin, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
 from weft.derivation.temporal.purity import purified
-from weft.derivation.temporal.refresh_terms import turned
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise, with_operand
+from weft.derivation.temporal.refresh_terms import refresh_predicates
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise, with_operand
 
 
 def c11(node: TemporalJoin, position: int, deleted: Temporal) -> Delta:
-    """∇ = ⋈_p(…, ∇Ri, …); (c.15) where p speaks of time."""
+    """∇ = ⋈_p(…, ∇Ri, …); (c.15) if p mentions time."""
     return Delta(with_operand(node, position, deleted), None)
 
 
 def c12(node: TemporalJoin, position: int, inserted: Temporal) -> Delta:
-    """Δ = ⋈_p(…, ΔRi, …); (c.16) where p speaks of time."""
+    """Δ = ⋈_p(…, ΔRi, …); (c.16) if p mentions time."""
     return Delta(None, with_operand(node, position, inserted))
 
 
-def changed_join(node: TemporalJoin, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """(c.11) and (c.12) for each input in turn; with time in p, (c.15) and (c.16) after Theorem 4.3."""
+def propagate_join(node: TemporalJoin, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
+    """(c.11) and (c.12) for each input in turn; if p mentions time, (c.15) and (c.16) after Theorem 4.3."""
     timely = mentions_time(node.predicate)
-    given = purified(node, deltas, log) if timely else deltas
+    pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.15", "c.16") if timely else ("c.11", "c.12")
-    pure = all(each.pure for each in given)
-    return stepwise(node, given, ((numbers[0], _without), (numbers[1], _with)), log, pure=pure)
+    pure = all(each.pure for each in pure_deltas)
+    return stepwise(node, pure_deltas, ((numbers[0], _without), (numbers[1], _with)), trace, pure=pure)
 
 
-def passed_join(node: TemporalJoin, log: Log) -> Delta:
-    """(r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), and (r.7) where p speaks of time."""
+def refresh_join(node: TemporalJoin, trace: DerivationTrace) -> Delta:
+    """(r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), or (r.7) if p mentions time."""
     if not mentions_time(node.predicate):
-        return log.note("r.5", node, None, NOTHING)
-    left, came = turned("r.7", node, node.predicate, log)
+        return trace.record("r.5", node, None, NOTHING)
+    leaving, entering = refresh_predicates("r.7", node, node.predicate, trace)
     delta = Delta(
-        None if left is None else replace(node, predicate=left),
-        None if came is None else replace(node, predicate=came),
+        None if leaving is None else replace(node, predicate=leaving),
+        None if entering is None else replace(node, predicate=entering),
         pure=True,
     )
-    return log.note("r.7", node, None, delta)
+    return trace.record("r.7", node, None, delta)
 
 
 def _without(node: TemporalJoin, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -67,5 +67,5 @@ def _with(node: TemporalJoin, position: int, part: Temporal, current: Temporal) 
     return c12(node, position, part)
 
 
-changed.register(TemporalJoin, changed_join)
-passed.register(TemporalJoin, passed_join)
+propagate.register(TemporalJoin, propagate_join)
+refresh.register(TemporalJoin, refresh_join)

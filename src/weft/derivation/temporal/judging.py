@@ -1,10 +1,9 @@
-"""Judging an expression or a predicate as of the last refresh t instead of t_now: [E]_t and [p]_t (section 4.3).
+"""Evaluate an expression or a predicate as of the last refresh t instead of t_now: [E]_t and [p]_t (section 4.3).
 
-Period sets are kept with open ends, so that ψ_t is the identity: what was recorded at t *is* ψ_t of it.  Only what
-speaks of the instant at which it is judged differs: NOW, the end of an open period, and how far EX_w reaches.
-``PERIOD_START`` speaks of none of them, and what CONTAINS and OVERLAPS say is the same at both: an instant after t is
-in a period set if and only if t is, so that it can neither be in one set and not in the other without t being so, nor
-be shared without t being shared.
+Period sets are stored with open ends, so ψ_t is the identity: the state recorded at t *is* its ψ_t.  Only terms that
+depend on the instant of evaluation differ: NOW, the end of an open period, and how far EX_w reaches.
+``PERIOD_START`` depends on none of them.  CONTAINS and OVERLAPS give the same result at both instants: an instant after
+t is in a period set if and only if t is, so two sets that differ or overlap there already do so at t.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _STEADY = (START, "period_contains", "period_overlaps")
 
 
 def as_of_refresh(value: Scalar) -> Scalar:
-    """[p]_t: NOW is t, and an open period ends in t."""
+    """Return [p]_t: NOW becomes t, and an open period ends in t."""
     match value:
         case Now():
             return REFRESHED
@@ -33,10 +32,10 @@ def as_of_refresh(value: Scalar) -> Scalar:
             return with_children(value, tuple(map(as_of_refresh, parts))) if parts else value
 
 
-def judged(relation: Temporal) -> Temporal:
-    """ψ_t([E]_t): the state of E at the last refresh, as an expression over the same base relations."""
+def state_at_refresh(relation: Temporal) -> Temporal:
+    """Return ψ_t([E]_t): the state of E at the last refresh, as an expression over the same base relations."""
     parts = inputs(relation)
-    below = over(relation, tuple(map(judged, parts))) if parts else relation
+    below = over(relation, tuple(map(state_at_refresh, parts))) if parts else relation
     match below:
         case Selection() | TemporalJoin():
             return replace(below, predicate=as_of_refresh(below.predicate))
@@ -47,23 +46,23 @@ def judged(relation: Temporal) -> Temporal:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """What must all be true."""
+    """Return the conjuncts of a predicate."""
     if isinstance(predicate, Call) and predicate.name == "and":
         return tuple(part for each in predicate.args for part in conjuncts(each))
     return () if predicate == TRUE else (predicate,)
 
 
 def conjunction(*predicates: Scalar) -> Scalar:
-    """AND of them, opened, each once; of none: TRUE."""
+    """Return the conjunction of the predicates, flattened, without duplicates; TRUE for none."""
     parts = tuple(dict.fromkeys(part for each in predicates for part in conjuncts(each)))
     return TRUE if not parts else parts[0] if len(parts) == 1 else call("and", *parts)
 
 
 def disjunction(predicates: tuple[Scalar, ...]) -> Scalar:
-    """OR of one or more."""
+    """Return the disjunction of one or more predicates."""
     return predicates[0] if len(predicates) == 1 else call("or", *predicates)
 
 
 def not_true(predicate: Scalar) -> Scalar:
-    """¬p: p is false or unknown, so that p and ¬p are complements."""
+    """Return ¬p: p is false or unknown, so that p and ¬p are complements."""
     return call("not", call("<=>", predicate, TRUE))

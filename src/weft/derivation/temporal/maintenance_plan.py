@@ -1,15 +1,16 @@
-"""How a view is maintained: for each set of tables that change at once, and for the passing of time, what to compute.
+"""The maintenance plan of a view: the expressions to compute for each set of tables that change at once, and for a
+refresh.
 
-A runtime that brings a view from its last refresh t to t_now (section 4's algorithm):
+To bring a view from its last refresh t to t_now, a runtime (section 4's algorithm)
 
-1. computes ``refresh`` over the recorded tables as they were left at t, with ``:refreshed`` = t and NOW = t_now, and
-   applies it: V − ∇V ∪ ΔV;
+1. computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and applies it:
+   V − ∇V ∪ ΔV;
 2. for a change dated t_now, computes ``change(tables)`` over the tables before the change, with ∇R and ΔR given
    (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` the first instant they touch, NOW = t_now, and applies it;
 3. applies ∇R and ΔR to the tables themselves.
 
-What is kept already may stand for the expression that it is (``kept``): the view itself, the aggregates below it
-(``states``).  In a refresh it stands for the state at t.
+A stored table may replace the expression that it holds (``kept``): the view itself, or an aggregate below it
+(``states``).  In a refresh, the table stands for the state at t.
 """
 
 from __future__ import annotations
@@ -32,47 +33,47 @@ from weft.algebra.temporal import (
     over,
 )
 from weft.derivation.temporal.delta import Delta
-from weft.derivation.temporal.delta_propagation import BOTH, Kind, propagated, refreshed
-from weft.derivation.temporal.judging import judged
-from weft.derivation.temporal.measures import kept_form
+from weft.derivation.temporal.delta_propagation import BOTH, Kind, change_delta, refresh_delta
+from weft.derivation.temporal.judging import state_at_refresh
+from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.refresh_terms import is_window
-from weft.derivation.temporal.rules import Dropped, Log, Step
-from weft.derivation.temporal.semijoin_reduction import touched
-from weft.derivation.temporal.timeslice_pushdown import recent
+from weft.derivation.temporal.rules import DerivationStep, DerivationTrace, Dropped
+from weft.derivation.temporal.semijoin_reduction import reduce_by_semijoins
+from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Expressions, in kept form, with the stored tables that hold them."""
+"""Expressions, in ``maintainable_form``, each with the stored table that holds it."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """∇V and ΔV, None where known to be empty; the equations used, in order; the terms that were dropped.
+    """∇V and ΔV (None if known to be empty), the equations used, in order, and the terms that were dropped.
 
-    ``literal`` is the delta as the paper's equations give it, before it is limited to what is touched.
+    ``literal`` is the delta as the paper's equations give it, before it is limited to touched keys.
     """
 
     deleted: Temporal | None
     inserted: Temporal | None
     literal: Delta
-    trace: tuple[Step, ...]
+    trace: tuple[DerivationStep, ...]
     dropped: tuple[Dropped, ...]
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to be done, whatever the data."""
+        """Whether the delta is empty for all data."""
         return self.deleted is None and self.inserted is None
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that are read, beside the deltas, each once."""
+        """The recorded relations that the expressions read besides the deltas, each once."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """Those that are read otherwise than by keys of a delta or a window of first or last instants.
+        """The recorded relations that are not read by keys of a delta or by a window of first or last instants.
 
-        It may still be only what holds since the change begins (FR).
+        Such a read may still be limited to periods that hold since the change begins (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -83,20 +84,21 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` is its kept form, which gives the rows and columns asked for."""
+    """The maintenance of one view; ``view`` is in ``maintainable_form``, with the rows and columns of the view."""
 
     view: Temporal
     kept: Kept = ()
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables whose changes concern the view."""
+        """The tables that the view reads."""
         return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """∇V and ΔV for a change of these tables at one instant, of deletions or insertions only where that is known.
+        """Return ∇V and ΔV for a change of these tables at one instant; ``kinds`` limits the change to deletions or
+        insertions.
 
-        Raises DerivationError for a view with an operator that has no rule.
+        Raises DerivationError for a view with an operator without a rule.
         """
         return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
@@ -104,62 +106,62 @@ class Maintenance:
     def refresh(self) -> Derived:
         """∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError for a view with an operator that has no rule.
+        Raises DerivationError for a view with an operator without a rule.
         """
-        log = Log()
-        delta = refreshed(self.view, log)
-        return _derived(delta, log, {judged(kept): base for kept, base in self.kept})
+        trace = DerivationTrace()
+        delta = refresh_delta(self.view, trace)
+        return _derived(delta, trace, {state_at_refresh(kept): base for kept, base in self.kept})
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the mere passing of time can change the view, beyond open periods growing."""
+        """Whether the passing of time alone can change the view, apart from the growth of open periods."""
         return not self.refresh.empty
 
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
-    """The maintenance of a view.  ``kept`` names stored tables by the expressions (in kept form) that they hold.
+    """Return the maintenance of a view.  ``kept`` pairs expressions, in ``maintainable_form``, with stored tables.
 
-    Raises DerivationError where a stored table has not the columns of its expression, under its range variable.
+    Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
     """
     for part, base in kept:
         if attributes(part) != attributes(base):
             raise DerivationError(
-                f"{base.table.name} cannot stand for what it is kept of: it has the columns "
+                f"{base.table.name} cannot store the expression: it has the columns "
                 f"{_named(base)}, the expression has {_named(part)}",
-                hint="Keep the expression under one range variable, with a column for each of its attributes.",
+                hint="Store the expression under one range variable, with a column for each of its attributes.",
             )
-    return Maintenance(kept_form(expression), kept)
+    return Maintenance(maintainable_form(expression), kept)
 
 
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
-    """The aggregates of a view, in kept form, those above others first.
+    """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
 
-    Where they are stored, a change of their input reads no base relation for them; MIN and MAX under deletion and
-    floating sums do, of the groups that are touched.
+    If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
+    floating-point sums read one, for the touched groups.
     """
-    found = (part for part in each(kept_form(expression)) if isinstance(part, Aggregation))
+    found = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=1_000)
 def _changed(plan: Maintenance, tables: frozenset[TableSchema], kinds: frozenset[Kind]) -> Derived:
-    log = Log()
-    delta = propagated(plan.view, tables, log, kinds)
-    return _derived(delta, log, dict(plan.kept))
+    trace = DerivationTrace()
+    delta = change_delta(plan.view, tables, trace, kinds)
+    return _derived(delta, trace, dict(plan.kept))
 
 
-def _derived(delta: Delta, log: Log, kept: dict[Temporal, Base]) -> Derived:
+def _derived(delta: Delta, trace: DerivationTrace, kept: dict[Temporal, Base]) -> Derived:
     seen: dict[Temporal, Temporal] = {}
     gone, came = (
-        None if part is None else recent(touched(_standing(part, kept, seen)))
+        None if part is None else push_timeslices(reduce_by_semijoins(_standing(part, kept, seen)))
         for part in (delta.deleted, delta.inserted)
     )
-    return Derived(gone, came, delta, tuple(log.steps), tuple(log.dropped))
+    return Derived(gone, came, delta, tuple(trace.steps), tuple(trace.dropped))
 
 
 def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
-    """The expression with what is kept in the place of what it is kept of, the largest first."""
+    """Replace stored expressions by their tables, the largest first."""
     if relation in kept:
         return kept[relation]
     if relation not in seen:
@@ -169,12 +171,14 @@ def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Tempora
 
 
 def _read(relation: Temporal) -> frozenset[Base]:
-    """The base relations in an expression whose recorded state is read."""
+    """Return the base relations whose recorded state an expression reads."""
     return frozenset(part for part in _parts(relation) if isinstance(part, Base))
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Those of them that are neither looked up, on the left of ⋉, nor cut to a window of first or last instants."""
+    """Return the base relations that are neither on the left of ⋉ nor restricted to a window of first or last
+    instants.
+    """
     found = {relation}
     for part in _parts(relation):
         match part:
@@ -188,7 +192,7 @@ def _read_whole(relation: Temporal) -> frozenset[Base]:
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:
-    """Everything in an expression, each once."""
+    """Return all subexpressions of an expression, each once."""
     found: dict[Temporal, None] = {}
     waiting = [relation]
     while waiting:

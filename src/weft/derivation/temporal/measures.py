@@ -1,17 +1,17 @@
-"""Measures: the paper's f and g (Figure 6), what is kept beside a measure for them, and where they are not defined.
+"""Measures: the paper's f and g (Figure 6), the further measures that they need, and where they are undefined.
 
-| measure | kept beside it | f, rows inserted | g, rows deleted |
+| measure | stored with it | f, rows inserted | g, rows deleted |
 | --- | --- | --- | --- |
 | COUNT | | $2 + $1 | $2 − $1 |
-| SUM of exact numbers | COUNT(x): of no values it is NULL; of BIGINT in a wider type | $2 + $1 | $2 − $1 |
+| SUM of exact numbers | COUNT(x): without values it is NULL; of BIGINT in a wider type | $2 + $1 | $2 − $1 |
 | AVG of exact numbers | SUM(x), COUNT(x); it is their quotient | | |
-| MIN, MAX | | the less, the greater | computed again |
-| SUM, AVG of FLOAT, DOUBLE, of DECIMAL of more than 28 digits | | computed again | computed again |
+| MIN, MAX | | the less, the greater | recomputed |
+| SUM, AVG of FLOAT, DOUBLE, of DECIMAL of more than 28 digits | | recomputed | recomputed |
 
-Adding and taking away floating numbers is not exact, so they would drift from what a recomputation gives; that adds
-them up in their own order, so that it gives the same again (``sql/sweeping_groups.py``).
-A sum of DECIMALs of more than 28 digits has no wider type: once it does not fit, the next one does not follow from it.
-COUNT(*) is kept beside them all: a group without rows is not there.
+Adding and subtracting floating-point numbers is inexact, so incremental sums would drift from a recomputation.  A
+recomputation adds the numbers in a fixed order, so that it repeats exactly (``sql/sweeping_groups.py``).
+A sum of DECIMALs of more than 28 digits has no wider type: after an overflow, the next sum cannot be derived from it.
+COUNT(*) is stored with all of them: a group without rows does not exist.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Scalar, ca
 from weft.algebra.schema import BIGINT, DOUBLE, INTEGRAL, SUM_DIGITS, DataType, sums_fit
 from weft.algebra.temporal import Aggregation, Measure, Projection, Temporal, inputs, over
 
-_HIDDEN = "_kept_"
+_EXTRA = "_kept_"
 _ZERO = Literal(0, BIGINT, fixed=True)
 
 
-def kept_form(relation: Temporal) -> Temporal:
-    """The same relation, every aggregation in it with the measures that its maintenance needs, under a projection.
+def maintainable_form(relation: Temporal) -> Temporal:
+    """Return the relation with the measures that maintenance needs added to every aggregation, under a projection.
 
-    An aggregation that has them is left as it is.
+    An aggregation that already has them stays as it is.
     """
     parts = inputs(relation)
-    below = over(relation, tuple(map(kept_form, parts))) if parts else relation
-    return _with_hidden(below) if isinstance(below, Aggregation) else below
+    below = over(relation, tuple(map(maintainable_form, parts))) if parts else relation
+    return _with_extra_measures(below) if isinstance(below, Aggregation) else below
 
 
 def exact(type: DataType) -> bool:
-    """Whether sums of this type are exact and fit, so that adding and taking away is the same as computing again."""
+    """Return whether sums of this type are exact and do not overflow, so that adding and subtracting equals
+    recomputing.
+    """
     return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Whether f (g when ``deleting``) is defined for a measure."""
+    """Return whether f (g if ``deleting``) is defined for a measure."""
     match measure.function:
         case "count":
             return True
@@ -56,16 +58,16 @@ def incremental(measure: Measure, *, deleting: bool) -> bool:
 
 
 def row_count(node: Aggregation) -> ColumnRef:
-    """The column of COUNT(*), which ``kept_form`` has put in."""
+    """Return the column of COUNT(*), which ``maintainable_form`` adds."""
     return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
 
 
-def _with_hidden(node: Aggregation) -> Temporal:
+def _with_extra_measures(node: Aggregation) -> Temporal:
     inner = replace(node, alias=f"{node.alias}_kept")
     measures: dict[tuple[str, Scalar | None], Measure] = {}
 
     def column(function: str, argument: Scalar | None, type: DataType, name: str) -> ColumnRef:
-        """The column of a measure, put in where it is not there yet."""
+        """Return the column of a measure; add the measure if it is missing."""
         found = measures.get((function, argument))
         if found is None:
             made = Measure(function, argument, ColumnRef(inner.alias, name, type))  # type: ignore[arg-type]
@@ -75,13 +77,13 @@ def _with_hidden(node: Aggregation) -> Temporal:
     for each in node.measures:
         if not _quotient(each) and not _wide(each):
             column(each.function, each.argument, each.output.type, each.output.column)
-    column("count", None, BIGINT, _HIDDEN + "rows")
+    column("count", None, BIGINT, _EXTRA + "rows")
     values: dict[ColumnRef, Scalar] = {}
     for position, each in enumerate(node.measures):
         argument = each.argument
         if argument is not None and each.function in ("sum", "avg") and exact(argument.type):
-            count = column("count", argument, BIGINT, f"{_HIDDEN}values_{position}")
-            total = column("sum", argument, _sum_type(argument.type), f"{_HIDDEN}sum_{position}")
+            count = column("count", argument, BIGINT, f"{_EXTRA}values_{position}")
+            total = column("sum", argument, _sum_type(argument.type), f"{_EXTRA}sum_{position}")
             if _quotient(each):
                 values[each.output] = _average(total, count, each.output.type)
                 continue
@@ -101,13 +103,13 @@ def _quotient(measure: Measure) -> bool:
 
 
 def _wide(measure: Measure) -> bool:
-    """Whether a sum may not fit its type, and fit again once rows have come or gone: what is kept is wider."""
+    """Return whether a sum may overflow its type and fit again after further changes; it is stored in a wider type."""
     of_bigint = measure.argument is not None and measure.argument.type == BIGINT
     return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
-    """The type of a sum that is kept: Spark's, or one that sums of BIGINT always fit."""
+    """Return the type of a stored sum: Spark's, or for BIGINT one that its sums always fit."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
@@ -116,20 +118,20 @@ def _sum_type(type: DataType) -> DataType:
 
 
 def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
-    """sum / count in the type of the average; NULL where there are no values."""
+    """Return sum / count in the type of the average; NULL without values."""
     parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
     quotient = Call("/", parts, type)
     return Case(((call("<>", count, _ZERO), quotient),), None, type)
 
 
 def _fitting(total: ColumnRef) -> Scalar:
-    """A sum of BIGINT as one; NULL where it does not fit."""
+    """Cast a stored sum back to BIGINT; NULL if it overflows."""
     fits = [call(op, total, Literal(bound, BIGINT)) for op, bound in ((">=", -(2**63)), ("<=", 2**63 - 1))]
     return Case(((call("and", *fits), Cast(total, BIGINT)),), None, BIGINT)
 
 
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
-    """f($2.a, $1.a), or g when ``deleting``: the new value from the old one and that of the change.
+    """Return f($2.a, $1.a), or g if ``deleting``: the new value from the old value and the change's value.
 
     ``old`` ($2) and ``change`` ($1) are the range variables of the two aggregations.
     """

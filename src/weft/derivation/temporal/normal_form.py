@@ -1,11 +1,11 @@
-"""A predicate as alternatives: a disjunction of conjunctions of atoms, each judged.
+"""Write a predicate as alternatives: a disjunction of conjunctions of atoms, each with a judgement.
 
 SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), not false.  NOT,
-AND and OR are resolved by De Morgan's laws, which Kleene's logic keeps:
+AND and OR are resolved by De Morgan's laws, which hold in Kleene's logic:
 
     NOT a is not true  iff  a is not false            a AND b is not true  iff  a is not true or b is not true
 
-A comparison that is false is its opposite being true; one that is not true is that, or a side of it is NULL.
+A comparison is false if its opposite is true; it is not true if its opposite is true or a side is NULL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal as OneOf
 from weft.algebra.scalar import Call, Literal, Scalar, call
 
 MOST: Final = 512
-"""More alternatives than this are not tried."""
+"""The largest number of alternatives that is tried."""
 OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 Judgement: TypeAlias = 'OneOf["true", "false", "not true", "not false"]'
 _OF_NOT: Final[dict[Judgement, Judgement]] = {
@@ -27,7 +27,7 @@ _OF_NOT: Final[dict[Judgement, Judgement]] = {
 
 @dataclass(frozen=True)
 class Atom:
-    """A scalar without AND, OR and NOT, and what is said of it."""
+    """A scalar without AND, OR and NOT, with its judgement."""
 
     scalar: Scalar
     is_: Judgement = "true"
@@ -37,11 +37,11 @@ Conjunction: TypeAlias = "frozenset[Atom]"
 
 
 class TooMany(Exception):
-    """More alternatives than are tried."""
+    """The predicate has more than ``MOST`` alternatives."""
 
 
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
-    """The conjunctions one of which holds where the judgement is right.  Raises TooMany above ``MOST``.
+    """Return conjunctions, at least one of which holds if the judgement is right.  Raises TooMany above ``MOST``.
 
     >>> from weft.algebra.scalar import Param
     >>> from weft.algebra.schema import BOOLEAN
@@ -73,7 +73,7 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 
 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
-    """``inner IS TRUE`` is never unknown: it is true where inner is, and false where inner is not true."""
+    """Return the judgement of inner in ``inner IS TRUE`` or ``inner IS FALSE``, which is never unknown."""
     if positive:
         return "true" if known else "false"
     return "not true" if known else "not false"

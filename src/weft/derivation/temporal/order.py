@@ -1,7 +1,8 @@
-"""Systems of order constraints x − y ≤ c, and whether they can hold (Blakeley, Coburn, Larson 1989, section 4).
+"""Systems of order constraints x − y ≤ c, and their satisfiability (Blakeley, Coburn, Larson 1989, section 4).
 
-They cannot iff the graph with an edge y → x of length c for each has a cycle of negative length (Bellman and Ford).  A
-strict constraint is one of length c less an infinitely small amount, so lengths are pairs compared in their order.
+A system is unsatisfiable iff the graph with an edge y → x of length c per constraint has a cycle of negative length
+(Bellman and Ford).  A strict constraint has length c minus an infinitesimal, so lengths are pairs in lexicographic
+order.
 """
 
 from __future__ import annotations
@@ -14,28 +15,29 @@ L = TypeVar("L")
 
 
 @dataclass(frozen=True)
-class Bound(Generic[L]):
-    """``left`` − ``right`` ≤ ``limit``, or < where ``strict``; ``said`` is what says so."""
+class Constraint(Generic[L]):
+    """``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes from."""
 
     left: Hashable
     right: Hashable
     limit: Any
     strict: bool
-    said: L
+    reason: L
 
 
 @dataclass
 class Order(Generic[L]):
-    """Constraints on any number of terms."""
+    """A system of constraints on any number of terms."""
 
-    bounds: list[Bound[L]] = field(default_factory=list)
+    constraints: list[Constraint[L]] = field(default_factory=list)
 
-    def at_most(self, left: Hashable, right: Hashable, limit: Any, said: L, *, strict: bool = False) -> None:
-        """Demands left ≤ right + limit, or < where ``strict``."""
-        self.bounds.append(Bound(left, right, limit, strict, said))
+    def at_most(self, left: Hashable, right: Hashable, limit: Any, reason: L, *, strict: bool = False) -> None:
+        """Add left ≤ right + limit, or < if ``strict``."""
+        self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """What is said along a cycle of negative length: constraints that cannot hold together.  None: all can.
+        """Return the reasons along a cycle of negative length, which cannot all hold; None if the system is
+        satisfiable.
 
         >>> order = Order[str]()
         >>> order.at_most("x", "y", 0, "x <= y"); order.at_most("y", "x", -1, "y < x")
@@ -43,28 +45,28 @@ class Order(Generic[L]):
         ['x <= y', 'y < x']
         """
         distance: dict[Hashable, tuple[Any, int]] = {}
-        came: dict[Hashable, Bound[L]] = {}
-        for bound in self.bounds:
-            distance[bound.left] = distance[bound.right] = (0, 0)
+        reached_by: dict[Hashable, Constraint[L]] = {}
+        for constraint in self.constraints:
+            distance[constraint.left] = distance[constraint.right] = (0, 0)
         last: Hashable | None = None
         for _ in range(len(distance) + 1):
             last = None
-            for bound in self.bounds:
-                far, less = distance[bound.right]
-                reached = (far + bound.limit, less - bound.strict)
-                if reached < distance[bound.left]:
-                    distance[bound.left], came[bound.left], last = reached, bound, bound.left
+            for constraint in self.constraints:
+                far, less = distance[constraint.right]
+                reached = (far + constraint.limit, less - constraint.strict)
+                if reached < distance[constraint.left]:
+                    distance[constraint.left], reached_by[constraint.left], last = reached, constraint, constraint.left
             if last is None:
                 return None
-        for _ in range(len(distance)):  # so far back that it is on the cycle
-            last = came[last].right
-        return self._around(last, came)
+        for _ in range(len(distance)):  # go back far enough to be on the cycle
+            last = reached_by[last].right
+        return self._around(last, reached_by)
 
-    def _around(self, start: Hashable, came: dict[Hashable, Bound[L]]) -> tuple[L, ...]:
-        said, node = [], start
+    def _around(self, start: Hashable, reached_by: dict[Hashable, Constraint[L]]) -> tuple[L, ...]:
+        reasons, node = [], start
         while True:
-            bound = came[node]
-            said.append(bound.said)
-            node = bound.right
+            constraint = reached_by[node]
+            reasons.append(constraint.reason)
+            node = constraint.right
             if node == start:
-                return tuple(dict.fromkeys(said))
+                return tuple(dict.fromkeys(reasons))

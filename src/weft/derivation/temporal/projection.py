@@ -1,11 +1,11 @@
 """π_A(R).
 
-A row goes with the last tuple that gives it, and comes with the first:
+A row ends with the last tuple that gives it, and begins with the first:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
 
-A projection that keeps every column as it is only names the rows anew: a pure delta stays pure.
+A projection with every input column among its outputs keeps a pure delta pure.
 
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import PI, words
@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from weft.algebra.temporal import Difference, Projection, Temporal, attributes
 from weft.derivation.temporal.delta import NOTHING, Delta
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 
 def c7(node: Projection, deleted: Temporal) -> Delta:
@@ -33,19 +33,19 @@ def c8(node: Projection, inserted: Temporal) -> Delta:
 
 
 def keeps_rows_apart(node: Projection) -> bool:
-    """Whether every column of the input is an output, so that no two rows become one."""
+    """Return whether every input column is an output, so that no two rows become one."""
     return set(attributes(node.input)) <= {output.value for output in node.outputs}
 
 
-def changed_projection(node: Projection, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_projection(node: Projection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """(c.7), then (c.8)."""
     pure = keeps_rows_apart(node) and deltas[0].pure
-    return stepwise(node, deltas, (("c.7", _without), ("c.8", _with)), log, pure=pure)
+    return stepwise(node, deltas, (("c.7", _without), ("c.8", _with)), trace, pure=pure)
 
 
-def passed_projection(node: Projection, log: Log) -> Delta:
+def refresh_projection(node: Projection, trace: DerivationTrace) -> Delta:
     """(r.3): π(ψ(E)) = ψ(π(E))."""
-    return log.note("r.3", node, None, NOTHING)
+    return trace.record("r.3", node, None, NOTHING)
 
 
 def _without(node: Projection, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -56,5 +56,5 @@ def _with(node: Projection, position: int, part: Temporal, current: Temporal) ->
     return c8(node, part)
 
 
-changed.register(Projection, changed_projection)
-passed.register(Projection, passed_projection)
+propagate.register(Projection, propagate_projection)
+refresh.register(Projection, refresh_projection)

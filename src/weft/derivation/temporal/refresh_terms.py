@@ -1,8 +1,8 @@
 """The terms of a refresh: which tuples change as time passes from t to t_now.
 
-A predicate p takes out the tuples with [p]_t ∧ [¬p]_now and puts in those with [p]_now ∧ [¬p]_t (section 4.3.2).  The
-conjuncts of p that cannot change with time (no NOW, no dependence on the open end of a period) hold at both instants or
-at neither.  They form s.  The others, v1 to vn, change one by one:
+For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts those with [p]_now ∧ [¬p]_t (section
+4.3.2).  The conjuncts of p that cannot change with time (no NOW, no dependence on the open end of a period) hold at
+both instants or at neither.  They form s.  The others, v1 to vn, change one by one:
 
     [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)        p = s ∧ v1 ∧ … ∧ vn
 
@@ -15,10 +15,10 @@ alone:
     vi = PERIOD_START(e) op f(NOW)        its first instant between f(t) and f(t_now)
     vi = PERIOD_END(e) op f(NOW)          its last instant there, or it is open, unless that is refuted
     vi without NOW, on e alone            e is open: closed periods do not change
-    vi = g(columns) op f(NOW)             g between f(t) and f(t_now), whatever its periods
+    vi = g(columns) op f(NOW)             g between f(t) and f(t_now), for any periods
 
-The first (last) instant of a row of π, σ or ∪ is that of a tuple below which gives it, so the rows in question are
-found from the base relation's own tuples with such a first (last) instant: a window of it, not the whole.
+The first (last) instant of a row of π, σ or ∪ is that of an input tuple which gives it.  So the candidate rows are
+found from a window of the base relation: its tuples with such a first (last) instant.
 """
 
 from __future__ import annotations
@@ -56,35 +56,37 @@ from weft.algebra.temporal import (
     mentions_time,
 )
 from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, disjunction, not_true
-from weft.derivation.temporal.rules import Dropped, Log
+from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
 
 LEAVING = "[p]_t ∧ [¬p]_now"
 COMING = "[p]_now ∧ [¬p]_t"
 
-Bound: TypeAlias = "Callable[[str], Scalar]"
+PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 """A condition on the period set of a range variable."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term: its whole predicate, and what then holds of the period set of ``scan``, or of a row."""
+    """One case of a term: its full predicate, and a condition on the period set of ``scan``, or on a row."""
 
     predicate: Scalar
     scan: str | None
-    bound: Bound
+    bound: PeriodCondition
     row: Scalar | None = None
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
-    """The cases of a refresh's term, which together are the term; None where it is none or a case is not understood."""
+    """Return the cases whose union is a refresh's term; None if the predicate is no such term or a case is not
+    recognized.
+    """
     parts = conjuncts(predicate)
     if not parts:
         return None
     *others, last = parts
-    turns = [_turns(each) for each in _alternatives(last)]
-    found = []
-    for part in turns:
+    changing = [_negated(each) for each in _alternatives(last)]
+    result = []
+    for part in changing:
         if part is None or not any(as_of_refresh(part) == each or as_of_refresh(each) == part for each in others):
             return None
         case = conjunction(*others, not_true(part))
@@ -92,16 +94,16 @@ def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
         crossing = _crossing(now, case)
         if crossing is None:
             return None
-        found.append(crossing)
-    return tuple(found)
+        result.append(crossing)
+    return tuple(result)
 
 
 def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
     return predicate.args if isinstance(predicate, Call) and predicate.name == "or" else (predicate,)
 
 
-def _turns(predicate: Scalar) -> Scalar | None:
-    """v of ¬v, as ``not_true`` writes it."""
+def _negated(predicate: Scalar) -> Scalar | None:
+    """Return v of ¬v, as ``not_true`` writes it; None for another predicate."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
             return inner
@@ -109,7 +111,7 @@ def _turns(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """What holds where ``part`` is judged differently at t and t_now, in this case of the term."""
+    """Return the crossing of a case in which ``part`` differs between t and t_now; None if it is not recognized."""
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):
         return Crossing(case, scans.pop(), is_open)
@@ -120,7 +122,7 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
-    """Of ``side`` against a threshold of NOW alone."""
+    """Return the crossing for ``side`` compared with a threshold that depends on NOW alone."""
     if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
@@ -139,7 +141,9 @@ def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
 
 
 def is_window(predicate: Scalar) -> bool:
-    """Whether a predicate only bounds the first and last instants of a period set, by what no row has a say in."""
+    """Return whether a predicate only bounds first and last instants of a period set, by values that do not depend on a
+    row.
+    """
     match predicate:
         case Call(name="and" | "or", args=args):
             return all(map(is_window, args))
@@ -151,7 +155,9 @@ def is_window(predicate: Scalar) -> bool:
 
 @dataclass(frozen=True)
 class Within:
-    """Tuples of which a first (``column`` valid_from) or last instant (valid_to) lies between bounds, both included."""
+    """A window: the first (``column`` valid_from) or last (valid_to) instant lies between the bounds, both
+    inclusive.
+    """
 
     column: str
     lows: tuple[Scalar, ...]
@@ -159,22 +165,22 @@ class Within:
 
 
 def windows(predicate: Scalar) -> tuple[Within, ...] | None:
-    """Windows one of which has an instant of each tuple that satisfies a predicate (``is_window``); None: not so."""
+    """Return windows such that each tuple that satisfies the predicate lies in one; None unless ``is_window``."""
     if not is_window(predicate):
         return None
-    found = []
+    result = []
     for case in _alternatives(predicate):
         sides = [each for each in map(_side, conjuncts(case)) if each is not None]
         whole = (_merged(column, sides) for column in (VALID_FROM, VALID_TO))
         first = next((each for each in whole if each.lows and each.highs), None)
         if first is None:
             return None
-        found.append(first)
-    return tuple(found)
+        result.append(first)
+    return tuple(result)
 
 
 def _side(predicate: Scalar) -> Within | None:
-    """What one comparison says of a first or last instant."""
+    """Return the bound that one comparison puts on a first or last instant; None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
             column = VALID_FROM if name == START else VALID_TO
@@ -190,11 +196,11 @@ def _merged(column: str, sides: Sequence[Within]) -> Within:
 
 
 def is_open(scan: str) -> Scalar:
-    """Whether a tuple holds now."""
+    """Return the condition that a tuple holds now."""
     return call(">=", _instant(END, scan), Now())
 
 
-def _between(name: str, low: Scalar, high: Scalar) -> Bound:
+def _between(name: str, low: Scalar, high: Scalar) -> PeriodCondition:
     return lambda scan: call("and", call(">=", _instant(name, scan), low), call("<=", _instant(name, scan), high))
 
 
@@ -202,21 +208,21 @@ def _instant(name: str, scan: str) -> Scalar:
     return Call(name, (PeriodOf(scan),), TIMESTAMP)
 
 
-def expiring(window: Extension) -> Bound:
-    """Of what was open at t by EX_w and is not at t_now: its last instant is from t − w to t_now − w."""
+def expiring(window: Extension) -> PeriodCondition:
+    """Return the condition that EX_w was open at t and is not at t_now: the last instant is from t − w to t_now − w."""
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
 
-def candidates(relation: Temporal, bound: Bound) -> tuple[Temporal, frozenset[Temporal]] | None:
-    """Rows among which are all rows of the relation whose period sets satisfy a bound on first or last instants.
+def candidates(relation: Temporal, bound: PeriodCondition) -> tuple[Temporal, frozenset[Temporal]] | None:
+    """Return a superset of the relation's rows whose period sets satisfy a bound on first or last instants.
 
-    With them the selections of base relations' tuples from which they are made.  None where they come from something
-    else than π, σ and ∪ over base relations.
+    The second value has the selections of base tuples from which the superset is computed.  Return None if the relation
+    has operators other than π, σ and ∪ over base relations.
     """
     match relation:
         case Base(alias=alias):
-            found = Selection(relation, bound(alias))
-            return found, frozenset((found,))
+            tuples = Selection(relation, bound(alias))
+            return tuples, frozenset((tuples,))
         case Selection(input=inner, predicate=predicate) if mentions_time(predicate):
             return candidates(inner, bound)
         case Semijoin(left=left):
@@ -232,7 +238,7 @@ def candidates(relation: Temporal, bound: Bound) -> tuple[Temporal, frozenset[Te
 
 
 def single_variable(relation: Temporal) -> str | None:
-    """The range variable of a relation that has but one."""
+    """Return the only range variable of a relation; None if it has several."""
     scans = {ref.scan for ref in attributes(relation)}
     return scans.pop() if len(scans) == 1 else None
 
@@ -244,16 +250,22 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
         yield from _periods(child)
 
 
-def turned(rule: str, operator: Temporal, predicate: Scalar, log: Log) -> tuple[Scalar | None, Scalar | None]:
-    """The predicates of what is taken out and of what is put in; None for what is dropped, which is noted."""
+def refresh_predicates(
+    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace
+) -> tuple[Scalar | None, Scalar | None]:
+    """Return the predicates of the deleted and the inserted tuples; None for a term that is dropped, which the trace
+    records.
+    """
     return (
-        _turn(rule, operator, predicate, log, leaving=True),
-        _turn(rule, operator, predicate, log, leaving=False),
+        _refresh_predicate(rule, operator, predicate, trace, leaving=True),
+        _refresh_predicate(rule, operator, predicate, trace, leaving=False),
     )
 
 
-def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving: bool) -> Scalar | None:
-    """s ∧ [v]_before ∧ ∨ [¬vi]_after, the parts that can be; None where there are none."""
+def _refresh_predicate(
+    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
+) -> Scalar | None:
+    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; None if there is none."""
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
     varying = tuple(part for part in parts if as_of_refresh(part) != part)
@@ -262,7 +274,7 @@ def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving
     name = LEAVING if leaving else COMING
     if not varying:
         never = conjunction(predicate, not_true(predicate))
-        log.dropped.append(
+        trace.dropped.append(
             Dropped(rule, operator, name, predicate, never, ("it does not change as time passes",), True)
         )
         return None
@@ -273,6 +285,6 @@ def _turn(rule: str, operator: Temporal, predicate: Scalar, log: Log, *, leaving
     whole = len(refuted) == len(cases)
     for part, case in cases:
         if part in refuted:
-            log.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
+            trace.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
     kept = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
     return conjunction(*steady, *before, disjunction(kept)) if kept else None

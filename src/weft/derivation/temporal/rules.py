@@ -1,12 +1,12 @@
-"""``changed`` and ``passed``: what a change of its inputs, and what the passing of time, does to an operator.
+"""``propagate`` and ``refresh``: the delta of one operator for a change of its inputs, and for the passing of time.
 
-- ``changed(E, deltas, log)``: E's delta where each input of E is in its old state and has that delta (section 4.2).
-- ``passed(E, log)``: E's delta by the passing of time alone, from t to t_now, where the inputs of E are as they were
-  at t (section 4.3): the result judged at t, brought to that judged at t_now.
+- ``propagate(E, deltas, trace)``: E's delta if each input of E is in its old state and has that delta (section 4.2).
+- ``refresh(E, trace)``: E's delta as time passes from t to t_now, while the inputs of E stay as they were at t (section
+  4.3): it takes the result evaluated at t to the result evaluated at t_now.
 
-The cases stand in the files of this package, one an operator.  Several inputs that change at once are taken one after
-the other, the later ones seeing the earlier in their new state; of an input first what is deleted, then what is
-inserted (``stepwise``).
+Each operator has its cases in one file of this package.  If several inputs change at once, they are taken one after
+the other, and the later ones see the earlier ones in their new state; for each input, deletions come before insertions
+(``stepwise``).
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from weft.errors import DerivationError
 
 
 @dataclass(frozen=True)
-class Step:
-    """One equation that was used: its number in the paper, on which operator, given what, and what came of it."""
+class DerivationStep:
+    """One application of an equation: its number in the paper, the operator, the input's change, and the resulting
+    delta.
+    """
 
     rule: str
     operator: Temporal
-    given: Temporal | None
-    gave: Delta
+    change: Temporal | None
+    delta: Delta
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a refresh need not compute, since no tuple can satisfy it, and what contradicts what.
+    """A case of a refresh that is never computed, since no tuple can satisfy it, with the contradicting conditions.
 
-    ``predicate`` is the case that cannot be: p turns by its part ``part``.  ``whole`` where the term has no other case,
-    so that there is nothing to take out (or to put in) at all.
+    ``predicate`` is the unsatisfiable case, in which p changes by its part ``part``.  ``whole`` says that the term has
+    no other case, so that nothing is deleted (or inserted) at all.
     """
 
     rule: str
@@ -50,28 +52,28 @@ class Dropped:
 
 
 @dataclass
-class Log:
-    """What a derivation used, in order, and what it dropped."""
+class DerivationTrace:
+    """The steps of a derivation, in order, and the cases that it dropped."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DerivationStep] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
 
-    def note(self, rule: str, operator: Temporal, given: Temporal | None, gave: Delta) -> Delta:
-        """Writes a step down, and gives its delta."""
-        self.steps.append(Step(rule, operator, given, gave))
-        return gave
+    def record(self, rule: str, operator: Temporal, change: Temporal | None, delta: Delta) -> Delta:
+        """Record a step and return its delta."""
+        self.steps.append(DerivationStep(rule, operator, change, delta))
+        return delta
 
 
 @singledispatch
-def changed(operator: Any, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """The delta of an operator whose inputs, in their old state below it, have these deltas (one an operand)."""
-    raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
+def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
+    """Return the delta of an operator over inputs in their old state, given the delta of each operand."""
+    raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 @singledispatch
-def passed(operator: Any, log: Log) -> Delta:
-    """The delta of an operator by the passing of time, over inputs as they were at t."""
-    raise DerivationError(f"a temporal view cannot have a {type(operator).__name__} in it: no rule maintains it")
+def refresh(operator: Any, trace: DerivationTrace) -> Delta:
+    """Return the delta of an operator for the passing of time, over inputs as they were at t."""
+    raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]
@@ -82,13 +84,13 @@ def stepwise(
     operator: Temporal,
     deltas: tuple[Delta, ...],
     rules: tuple[tuple[str, Rule], tuple[str, Rule]],
-    log: Log,
+    trace: DerivationTrace,
     *,
     pure: bool = False,
 ) -> Delta:
-    """Applies one rule to what is deleted and one to what is inserted, of one operand after the other.
+    """Apply one rule to the deletions and one to the insertions, operand after operand.
 
-    ``rules`` has, for ∇ and for Δ, the rule's number and the rule; ``pure`` says that what they give is pure.
+    ``rules`` has, for ∇ and for Δ, the rule's number and the rule; ``pure`` says that the rules return pure deltas.
     """
     total, now = NOTHING, operator
     for position, delta in enumerate(deltas):
@@ -96,9 +98,9 @@ def stepwise(
         for part, (number, rule) in zip((delta.deleted, delta.inserted), rules, strict=True):
             if part is None:
                 continue
-            given = _named(number, position)
-            gave = replace(rule(now, position, part, applied(operator, total)), pure=pure)
-            total = followed_by(total, log.note(given, now, part, gave))
+            name = _named(number, position)
+            result = replace(rule(now, position, part, applied(operator, total)), pure=pure)
+            total = followed_by(total, trace.record(name, now, part, result))
             single = Delta(part, None) if rule is rules[0][1] else Delta(None, part)
             old = applied(old, single)
             now = with_operand(now, position, old)
@@ -106,20 +108,20 @@ def stepwise(
 
 
 def _named(number: str, position: int) -> str:
-    """The number of the rule; where the operator has two sides, those of left and right are given as "left|right"."""
+    """Return the rule's number; "left|right" has one number per side of the operator."""
     sides = number.split("|")
     return sides[min(position, len(sides) - 1)]
 
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
-    """An operator's inputs; a moving window is one operator, Π_w over the input of its EX_w."""
+    """Return an operator's inputs; a moving window counts as one operator, Π_w over the input of its EX_w."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)
 
 
 def with_operand(operator: Temporal, position: int, operand: Temporal) -> Temporal:
-    """The operator with another operand at a position."""
+    """Return the operator with the operand at a position replaced."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return over(operator, (over(operator.input, (operand,)),))
     parts = inputs(operator)

@@ -1,12 +1,12 @@
-"""Whether a predicate over two instants t < t_now can be true: the compile-time test of section 4.3.2.
+"""Decide whether a predicate over two instants t < t_now can be true: the compile-time test of section 4.3.2.
 
-Each alternative of the predicate (``normal_form``) is a system of order constraints (``order``), to which is added what
-is known of time: t < t_now; a tuple's first instant is at most t and the same at both; a period set either is closed
-at t, and has its last instant and its length for good, or is open, and ends in t at t and in t_now at t_now; what
-rises with NOW (NOW less a year) is not less at t_now than at t.  Each tuple is taken closed and open in turn.
+Each alternative of the predicate (``normal_form``) is a system of order constraints (``order``).  To it are added the
+facts about time: t < t_now; a tuple's first instant is at most t and the same at both instants; a period set that is
+closed at t has a fixed last instant and length; one that is open ends in t at t and in t_now at t_now; an expression
+that rises with NOW (NOW minus a year) is at t_now at least its value at t.  Each tuple is tried closed and open.
 
-A contradiction is proved: nothing is dropped that could have a row.  Terms that are not understood are unknowns of
-their own, the same one where it is the same term.
+A contradiction is a proof: no term that could have a row is dropped.  Unrecognized terms are unknowns; equal terms are
+the same unknown.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ LENGTH: Final = "period_length"
 _RISING: Final = ("add_months", "date_trunc", "last_day", "to_date", "date", "greatest", "least", "year", "unix_micros")
 _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
-Said: TypeAlias = "Scalar | str"
+Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
-"""A term and what is added to it; of a number, zero and the number."""
+"""A term and a number added to it; a plain number is the term zero plus the number."""
 NOW: Final = Now()
 
 
-def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
-    """Why the predicate cannot be true for any tuple and t < t_now: the conditions that contradict each other.
+def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
+    """Return contradicting conditions that make the predicate false for every tuple and t < t_now.
 
-    None where it can, or where that is not known.  Conditions are comparisons of the predicate, or words on time.
+    Return None if the predicate can be true or this is unknown.  A condition is a comparison of the predicate or a text
+    on time.
 
     >>> from weft.algebra.scalar import call
     >>> due = call(">=", NOW, Literal(0, TIMESTAMP))
@@ -47,7 +48,7 @@ def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
         each = alternatives(predicate)
     except TooMany:
         return None
-    said: dict[Said, None] = {}
+    reasons: dict[Reason, None] = {}
     tuples = sorted({period.scan for period in _periods(predicate)})
     if len(tuples) > _MOST_TUPLES:
         return None
@@ -56,13 +57,13 @@ def contradiction(predicate: Scalar) -> tuple[Said, ...] | None:
             why = _refuted(atoms, dict(zip(tuples, states, strict=True)))
             if why is None:
                 return None
-            said.update(dict.fromkeys(why))
-    return tuple(said) or ("it is never true",)
+            reasons.update(dict.fromkeys(why))
+    return tuple(reasons) or ("it is never true",)
 
 
-def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
-    """Why the atoms cannot all hold, where the tuples' periods are open or closed as given."""
-    order = Order[Said]()
+def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
+    """Return why the atoms cannot all hold, if the tuples' periods are open or closed as ``open_`` says."""
+    order = Order[Reason]()
     null: dict[Scalar | str, Scalar] = {}
     opaque: dict[tuple[Scalar, bool], Scalar] = {}
     known: dict[Scalar | str, Scalar] = {}
@@ -77,17 +78,19 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | N
                 opaque[_settled(atom.scalar, open_), atom.is_ in ("true", "not false")] = atom.scalar
                 if (clash := _clash(atom, atoms, open_)) is not None:
                     return clash
-    for term, said in null.items():
+    for term, reason in null.items():
         if _never_null(term):
             return ()
         if term in known:
-            return (known[term], said)
+            return (known[term], reason)
     _add_what_is_known(order, open_)
     return order.cycle()
 
 
-def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said, ...] | None:
-    """Another atom that says the opposite of the same condition."""
+def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
+    """Return the conditions of two atoms that contradict each other on the same scalar; None if there is no such
+    atom.
+    """
     against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
     for other in atoms:
         if other.is_ in against and _settled(other.scalar, open_) == _settled(atom.scalar, open_):
@@ -96,14 +99,14 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Said
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """The condition as of t, where all periods that it speaks of are closed: then it is the same at t_now."""
+    """Return the condition as of t if all its periods are closed; then it is the same at t_now."""
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
     return as_of_refresh(scalar)
 
 
-def _compare(order: Order[Said], comparison: Call) -> None:
-    """left op right, as one bound or two."""
+def _compare(order: Order[Reason], comparison: Call) -> None:
+    """Add left op right to the order as one constraint or two."""
     (left, more), (right, less) = map(_term, comparison.args)
     whole = all(_whole(side) for side in comparison.args)
     strict = comparison.name in ("<", ">")
@@ -115,12 +118,12 @@ def _compare(order: Order[Said], comparison: Call) -> None:
 
 
 def _whole(scalar: Scalar) -> bool:
-    """Whether its values are whole numbers: instants, lengths of time, days, integers."""
+    """Return whether the values are integral: instants, intervals, days, integers."""
     return scalar.type in (TIMESTAMP, INTERVAL, DATE) or scalar.type.name in INTEGRAL
 
 
 def _term(scalar: Scalar) -> Term:
-    """A scalar as a term and a whole number added to it."""
+    """Split a scalar into a term and an integer offset."""
     match scalar:
         case Literal(value=int(number)):
             return _ZERO, int(number)
@@ -138,10 +141,10 @@ def _adds(scalar: Call, amount: Literal) -> bool:
     return timely or (scalar.type.name in INTEGRAL and amount.type.name in INTEGRAL)
 
 
-def _add_what_is_known(order: Order[Said], open_: dict[str, bool]) -> None:
-    """What holds of instants and periods whatever the data."""
+def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
+    """Add the facts about instants and periods that hold for all data."""
     order.at_most(REFRESHED, NOW, -1, "t < t_now")
-    terms = {side for bound in order.bounds for side in (bound.left, bound.right) if not isinstance(side, str)}
+    terms = {side for each in order.constraints for side in (each.left, each.right) if not isinstance(side, str)}
     for scan, is_open in open_.items():
         start, end = (Call(name, (PeriodOf(scan),), TIMESTAMP) for name in (START, END))
         was = as_of_refresh(end)
@@ -163,8 +166,10 @@ def _add_what_is_known(order: Order[Said], open_: dict[str, bool]) -> None:
         order.at_most(low, high, 0, "constants differ", strict=True)
 
 
-def _add_what_rises(order: Order[Said], term: Scalar, open_: dict[str, bool]) -> None:
-    """A term of t_now is at least the same term of t where it rises; where all is closed, it is the same."""
+def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) -> None:
+    """Add that a rising term is at t_now at least its value at t, and that a term over closed periods does not
+    change.
+    """
     was = as_of_refresh(term)
     if was == term:
         return
@@ -176,7 +181,7 @@ def _add_what_rises(order: Order[Said], term: Scalar, open_: dict[str, bool]) ->
 
 
 def rises(scalar: Scalar) -> bool:
-    """Whether its value at a later t_now is never less, all else being equal."""
+    """Return whether the value is monotone in t_now, all else being equal."""
     match scalar:
         case Now():
             return True
@@ -197,7 +202,9 @@ def _is_end(term: Scalar) -> bool:
 
 
 def _never_null(term: Scalar | str) -> bool:
-    """Whether it surely has a value: it is made of constants, instants and periods by what is known to give one."""
+    """Return whether the value is certainly not NULL: it consists of constants, instants and periods under total
+    functions.
+    """
     match term:
         case str() | Now() | PeriodOf():
             return True
@@ -212,7 +219,7 @@ def _never_null(term: Scalar | str) -> bool:
 
 
 def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
-    """Every period set that is spoken of."""
+    """Yield every period set that the scalar mentions."""
     if isinstance(scalar, PeriodOf):
         yield scalar
     for child in children(scalar):

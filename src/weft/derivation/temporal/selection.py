@@ -3,18 +3,18 @@
     (c.9), (c.13)  σ_p(R − ∇R) = σ_p(R) − σ_p(∇R)
     (c.10), (c.14) σ_p(R ∪ ΔR) = σ_p(R) ∪ σ_p(ΔR)
 
-Where p speaks of NOW or of a period set, (c.13) and (c.14) ask for pure deltas (Theorem 4.3), and give pure ones; so do
-(c.9) and (c.10) where they are given them.  By the passing of time:
+If p mentions NOW or a period set, (c.13) and (c.14) require pure deltas (Theorem 4.3) and return pure ones; (c.9) and
+(c.10) return a pure delta if the input delta is pure.  As time passes:
 
     (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
 
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import R, ENDED, words
 >>> from weft.derivation.temporal.delta import Delta
->>> log = Log()
->>> words(changed(Selection(R, ENDED), (Delta(Deleted(R), None),), log).deleted)
+>>> trace = DerivationTrace()
+>>> words(propagate(Selection(R, ENDED), (Delta(Deleted(R), None),), trace).deleted)
 'σ_{PERIOD_END(r) < NOW()}(r ⋉ ∇r)'
->>> [step.rule for step in log.steps]
+>>> [step.rule for step in trace.steps]
 ['4.3', 'c.13', 'c.14']
 """
 
@@ -25,39 +25,39 @@ from dataclasses import replace
 from weft.algebra.temporal import Selection, Temporal, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
 from weft.derivation.temporal.purity import purified
-from weft.derivation.temporal.refresh_terms import turned
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.refresh_terms import refresh_predicates
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:
-    """∇ = σ_p(∇R); (c.13) where p speaks of time."""
+    """∇ = σ_p(∇R); (c.13) if p mentions time."""
     return Delta(replace(node, input=deleted), None)
 
 
 def c10(node: Selection, inserted: Temporal) -> Delta:
-    """Δ = σ_p(ΔR); (c.14) where p speaks of time."""
+    """Δ = σ_p(ΔR); (c.14) if p mentions time."""
     return Delta(None, replace(node, input=inserted))
 
 
-def changed_selection(node: Selection, deltas: tuple[Delta, ...], log: Log) -> Delta:
-    """(c.9) and (c.10); with time in p, (c.13) and (c.14) after Theorem 4.3."""
+def propagate_selection(node: Selection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
+    """(c.9) and (c.10); if p mentions time, (c.13) and (c.14) after Theorem 4.3."""
     timely = mentions_time(node.predicate)
-    given = purified(node, deltas, log) if timely else deltas
+    pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")
-    return stepwise(node, given, ((numbers[0], _without), (numbers[1], _with)), log, pure=given[0].pure)
+    return stepwise(node, pure_deltas, ((numbers[0], _without), (numbers[1], _with)), trace, pure=pure_deltas[0].pure)
 
 
-def passed_selection(node: Selection, log: Log) -> Delta:
-    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), and (r.6) where p speaks of time."""
+def refresh_selection(node: Selection, trace: DerivationTrace) -> Delta:
+    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), or (r.6) if p mentions time."""
     if not mentions_time(node.predicate):
-        return log.note("r.4", node, None, NOTHING)
-    left, came = turned("r.6", node, node.predicate, log)
+        return trace.record("r.4", node, None, NOTHING)
+    leaving, entering = refresh_predicates("r.6", node, node.predicate, trace)
     delta = Delta(
-        None if left is None else replace(node, predicate=left),
-        None if came is None else replace(node, predicate=came),
+        None if leaving is None else replace(node, predicate=leaving),
+        None if entering is None else replace(node, predicate=entering),
         pure=True,
     )
-    return log.note("r.6", node, None, delta)
+    return trace.record("r.6", node, None, delta)
 
 
 def _without(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
@@ -68,5 +68,5 @@ def _with(node: Selection, position: int, part: Temporal, current: Temporal) -> 
     return c10(node, part)
 
 
-changed.register(Selection, changed_selection)
-passed.register(Selection, passed_selection)
+propagate.register(Selection, propagate_selection)
+refresh.register(Selection, refresh_selection)

@@ -1,22 +1,21 @@
-"""Only what is touched: a maintenance expression reads of a base relation the tuples whose keys a delta names.
+"""Limit a maintenance expression to touched keys: it reads of a base relation only the tuples whose keys a delta names.
 
-A relation is *small* where it is made from deltas (or constants).  Beside a small one the other needs only be right
-for the rows that can meet it:
+A relation is *small* if it is computed from deltas or constants.  The other operand of a small relation needs to be
+correct only for the rows that can match it:
 
     D − X = D − (X ⋉ D)                              on all columns, by position
     ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal; then a third input by those
     X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
     π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
 
-What a refresh takes out or puts in is looked for among the tuples that can have turned (``crossing``).
+A refresh searches only the tuples whose predicate can have changed (``refresh_terms``).
 
-⋉ goes down through every operator to the base relations, as ``limited``:
+⋉ is pushed down through every operator to the base relations, as ``limited``:
 
     law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
 
-Of other rows it may have anything, which is why each use above asks for agreement again.  A row's whole period set
-comes with it, so predicates over it are judged alike.  Leaves become Semijoin(Base, …), which storage answers by a
-look-up.
+Of other rows it may have any, so each use above demands the equality again.  A row comes with its full period set, so
+predicates over periods give the same result.  Leaves become Semijoin(Base, …), which storage answers by a look-up.
 """
 
 from __future__ import annotations
@@ -47,19 +46,26 @@ from weft.algebra.temporal import (
     over,
 )
 from weft.derivation.temporal.judging import conjunction, conjuncts
-from weft.derivation.temporal.refresh_terms import Bound, Crossing, candidates, crossings, expiring, single_variable
+from weft.derivation.temporal.refresh_terms import (
+    Crossing,
+    PeriodCondition,
+    candidates,
+    crossings,
+    expiring,
+    single_variable,
+)
 from weft.derivation.temporal.timeslice_pushdown import Bounding
 
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
-def touched(relation: Temporal) -> Temporal:
-    """An equal expression that reads of each base relation only what its deltas can meet, where that can be told."""
+def reduce_by_semijoins(relation: Temporal) -> Temporal:
+    """Return an equal expression that reads, where possible, only the rows of base relations that match the deltas."""
     return _Reduction().narrowed(relation)
 
 
 class _Reduction:
-    """One rewriting; what occurs twice is looked at once."""
+    """A rewriting of one expression that processes each common subexpression once."""
 
     def __init__(self) -> None:
         self._narrowed: dict[Temporal, Temporal] = {}
@@ -68,7 +74,7 @@ class _Reduction:
         self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
-        """Whether it is made from deltas and constants, and what they meet by equality."""
+        """Return whether the relation is computed from deltas, constants, and the rows that they match by equality."""
         known = self._small.get(relation)
         if known is None:
             known = self._small[relation] = self._is_small(relation)
@@ -96,7 +102,7 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """The relation, equal, with what is beside small parts limited to what they can meet."""
+        """Return an equal relation in which operands of small relations are limited to the rows that can match."""
         known = self._narrowed.get(relation)
         if known is None:
             known = self._narrowed[relation] = self._narrow(relation)
@@ -136,14 +142,14 @@ class _Reduction:
         return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
 
     def _common(self, relation: Difference) -> Temporal | None:
-        """D, of X − (X − D) with D small and named as X."""
+        """Return D if the relation is X − (X − D) with D small and named like X, else None."""
         match relation:
             case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
                 return part if self._part_of(whole, part) else None
         return None
 
     def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
-        """π and D, of π(X) − π(X − D) with D small and named as X."""
+        """Return π and D if the relation is π(X) − π(X − D) with D small and named like X, else None."""
         match relation:
             case Difference(
                 left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
@@ -152,7 +158,9 @@ class _Reduction:
         return None
 
     def _expired(self, relation: Difference) -> Temporal | None:
-        """FR(ψ(EX_w(X))) − EX_w(X) of those rows of X that can have expired; None where it is no such difference."""
+        """Return FR(ψ(EX_w(X))) − EX_w(X) limited to the rows of X that can have expired; None for another
+        difference.
+        """
         match relation:
             case Difference(
                 left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
@@ -164,7 +172,7 @@ class _Reduction:
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
-        """A term of a refresh, over those tuples alone that can have turned; None where it is none."""
+        """Return a term of a refresh limited to the tuples that can have changed; None for another relation."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
@@ -188,13 +196,17 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """The relation's tuples whose values lie between a threshold at t and at t_now: few, but all are read."""
+        """Select the tuples with values between a threshold at t and at t_now: few tuples, but the selection reads
+        all.
+        """
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due
 
-    def _among(self, relation: Temporal, bound: Bound) -> Temporal | None:
-        """The relation's tuples among which are all that satisfy a bound on their first or last instants."""
+    def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
+        """Return a subset of the relation with all tuples that satisfy a bound on their first or last instants; None if
+        none is known.
+        """
         found = candidates(relation, bound)
         if found is None:
             return None
@@ -208,19 +220,19 @@ class _Reduction:
         return self.small(part) and not self.small(whole) and attributes(whole) == attributes(part)
 
     def _shared(self, whole: Temporal, part: Temporal) -> Temporal:
-        """X ∩ D as D − (D − (X ⋉ D))."""
+        """Return X ∩ D as D − (D − (X ⋉ D))."""
         given = self.narrowed(part)
         return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
 
     def _exactly(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """X ⋉ D itself."""
+        """Return exactly X ⋉ D."""
         some = self.limited(relation, given, on)
         return (
             some if isinstance(some, Semijoin) and some.right == given and some.on == on else Semijoin(some, given, on)
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """The relation, right for the rows that agree with some row of ``given`` in ``on``."""
+        """Return a relation that is correct for the rows that agree with some row of ``given`` in ``on``."""
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -245,9 +257,9 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """The keys of an input of a join that has nothing before ``begin``: of what holds from then on.
+        """Return the keys that hold since ``begin``, for a join that has no row before it.
 
-        Else a look-up by a key that many have had would find the history of all who ever did.
+        A look-up without this limit would return the history of every row that ever had the key.
         """
         given = keys(relation)
         if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
@@ -255,7 +267,7 @@ class _Reduction:
         return Fragment(given, begin)
 
     def _join(self, join: TemporalJoin, given: Temporal | None, on: On) -> Temporal:
-        """A join, its inputs limited by what is given, by those that are small, and by one another from there."""
+        """Limit the inputs of a join by ``given``, by the small inputs, and then by one another."""
         made = {n: self.narrowed(part) for n, part in enumerate(join.inputs) if self.small(part)}
         for number, part in enumerate(join.inputs):
             mine = tuple(pair for pair in on if pair[0] in attributes(part))
@@ -271,7 +283,7 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """A relation with at least the same rows that is less to compute: it only says which keys to look up."""
+    """Return a cheaper relation with at least the same rows; it only names the keys to look up."""
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
@@ -284,7 +296,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Whether ``keys`` leaves out an extension: what it then gives may end before the relation does."""
+    """Return whether ``keys`` drops an extension, so that its result may end before the relation does."""
     match relation:
         case Extension():
             return True
@@ -297,7 +309,7 @@ def _stretched(relation: Temporal) -> bool:
 
 
 def equalities(predicate: Scalar) -> On:
-    """The pairs of columns that a join's predicate makes equal."""
+    """Return the pairs of columns that a join's predicate makes equal."""
     found = []
     for part in conjuncts(predicate):
         match part:
@@ -309,7 +321,7 @@ def equalities(predicate: Scalar) -> On:
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
-    """The input that a case of a term bounds."""
+    """Return the position of the input that a case of a term bounds."""
     if case.row is None:
         return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
     used = columns(case.row)
@@ -317,13 +329,13 @@ def _place(case: Crossing, parts: list[Temporal]) -> int | None:
 
 
 def _pairs(join: TemporalJoin, number: int, via: int) -> On:
-    """What of one input equals what of another."""
+    """Return the columns of one input paired with the equal columns of another."""
     ours, theirs = attributes(join.inputs[number]), attributes(join.inputs[via])
     return tuple((one, other) for one, other in equalities(join.predicate) if one in ours and other in theirs)
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """The inputs that can be looked up from those that are ``met``, each with the one that it is looked up by."""
+    """Map the inputs that can be looked up from those in ``met`` to the input whose keys they are looked up by."""
     found: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
@@ -336,18 +348,18 @@ def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
 
 
 def _all(relation: Temporal, given: Temporal) -> On:
-    """All columns, by position."""
+    """Pair all columns by position."""
     return tuple(zip(attributes(relation), attributes(given), strict=True))
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """The pairs in terms of a projection's input, where an output is a plain column of it."""
+    """Return the pairs in terms of a projection's input, for outputs that are plain columns of the input."""
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
     return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))
 
 
 def _across(on: On, left: Temporal, right: Temporal) -> On:
-    """The pairs in terms of the right input of a union or difference."""
+    """Return the pairs in terms of the right input of a union or difference."""
     same = dict(zip(attributes(left), attributes(right), strict=True))
     return tuple((same[ours], theirs) for ours, theirs in on)

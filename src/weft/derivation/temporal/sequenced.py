@@ -1,7 +1,7 @@
-"""What a bound query means over time: its sequenced meaning, as temporal algebra.
+"""Translate a bound query to its sequenced meaning, as temporal algebra.
 
-At each instant t the view holds the answer of the query over the rows that hold at t; a condition that speaks of NOW
-or of a row's own periods is judged at t_now, of the row as its item of FROM gives it.  With A for what FROM lists:
+At each instant t the view holds the answer of the query over the rows that hold at t.  A condition that mentions NOW or
+a row's own periods is evaluated at t_now, on the row as its item of FROM gives it.  With A for the items of FROM:
 
     FROM and WHERE      ⋈_p(A1 … An)            conditions on one item below, as σ
     EXISTS (B)          π_A(A ⋈_c B)            c: B's WHERE, in which A is named
@@ -10,13 +10,13 @@ or of a row's own periods is judged at t_now, of the row as its item of FROM giv
     SELECT              π
     UNION               ∪
     EXCEPT, INTERSECT   −, and EXISTS with every column null-safe equal
-    GROUP BY            Π_{A',0}, over EX_w where a moving window is given
+    GROUP BY            Π_{A',0}, over EX_w for a moving window
 
-What stands within EXISTS is over the flat combination of its own items with those around it, so that whatever is
-named there, a row's periods too, is at hand.  Once an EXISTS was applied the rows have fewer instants; what comes
-after and asks for an item's own periods is therefore applied to the items as they were, and the two are intersected
-(∩ is ⋈ with every column null-safe equal).  So is OR, and what NOT EXISTS takes away is found from the items as they
-were: no part is written more than twice.
+The body of an EXISTS is translated over the flat combination of its own items with the outer ones, so that it can refer
+to all their columns and periods.  After an EXISTS, rows have fewer instants.  A later condition on an item's own
+periods is therefore applied to the original items, and the two results are intersected (∩ is ⋈ with every column
+null-safe equal).  OR is handled the same way, and NOT EXISTS computes the rows to remove from the original items: no
+part is written more than twice.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ from weft.algebra.temporal import (
     periods_asked,
 )
 from weft.algebra.traverse import free_columns, range_variables, substitute, walk
-from weft.derivation.temporal.column_pruning import narrowed
+from weft.derivation.temporal.column_pruning import prune_columns
 from weft.errors import SqlError
 
 
 def sequenced(query: Query) -> Temporal:
-    """The temporal relation that a view denotes; its attributes are named and typed as the query's outputs.
+    """Return the temporal relation that a view denotes, with the names and types of the query's outputs.
 
-    Raises SqlError for a subquery with GROUP BY that names columns of the query around it.
+    Raises SqlError for a subquery with GROUP BY that names columns of an outer query.
     """
-    query = narrowed(query)
+    query = prune_columns(query)
     reading = _Reading(set(range_variables(query)))
     held = reading.held(query.input)
     outputs = tuple(Output(each.name, held.named(each.value)) for each in query.outputs)
@@ -93,7 +93,9 @@ def sequenced(query: Query) -> Temporal:
 
 @dataclass(frozen=True)
 class _Held:
-    """Combinations of rows of ``items``, restricted: ``relation`` has the attributes of all items, by position."""
+    """A restriction of the combinations of rows of ``items``: ``relation`` has the attributes of all items, by
+    position.
+    """
 
     items: tuple[Temporal, ...]
     conditions: tuple[Scalar, ...]
@@ -101,28 +103,28 @@ class _Held:
 
     @property
     def untouched(self) -> bool:
-        """Whether every row still has the instants that all items share."""
+        """Whether every row still has all the instants that its items share."""
         return self.relation == _joined(self.items, self.conditions)
 
     @property
     def names(self) -> dict[ColumnRef, ColumnRef]:
-        """The items' columns as ``relation`` names them."""
+        """The items' columns, mapped to the columns of ``relation``."""
         own = (ref for item in self.items for ref in attributes(item))
         return dict(zip(own, attributes(self.relation), strict=True))
 
     def named(self, scalar: Scalar) -> Scalar:
-        """A scalar over the items as one over ``relation``."""
+        """Rewrite a scalar over the items to one over ``relation``."""
         return substitute(scalar, self.names)
 
 
 @dataclass
 class _Reading:
-    """Reads one query; hands out range variables that it does not have."""
+    """The translation of one query; it generates unused range variables."""
 
     taken: set[str]
 
     def fresh(self, wanted: str) -> str:
-        """``wanted``, or ``wanted_2`` … where that is taken."""
+        """Return ``wanted``, or ``wanted_2`` … if that is taken."""
         name, count = wanted, 1
         while name in self.taken:
             count += 1
@@ -131,12 +133,12 @@ class _Reading:
         return name
 
     def held(self, relation: Relation) -> _Held:
-        """FROM and WHERE."""
+        """Translate FROM and WHERE."""
         items = tuple(self.source(each) for each in sources(relation))
         return self.combined(items, (), condition(relation))
 
     def source(self, node: Source, alias: str | None = None) -> Temporal:
-        """What FROM lists, under its own range variable or under ``alias``."""
+        """Translate an item of FROM, under its own range variable or under ``alias``."""
         match node:
             case Scan(table=table):
                 return Base(table, alias or node.alias)
@@ -155,7 +157,7 @@ class _Reading:
                 return self.grouped(node, alias or node.alias)
 
     def grouped(self, node: Grouped, alias: str) -> Aggregation:
-        """GROUP BY."""
+        """Translate GROUP BY."""
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -172,17 +174,17 @@ class _Reading:
         return Aggregation(over, alias, groups, measures)
 
     def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
-        """The combinations of the items' rows for which ``given`` and ``demanded`` are true."""
+        """Return the combinations of the items' rows that satisfy ``given`` and ``demanded``."""
         parts = conjuncts(demanded)
         conditions = given + tuple(plain for part in parts if (plain := _scalar(part)) is not None)
         held = _Held(items, conditions, _joined(items, conditions))
         others = [part for part in parts if _scalar(part) is None]
-        for part in sorted(others, key=lambda each: not _asks(each, items)):  # periods first: nothing to intersect
+        for part in sorted(others, key=lambda each: not _asks(each, items)):  # periods first
             held = self.restricted(held, part)
         return held
 
     def restricted(self, held: _Held, demanded: Predicate) -> _Held:
-        """The rows for which a further condition is true."""
+        """Return the rows that satisfy a further condition."""
         scalar = _scalar(demanded)
         if held.untouched and (scalar is not None or isinstance(demanded, And)):
             return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
@@ -205,7 +207,9 @@ class _Reading:
                 raise AssertionError(f"a condition of time is a scalar: {demanded}")
 
     def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
-        """The rows that have a partner in ``body`` at the same instant, or with ``negated`` those that have none."""
+        """Return the rows that have a partner in ``body`` at the same instant, or with ``negated`` those without
+        one.
+        """
         instead = _opened(body)
         if instead is not None:
             each: tuple[Predicate, ...] = tuple(NotExists(one) if negated else Exists(one) for one in instead)
@@ -222,7 +226,9 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """What EXCEPT takes away: a body that demands no more than that all columns are null-safe equal."""
+        """Return the right operand of an EXCEPT: a body whose only condition is that all columns are null-safe equal.
+        Else None.
+        """
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
         if len(parts) != 1 or len(columns_of(parts[0])) != len(own):
@@ -233,30 +239,30 @@ class _Reading:
         return self.source(parts[0])
 
     def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
-        """The first columns of a relation, named as ``own``, under a range variable of their own."""
+        """Return the first columns of a relation, renamed to ``own`` under a new range variable."""
         outputs = tuple(
             Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
         )
         return _projection(relation, self.fresh("held"), outputs)
 
     def both(self, one: Temporal, other: Temporal) -> Temporal:
-        """R ∩ S, as a join in which every column is the same on both sides."""
+        """Return R ∩ S, as a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
         return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
 
 
 def _one_source(relation: Relation) -> Source:
-    """An arm of a set operation, each of which is a query of its own."""
+    """Return the only source of an arm of a set operation."""
     (found,) = sources(relation)
     return found
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """A body one of whose derived tables names columns around it, as bodies in which that table is taken apart.
+    """Inline a derived table that names outer columns; return the resulting bodies, or None if there is no such table.
 
-    Such tables come of ``x IN (SELECT …)`` and of set operations there.  EXISTS asks for any row, so that they may be:
-    a union becomes several bodies.  None where there is no such table.
+    Such tables come from ``x IN (SELECT …)`` and set operations in it.  EXISTS asks for any row, so inlining is
+    correct; a union becomes several bodies.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):
@@ -289,7 +295,7 @@ def _looks_out(part: Source) -> bool:
 
 
 def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
-    """The columns' names, those that occur before with a number."""
+    """Return the columns' names; repeated names get a number."""
     names: dict[str, None] = {}
     for ref in refs:
         name, count = ref.column, 1
@@ -301,7 +307,7 @@ def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
 
 
 def _asks(demanded: Predicate, items: tuple[Temporal, ...]) -> bool:
-    """Whether a condition asks for the periods of one of these items' rows."""
+    """Return whether a condition asks for the periods of a row of one of these items."""
     own = _aliases(items)
     return any(isinstance(part, PeriodOf) and part.scan in own for part in walk(demanded))
 
@@ -311,7 +317,7 @@ def _aliases(items: Sequence[Temporal]) -> frozenset[str]:
 
 
 def _scalar(demanded: Predicate) -> Scalar | None:
-    """A condition without EXISTS as one scalar; None for any other."""
+    """Return a condition without EXISTS as one scalar; None for any other."""
     match demanded:
         case Plain(condition=scalar):
             return scalar
@@ -331,7 +337,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """⋈ of the items, what is demanded of one of them alone being a selection of it."""
+    """Join the items; a condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:
@@ -352,7 +358,7 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
 
 
 def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
-    """π, one of mere columns below it taken in: π_A(π_B(R)) = π_A(R)."""
+    """Return the projection, merged with a projection of plain columns below it: π_A(π_B(R)) = π_A(R)."""
     if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)

@@ -1,6 +1,7 @@
-"""Only what is recent: a change that begins at an instant s needs of the relations beside it what holds from s on.
+"""Limit expressions to recent periods: a change that begins at an instant s needs of its other operands what holds from
+s on.
 
-Theorem.  Let D have no instant before s, and let op be τ-reducible.  Then, FR_s being what holds from s on,
+Theorem.  Let D have no instant before s, and let op be τ-reducible.  Then, with FR_s for what holds from s on,
 
     D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X)), p silent on X's period sets
     FR_s(op(X1, …)) = FR_s(op(FR_s(X1), …))          FR_s(EX_w(X)) = FR_s(EX_w(FR_{s−w}(X)))
@@ -8,9 +9,9 @@ Theorem.  Let D have no instant before s, and let op be τ-reducible.  Then, FR_
 Proof.  The first two: where D does not hold neither side does, and from s on X and FR_s(X) have the same snapshots.
 The third: for an instant from s on, the snapshot of op's result is op^nt of the inputs' snapshots at that instant
 (Definition 3.2), which FR_s leaves as they are.  The last: a row is in EX_w(X) at t >= s by an instant u of X with
-t − w <= u <= t, so u >= s − w; judged as of an instant, what holds after it held then.  ∎
+t − w <= u <= t, so u >= s − w; evaluated as of an instant, what holds after it held then.  ∎
 
-A predicate that speaks of a tuple's period set needs all of it: FR stops there.  ``since`` has the law
+A predicate that mentions a tuple's period set needs all of it: FR stops there.  ``since`` has the law
 
     since(X, s) has from s on exactly what X has; before s it may have anything.
 """
@@ -42,13 +43,13 @@ from weft.algebra.temporal import (
 )
 
 
-def recent(relation: Temporal) -> Temporal:
-    """An equal expression that reads of each base relation only what holds since the change begins."""
+def push_timeslices(relation: Temporal) -> Temporal:
+    """Return an equal expression that reads of each base relation only what holds since the change begins."""
     return Bounding().bounded(relation)
 
 
 class Bounding:
-    """One rewriting; what occurs twice is looked at once."""
+    """A rewriting of one expression that processes each common subexpression once."""
 
     def __init__(self) -> None:
         self._bounded: dict[Temporal, Temporal] = {}
@@ -56,7 +57,9 @@ class Bounding:
         self._since: dict[tuple[Temporal, Scalar], Temporal] = {}
 
     def bounded(self, relation: Temporal) -> Temporal:
-        """The relation, equal, with what is beside something that begins at an instant cut there."""
+        """Return an equal relation; the other operands of a relation that begins at an instant are cut at that
+        instant.
+        """
         if relation not in self._bounded:
             parts = tuple(map(self.bounded, inputs(relation)))
             self._bounded[relation] = self._bound(over(relation, parts))
@@ -77,7 +80,7 @@ class Bounding:
                 return relation
 
     def _join_since(self, join: TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]) -> Temporal:
-        """The inputs that have no beginning of their own, and whose period sets the predicate leaves alone, cut."""
+        """Cut the inputs that have no known begin and whose period sets the predicate does not mention."""
         spoken_of = periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
@@ -86,7 +89,7 @@ class Bounding:
         return over(join, tuple(parts))
 
     def begin(self, relation: Temporal) -> Scalar | None:
-        """An instant before which the relation surely has nothing; None where none is known."""
+        """Return an instant before which the relation has no row; None if none is known."""
         if relation not in self._begin:
             self._begin[relation] = self._begin_of(relation)
         return self._begin[relation]
@@ -109,7 +112,9 @@ class Bounding:
                 return self.begin(relation.input)
 
     def since(self, relation: Temporal, first: Scalar) -> Temporal:
-        """The relation, right from the instant ``first`` on, its base relations cut where they can be."""
+        """Return a relation that is correct from the instant ``first`` on, with its base relations cut where
+        possible.
+        """
         key = (relation, first)
         if key not in self._since:
             self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)

@@ -1,6 +1,6 @@
 """R ∪ S.
 
-A row that the other input has as well neither comes nor goes; ∪ is symmetric, so the same two serve either input:
+A row that the other input also has is neither deleted nor inserted; ∪ is symmetric, so both rules serve either input:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from weft.algebra.temporal import Difference, Temporal, TemporalUnion
 from weft.derivation.temporal.delta import NOTHING, Delta, renamed
-from weft.derivation.temporal.rules import Log, changed, passed, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 
 def c5(node: TemporalUnion, position: int, deleted: Temporal) -> Delta:
@@ -28,18 +28,18 @@ def c6(node: TemporalUnion, position: int, inserted: Temporal) -> Delta:
     return Delta(None, _alone(node, position, inserted))
 
 
-def changed_union(node: TemporalUnion, deltas: tuple[Delta, ...], log: Log) -> Delta:
+def propagate_union(node: TemporalUnion, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
     """(c.5) and (c.6) for the left input, then for the right."""
-    return stepwise(node, deltas, (("c.5", _without), ("c.6", _with)), log)
+    return stepwise(node, deltas, (("c.5", _without), ("c.6", _with)), trace)
 
 
-def passed_union(node: TemporalUnion, log: Log) -> Delta:
+def refresh_union(node: TemporalUnion, trace: DerivationTrace) -> Delta:
     """(r.2): ψ(E1) ∪ ψ(E2) = ψ(E1 ∪ E2)."""
-    return log.note("r.2", node, None, NOTHING)
+    return trace.record("r.2", node, None, NOTHING)
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """What one input has of the part and the other has not, named as the union is."""
+    """Return the rows of ``part`` that the other input does not have, named like the union."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 
@@ -51,5 +51,5 @@ def _with(node: TemporalUnion, position: int, part: Temporal, current: Temporal)
     return c6(node, position, part)
 
 
-changed.register(TemporalUnion, changed_union)
-passed.register(TemporalUnion, passed_union)
+propagate.register(TemporalUnion, propagate_union)
+refresh.register(TemporalUnion, refresh_union)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.algebra.formula import Comparison, Computed, Formula, Not, subformulas
-from weft.derivation.synopsis.alpha_equivalence import canonical
+from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.divisions import dividing
 from weft.errors import ExecutionError
 from weft.formula.written import bare_text, term_text
@@ -26,10 +26,10 @@ class DivisionByZero(ExecutionError):
 
     def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
         """The same with the variables named as in the first of the formulas that has the test."""
-        wanted = canonical(_positive(self.test))
+        wanted = alpha_canonical(_positive(self.test))
         for formula in formulas:
             for part in subformulas(formula):
-                if isinstance(part, Comparison) and canonical(part) == wanted:
+                if isinstance(part, Comparison) and alpha_canonical(part) == wanted:
                     place = dividing(_positive(self.test)).index(self.division)
                     return DivisionByZero(dividing(part)[place], part, self.tp)
         return self

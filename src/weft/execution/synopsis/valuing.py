@@ -27,7 +27,7 @@ from weft.algebra.formula import (
     Truth,
     free_variables,
 )
-from weft.derivation.synopsis.alpha_equivalence import canonical
+from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.construct import Stored
 from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined
@@ -51,7 +51,7 @@ class Values:
 
     def value(self, formula: Formula) -> Value:
         """The value of a formula; raises Refused for one that no rule takes."""
-        form = canonical(formula)
+        form = alpha_canonical(formula)
         if form not in self.known:
             self.known[form] = self._computed(form)
         found = self.known[form]

@@ -1,1 +1,1 @@
-"""DejaVu's language: specifications of properties over streams of events, read as formulas, and its logs."""
+"""DejaVu's language: translate properties of event streams to formulas, and read DejaVu's logs."""

@@ -1,8 +1,7 @@
-"""Properties of DejaVu as written: the tree of MonPoly's formulas with DejaVu's four quantifiers.
+"""Parse DejaVu's specifications to the syntax tree of MonPoly's formulas, with DejaVu's four quantifiers.
 
-``Exists`` and ``Forall`` range over all values, ``exists`` and ``forall`` over the values seen.  See
-``weft.formula.syntax_tree`` for
-the rest.  PREVIOUS, ONCE and PAST_ALWAYS are ``@``, ``P`` and ``H``.
+``Exists`` and ``Forall`` range over all values, ``exists`` and ``forall`` over the values seen.  PREVIOUS, ONCE and
+PAST_ALWAYS are ``@``, ``P`` and ``H``.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class WrittenProperty:
 
 @dataclass(frozen=True)
 class Specification:
-    """What a ``.qtl`` file says; ``events`` are those that it names beforehand, with their numbers of columns."""
+    """The contents of a ``.qtl`` file; ``events`` are the declared events with their numbers of columns."""
 
     properties: tuple[WrittenProperty, ...]
     macros: tuple[Macro, ...]
@@ -65,17 +64,17 @@ class Specification:
 
 
 def specification(text: str) -> Specification:
-    """Reads a specification; raises FormulaError with the place of what it does not take."""
+    """Parse a specification; raise FormulaError with the place of a syntax error."""
     return _Parser(text, tokens(text, _SYMBOLS, "the specification"), "the specification").specification()
 
 
 class _Parser(Cursor):
-    """Reads the definitions of a specification."""
+    """A parser of the definitions of a specification."""
 
     depth = 0
 
     def specification(self) -> Specification:
-        """All definitions, in any order."""
+        """Parse all definitions, in any order."""
         properties: list[WrittenProperty] = []
         macros: list[Macro] = []
         events: dict[str, int] = {}
@@ -86,7 +85,7 @@ class _Parser(Cursor):
                 macro = self._macro_or_events(events)
                 macros += [macro] if macro else []
             else:
-                raise self.refused("prop, pred or event is wanted here")
+                raise self.refused("prop, pred or event is expected here")
         if not properties:
             raise refused_at(self.text, 0, "the specification has no property (prop name : formula)")
         return Specification(tuple(properties), tuple(macros), events)
@@ -109,7 +108,7 @@ class _Parser(Cursor):
         return syntax_tree.Rule(named.text, parameters, self.formula(0), named.at)
 
     def _macro_or_events(self, events: dict[str, int]) -> Macro | None:
-        """``pred name(x) = formula``, or names of events that are added to those known."""
+        """Parse ``pred name(x) = formula``, or event declarations, which are added to ``events``."""
         self.take()
         named = self.expect("name", "a name")
         parameters = self._parameters()
@@ -132,7 +131,7 @@ class _Parser(Cursor):
         return tuple(names)
 
     def formula(self, level: int) -> Written:
-        """A formula whose connectives are those of the level and the ones that bind more; left to right."""
+        """Parse a formula with connectives of this precedence level or a stronger one, from left to right."""
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
@@ -149,13 +148,13 @@ class _Parser(Cursor):
         left = self._single()
         token = self.ahead()
         if token.kind == "Z":
-            raise self.refused("Z (since, and not now) is not taken; write p S[…] q where q is @ of what happened")
+            raise self.refused("Z (since, and not now) is not supported; write p S[…] q with @ before the event in q")
         if not self.taken("S"):
             return left
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
 
     def _bounds(self) -> Bounds:
-        """``[<=3]`` or ``[>3]``; a ``[`` that begins ``[p, q)`` is left there."""
+        """Parse ``[<=3]`` or ``[>3]``; leave a ``[`` that begins ``[p, q)``."""
         if not (self.at("[") and self.ahead(1).kind in ("<=", ">")):
             return Bounds(at=self.ahead().at)
         at = self.take().at
@@ -196,14 +195,14 @@ class _Parser(Cursor):
             case "name":
                 return self._atom()
             case _:
-                raise self.refused("a formula is wanted here")
+                raise self.refused("a formula is expected here")
 
     def _enclosed(self) -> Written:
-        """``(p)``, or ``[p, q)``, which is ``!q S p``."""
+        """Parse ``(p)``, or ``[p, q)``, which is ``!q S p``."""
         token = self.take()
         inner = self.formula(0)
         if token.kind == "(":
-            self.expect(")", "')' is wanted here:")
+            self.expect(")", "')' is expected here:")
             return inner
         self.expect(",", "',' and the formula that ends the interval")
         end = self.formula(0)
@@ -248,4 +247,4 @@ class _Parser(Cursor):
             case "text":
                 return syntax_tree.Value(token.text[1:-1], at=token.at)
             case _:
-                raise self.refused("a variable or a constant is wanted", token)
+                raise self.refused("a variable or a constant is expected", token)

@@ -1,8 +1,8 @@
-"""Logs of DejaVu, read as streams: CSV, an event a line, ``name,value,…``, in a timed log with the time behind.
+"""Read DejaVu's logs as streams: CSV with one event per line, ``name,value,…``, and the time as last value in a timed
+log.
 
-Every event is a time point.  Times are whole numbers, seconds for Weft; without them every event is at 0.  DejaVu
-goes by the time that passes from one event to the next: where a clock was set back none does, and it goes on from
-there.
+Every event is a time point.  Times are integers, which Weft takes as seconds; without times every event is at 0.  Like
+DejaVu, the reader adds up the time from each event to the next: if a clock was set back, no time passes at that event.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LARGEST = 2**63
 def events(
     lines: Iterable[str], known: Mapping[str, tuple[DataType, ...]], *, timed: bool, name: str = "the log"
 ) -> Iterator[TimePoint]:
-    """The events of a log as time points; one that the specification does not know has no rows.
+    """Yield the events of a log as time points; an event that the specification does not name has no rows.
 
-    Raises FormulaError with the line of an event whose values are not its columns, or of a time without an event.
+    Raises FormulaError with the line of an event whose values do not match its columns, or of a time without an event.
     """
     reader = _records(lines, name)
     told: int | None = None
@@ -41,7 +41,7 @@ def events(
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
-    """The records that are not blank, each with its line; raises FormulaError for what is no CSV."""
+    """Yield the nonblank records, each with its line; raise FormulaError for malformed CSV."""
     reader = csv.reader(lines)
     try:
         for fields in reader:
@@ -55,9 +55,11 @@ def _time(text: str, name: str, place: str) -> int:
     try:
         at = int(text) * _SECOND
     except ValueError:
-        raise FormulaError(f"{name}: {text!r} is no time; the last value of a timed log is one", where=place) from None
+        raise FormulaError(
+            f"{name}: {text!r} is not a time; the last value of each line of a timed log must be one", where=place
+        ) from None
     if not 0 <= at < _LARGEST // 2:
-        raise FormulaError(f"{name}: the time {text} is negative, or more than Weft has", where=place)
+        raise FormulaError(f"{name}: the time {text} is negative or too large", where=place)
     return at
 
 
@@ -75,6 +77,7 @@ def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: st
         row = tuple(int(value) if found == BIGINT else value for value, found in zip(values, types, strict=True))
     except ValueError:
         raise FormulaError(
-            f"{name}: {event}({', '.join(values)}) is compared by order, and has a value that is no number", where=place
+            f"{name}: {event}({', '.join(values)}) has a value that is compared by order but is not a number",
+            where=place,
         ) from None
     return {event: [row]}

@@ -1,4 +1,4 @@
-"""Macros of a specification written out, and each variable under a name of its own."""
+"""Expand the macros of a specification and give each variable a unique name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.formula.tokens import refused_at
 
 @dataclass(frozen=True)
 class Named:
-    """A property without macros, no two of whose variables have the same name."""
+    """A property without macros and with unique variable names."""
 
     name: str
     formula: Written
@@ -24,13 +24,15 @@ class Named:
 
 
 def named(spec: Specification, text: str) -> tuple[Named, ...]:
-    """The properties of a specification; raises FormulaError for a variable that nothing binds or a wrong use."""
+    """Return the properties of a specification; raise FormulaError for an unbound variable or a wrong number of
+    columns.
+    """
     macros = {macro.name: macro for macro in spec.macros}
     return tuple(_Naming(spec, macros, each, text).named(each) for each in spec.properties)
 
 
 class _Naming:
-    """One property on its way."""
+    """The expansion of one property."""
 
     def __init__(self, spec: Specification, macros: Mapping[str, Macro], written: WrittenProperty, text: str) -> None:
         self.events = spec.events
@@ -41,7 +43,7 @@ class _Naming:
         self.open: list[str] = []
 
     def named(self, written: WrittenProperty) -> Named:
-        """The property."""
+        """Return the expanded property."""
         formula = self._formula(written.formula, {})
         rules = []
         for rule in written.rules:
@@ -59,7 +61,7 @@ class _Naming:
         return own
 
     def refused(self, at: int, message: str) -> FormulaError:
-        """The error at an offset."""
+        """Return the error at an offset."""
         return refused_at(self.text, at, message)
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
@@ -84,14 +86,14 @@ class _Naming:
         if macro is None:
             return replace(formula, terms=given)
         if macro.name in self.open:
-            raise self.refused(formula.at, f"{macro.name} is used in its own definition; that takes a rule (where)")
+            raise self.refused(formula.at, f"{macro.name} is used in its own definition; use a rule (where) instead")
         self.open.append(macro.name)
         found = self._formula(macro.body, dict(zip(macro.parameters, given, strict=True)))
         self.open.pop()
         return found
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
-        """How many columns what is used has; None for an event that no definition names."""
+        """Return the number of columns of a macro, rule or event; None for an event without a declaration."""
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)
         if formula.name in self.rules:
@@ -100,7 +102,7 @@ class _Naming:
             return None
         if formula.name not in self.events:
             known = ", ".join(sorted(self.events))
-            raise self.refused(formula.at, f"{formula.name} is none of the events that are named: {known}")
+            raise self.refused(formula.at, f"{formula.name} is not one of the declared events: {known}")
         return self.events[formula.name]
 
     def _term(self, term: WrittenTerm, terms: Mapping[str, WrittenTerm]) -> WrittenTerm:

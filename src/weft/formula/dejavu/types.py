@@ -1,4 +1,4 @@
-"""DejaVu's formulas as trees with types: a value that is compared by order is a number, all others are texts."""
+"""Type DejaVu's formulas: values that are compared by order are numbers, all others are texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Typed:
-    """A property as a tree, its rules, and its events' columns."""
+    """A property as a formula, its rules, and its events' columns."""
 
     formula: Formula
     rules: Mapping[str, algebra.Definition]
@@ -30,12 +30,12 @@ class Typed:
 
 
 def typed(written: Named, text: str) -> Typed:
-    """The property with types; raises FormulaError where an event's columns or values do not agree."""
+    """Return the property with types; raise FormulaError if an event's columns or values disagree."""
     return _Typing(written, text).typed()
 
 
 class _Typing:
-    """One property on its way: its names are all different, so that one table holds their types."""
+    """The typing of one property; its variable names are unique, so one table holds their types."""
 
     def __init__(self, written: Named, text: str) -> None:
         self.written = written
@@ -46,7 +46,7 @@ class _Typing:
         self.rules = {rule.name: tuple(self._of(name) for name in rule.parameters) for rule in written.rules}
 
     def typed(self) -> Typed:
-        """The whole property."""
+        """Return the typed property."""
         rules = {rule.name: self._rule(rule) for rule in self.written.rules}
         formula = self._formula(self.written.formula)
         known = {name: self._settled(rule.body) for name, rule in rules.items()}
@@ -81,7 +81,7 @@ class _Typing:
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
     def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
-        """Rules speak of rules at the time point before."""
+        """Check that rules refer to rules only at the previous time point."""
         if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
         if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):
@@ -176,7 +176,7 @@ class _Typing:
             return Variable(written.name, found)
         assert isinstance(written, syntax_tree.Value)
         if beyond_64_bits(written.value):
-            raise refused_at(self.text, written.at, f"{written.value} is beyond 64 bits")
+            raise refused_at(self.text, written.at, f"{written.value} does not fit into 64 bits")
         return Constant(written.value, expected)
 
     def _clash(self, at: int) -> FormulaError:
@@ -184,7 +184,7 @@ class _Typing:
 
 
 _SEEN = "\0seen"
-"""Stands for a variable's having been seen until all events that give it values are known."""
+"""A placeholder for "the variable's value was seen", until all events with the variable are known."""
 
 
 def _with_seen(formula: Formula, occurrences: Occurrences) -> Formula:

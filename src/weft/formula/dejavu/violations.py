@@ -1,9 +1,9 @@
-"""DejaVu's properties as formulas that say when they are violated.
+"""Translate DejaVu's properties to formulas that hold where the properties are violated.
 
-Macros are written out, every variable gets a name of its own and a type: a number where it is compared by order, else a
-text.  ``Exists`` and ``Forall`` are over all values, of which events have shown finitely many; ``weft.formula.safe``
-says that with finite relations.  Rules (``where``) are fixpoints; one that holds of all values but finitely many is
-kept by those of which it does not hold.
+Macros are expanded, and every variable gets a unique name and a type: a number if it is compared by order, else a text.
+``Exists`` and ``Forall`` range over all values, of which events have shown finitely many; ``weft.formula.safe``
+expresses them with finite relations.  Rules (``where``) are fixpoints; a rule that holds for all but finitely many
+values is stored as its complement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """A property: its name, and a formula without free variables that holds where the property does not."""
+    """A property: its name, and a closed formula that holds where the property is violated."""
 
     name: str
     violated: Formula
@@ -34,14 +34,16 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a specification, and the types of the columns of the events that they speak of."""
+    """The properties of a specification, and the column types of the events that they use."""
 
     properties: tuple[Property, ...]
     events: Mapping[str, tuple[DataType, ...]]
 
 
 def properties(text: str) -> Properties:
-    """Reads a ``.qtl`` file; raises FormulaError for what is not DejaVu's, or cannot be said with finite relations."""
+    """Parse a ``.qtl`` file; raise FormulaError for an error, or if a property has no equivalent with finite
+    relations.
+    """
     found = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)
@@ -59,7 +61,7 @@ def properties(text: str) -> Properties:
 
 
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
-    """¬ of a property with finite relations, whichever way its rules are finite."""
+    """Return the negation of a property with finite relations; try each rule as itself and as its complement."""
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
     for turned in product((False, True), repeat=len(rules)):
@@ -82,7 +84,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """The formula where rules that are kept by their opposite are NOT of it."""
+    """Replace each rule that is stored as its complement by NOT of the stored relation."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part
@@ -103,6 +105,6 @@ def _unsafe(written: Named, text: str) -> FormulaError:
     return refused_at(
         text,
         written.at,
-        f"the property {written.name} cannot be said with finitely many values",
-        "quantify over seen values (forall, exists), or take the intervals away from what speaks of values not seen",
+        f"the property {written.name} has no equivalent with finitely many values",
+        "quantify over seen values (forall, exists), or remove the intervals from the parts about unseen values",
     )

@@ -1,1 +1,1 @@
-"""Two-sorted first-order logic: formulas that name the time points that they speak of."""
+"""Two-sorted first-order logic: formulas with variables for time points."""

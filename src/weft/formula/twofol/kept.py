@@ -1,8 +1,8 @@
-"""A formula of two sorts as one that is asked of the kept history: what is evaluated where no synopsis is constructed.
+"""Rewrite a two-sorted formula to one over the stored history, for formulas without a synopsis.
 
-Each variable over time points gets its values from the time points that there are, each quantifier's Q becoming
-T(t) ∧ Q, which changes no count; then it is a column of numbers like others.  P(x) AT t are the rows of P at all time
-points so far, each with its time point: ◇ of a dated predicate, whose synopsis is the history itself.
+Each variable over time points ranges over the existing time points: its quantifier's body Q becomes T(t) ∧ Q, which
+changes no count.  Then the variable is an ordinary column of numbers.  P(x) AT t reads the rows of P at all time points
+so far, each with its time point: ◇ of a dated predicate, whose synopsis is the history itself.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from weft.formula.twofol.written import two_sorted_text
 
 
 def over_history(formula: Formula, *, counts: bool) -> Formula:
-    """What is evaluated, over dated predicates; raises FormulaError where there are no finitely many answers.
+    """Return the formula over dated predicates; raise FormulaError if it has infinitely many answers.
 
-    ``counts``: duplicates matter, and the formula is taken as it is written or not at all.
+    With ``counts``, duplicates matter, so the formula is accepted as written or not at all.
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
-    safe = answerable(monitorable(ranged, counts=counts, told=two_sorted_text))
+    safe = answerable(monitorable(ranged, counts=counts, text_of=two_sorted_text))
     return _Evaluated(counts=counts).formula(safe)
 
 
@@ -53,7 +53,7 @@ def _of_now(formula: Formula, given: Formula) -> Formula:
 
 
 def _ranged(formula: Formula) -> Formula:
-    """Every quantifier over time points with the time points that it ranges over."""
+    """Add to every quantifier over time points the time points that it ranges over."""
     below = algebra.with_parts(formula, tuple(map(_ranged, algebra.parts(formula))))
     match below:
         case Exists(variables=variables, formula=inner):
@@ -67,7 +67,7 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """T(t) ∧ Q, T(t) standing where Q needs it: left of what compares t, on each side of an OR, inside of EXISTS."""
+    """Return T(t) ∧ Q, with T(t) where Q needs it: left of comparisons of t, on each side of an OR, inside EXISTS."""
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
         return And(point, formula)
@@ -97,19 +97,19 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Of what is negated: a test stays one."""
+    """Add the range to a negated formula; a test stays a test."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 
 class _Evaluated:
-    """Says a formula with ranges over dated predicates; ``fresh`` numbers variables that have no name in it."""
+    """Translates a formula with ranges to dated predicates; ``fresh`` numbers the new variables."""
 
     def __init__(self, *, counts: bool) -> None:
         self.counts = counts
         self.fresh = count(1)
 
     def formula(self, formula: Formula) -> Formula:
-        """The formula over data alone, time points being their numbers."""
+        """Return the formula over data alone, with numbers for time points."""
         match formula:
             case Atom(predicate=predicate, terms=terms):
                 return self._atom(predicate, terms)
@@ -144,7 +144,9 @@ class _Evaluated:
         return atom if point == NOW else Once(ALWAYS, atom, "first" if self.counts else "any")
 
     def _timed(self, left: Formula, test: Comparison) -> Formula:
-        """The rows of which a comparison of times holds, with the instants of their time points on the way."""
+        """Return the rows that satisfy a comparison of times; the instants of their time points are joined for the
+        comparison.
+        """
         instants = {each: self._new() for each in free_variables(test)}
         for point, at in instants.items():
             left = And(left, self._instant(point, at))
@@ -157,7 +159,7 @@ class _Evaluated:
 
 
 def _timed(test: Comparison) -> bool:
-    """Whether a comparison is of the time from one time point to another."""
+    """Return whether a comparison is of the time between two time points."""
     return distance(test.left) is not None or distance(test.right) is not None
 
 

@@ -1,6 +1,6 @@
-"""A formula of two sorts from its text: names resolved, types found, time points told from data.
+"""Parse a two-sorted formula: resolve names, infer types, distinguish time points from data.
 
-What comes out is a tree as ``algebra.two_sorted`` tells it.  Its variables over time points are all bound, but NOW.
+The result is a tree of ``algebra.two_sorted``.  All of its variables over time points are bound, except NOW.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from weft.formula.signature import Signature
 from weft.formula.syntax_tree import Written
 from weft.formula.twofol.twofol_parser import LENGTH, parsed
 
-_BIND: Final = "write EXISTS TIME t. … around it, or NOW in its place: an answer is one of the present time point"
+_BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer belongs to the present time point"
 
 
 @dataclass(frozen=True)
 class TwoSorted:
-    """A formula, and its free variables over data in the order of its answers."""
+    """A formula, and its free data variables in the order of its answers."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def two_sorted(text: str, known: Signature) -> TwoSorted:
-    """Reads a formula; raises FormulaError, with the place, where it is none."""
+    """Parse a formula; raise FormulaError with the place of an error."""
     written = parsed(text)
     lowering = _Lowering(known, text)
     tree = settled(lowering.formula(written, {}), lowering.types)
@@ -43,37 +43,37 @@ def two_sorted(text: str, known: Signature) -> TwoSorted:
 
 
 class _Lowering(Lowering):
-    """Lowers what MonPoly's language does not have."""
+    """Lowers the constructs that MonPoly's language does not have."""
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Temporal operators and definitions are refused by name."""
+        """Lower a formula; refuse temporal operators and definitions by name."""
         match written:
             case syntax_tree.Once(operator=operator):
                 raise self._temporal_operator(written.at, operator)
             case syntax_tree.Since():
                 raise self._temporal_operator(written.at, "SINCE")
             case syntax_tree.Let() | syntax_tree.Least():
-                raise self.refused(written.at, "LET and MU are not taken where time points have names")
+                raise self.refused(written.at, "LET and MU are not supported in two-sorted formulas")
             case _:
                 return super().formula(written, scope)
 
     def _temporal_operator(self, at: int, name: str) -> Exception:
-        hint = "say it of time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
-        return self.refused(at, f"{name} is an operator of temporal logic, and here time points have names", hint)
+        hint = "write it with time points: EXISTS TIME t. t < NOW AND …; or write it in µTL (--language mutl)"
+        return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """A time point after TIME."""
+        """Return TIME for a variable after TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """A time point that nothing is said of counts once for each that there is."""
+        """Return EXISTS; an unused time point counts once for each existing time point."""
         free = free_variables(inner)
         pairs = [(Variable(name, found), found) for name, found in bound.items()]
         used = tuple(variable for variable, found in pairs if found == TIME or variable in free)
         return algebra.Exists(used, inner) if used else inner
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """P(x) AT t."""
+        """Lower P(x) AT t."""
         predicate = self.signature.get(written.name)
         given = len(written.terms) - 1
         if predicate is None or len(predicate.types) != given:
@@ -81,7 +81,7 @@ class _Lowering(Lowering):
         return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lengths of time, and the time from one time point to another."""
+        """Lower a length of time, or the time between two time points."""
         if written.operation == LENGTH:
             (length,) = written.arguments
             assert isinstance(length, syntax_tree.Value)
@@ -90,19 +90,19 @@ class _Lowering(Lowering):
         if any(self.types.known(argument.type) == TIME for argument in arguments):
             simple = all(isinstance(argument, Variable) for argument in arguments)
             if written.operation != "-" or len(arguments) != 2 or not simple:
-                raise self.refused(written.at, "time points are subtracted from one another, and nothing else")
+                raise self.refused(written.at, "a time point can only be subtracted from another time point")
             for argument, each in zip(written.arguments, arguments, strict=True):
                 self.join(each.type, TIME, argument.at, "what a time point is subtracted from")
             return algebra.Computed("-", arguments, INTERVAL)
         return super().call(written, scope)
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """NOW is the present time point wherever it stands."""
+        """Return the type of a variable; NOW is always the present time point."""
         return TIME if name == NOW.name else super().type_of(name, scope)
 
 
 def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None:
-    """Raises FormulaError for a time point that is free, and for times where data is wanted."""
+    """Raise FormulaError for a free time point, and for a time where data is required."""
     for part in subformulas(tree):
         match part:
             case algebra.Comparison(left=left, right=right) if INTERVAL in (left.type, right.type):
@@ -110,13 +110,14 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
                 constant = isinstance(left, algebra.Constant) or isinstance(right, algebra.Constant)
                 if not constant or sides == (None, None):
                     raise lowering.refused(
-                        0, "a length of time is compared with the time from one time point to another, as in s - t < 7d"
+                        0,
+                        "a length of time can be compared only with the time between two time points, as in s - t < 7d",
                     )
             case algebra.Aggregate(function=function, output=output, item=item):
                 if output.type == TIME or (TIME in {each.type for each in variables_of(item)} and function != "CNT"):
                     raise lowering.refused(
                         _place(written, output.name),
-                        f"{function} of time points is not taken",
+                        f"{function} of time points is not supported",
                         "CNT counts them; the last one is NOT EXISTS TIME s. t < s AND …",
                     )
             case _:
@@ -127,7 +128,7 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
 
 
 def _place(written: Written, name: str) -> int:
-    """Where a variable is met first."""
+    """Return the offset of the first occurrence of a variable."""
     return min(_places(written, name), default=0)
 
 

@@ -1,8 +1,8 @@
-"""The text of formulas with variables over time points (2-FOL), to the written tree.
+"""Parse formulas with variables over time points (2-FOL) to a syntax tree.
 
-It is MonPoly's language without its temporal operators, and with ``P(x) AT t``, the rows of P at the time point t,
-``NOW``, ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F``, comparisons of time points (``t < s``) and of the time from
-one to another with a length of time (``s - t <= 7d``), and ``DISTINCT F``.
+The language is MonPoly's without its temporal operators.  It adds ``P(x) AT t``, the rows of P at the time point t,
+``NOW``, ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F``, comparisons of time points (``t < s``) and of the time
+between two with a length of time (``s - t <= 7d``), and ``DISTINCT F``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def parsed(text: str) -> Written:
-    """Reads a formula, whose atoms have their time point as the last term; raises FormulaError with the place."""
+    """Parse a formula, whose atoms have their time point as last term; raise FormulaError with the place of an
+    error.
+    """
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)
     if not parser.at(END):
@@ -35,10 +37,10 @@ def parsed(text: str) -> Written:
 
 
 class _Parser(FormulaParser):
-    """Reads what this language has and MonPoly's has not."""
+    """A parser for the constructs that MonPoly's language does not have."""
 
     def quantified(self) -> Written:
-        """``EXISTS TIME t. F`` beside ``EXISTS x. F``."""
+        """Parse ``EXISTS TIME t. F`` or ``EXISTS x. F``."""
         if self.ahead(1).kind != "TIME":
             return super().quantified()
         token = self.take()
@@ -51,7 +53,7 @@ class _Parser(FormulaParser):
         )
 
     def applied(self) -> Written:
-        """``P(x, y) AT t``."""
+        """Parse ``P(x, y) AT t``."""
         found = super().applied()
         self.expect("AT", "AT and a time point, as in P(x) AT t or P(x) AT NOW,")
         token = self.ahead()
@@ -61,7 +63,7 @@ class _Parser(FormulaParser):
         return _at(found, point)
 
     def single(self) -> WrittenTerm:
-        """``NOW`` and lengths of time beside what terms are elsewhere."""
+        """Parse ``NOW``, a length of time, or a simple term of MonPoly."""
         token = self.ahead()
         if token.kind == NOW:
             return syntax_tree.Name(self.take().text, token.at)

@@ -1,4 +1,4 @@
-"""A formula of two sorts as text, which reads back as the same formula.
+"""Print two-sorted formulas; parsing the text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Exists, Variable
 >>> from weft.algebra.two_sorted import TIME
@@ -17,7 +17,7 @@ from weft.formula.written import length_text, term_text, written
 
 
 def two_sorted_text(formula: Formula) -> str:
-    """The formula's text; that a variable is over time points is said where it is bound."""
+    """Return the formula's text; variables over time points are marked where they are bound."""
     match formula:
         case algebra.Atom(predicate=name, terms=(*terms, point)):
             return f"{name}({','.join(map(term_text, terms))}) AT {term_text(point)}"
@@ -41,7 +41,7 @@ def two_sorted_text(formula: Formula) -> str:
 
 
 def _joined(connective: str, left: Formula, right: Formula) -> str:
-    """Both sides; what only says that a variable is a time point is left out."""
+    """Print both sides; omit a side that only says that a variable is a time point."""
     shown = [side for side in (left, right) if not _says_point(side)]
     if len(shown) < 2:
         return two_sorted_text(shown[0]) if shown else "TRUE"

@@ -7,7 +7,7 @@ import pytest
 from weft.algebra.formula import Fixpoint, subformulas
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.multiplicity import multiplied
-from weft.derivation.synopsis.verdict import verdict
+from weft.derivation.synopsis.verdict import size_verdict
 from weft.formula.parse_formula import counted_reading
 from weft.formula.signature import signature
 
@@ -58,15 +58,15 @@ def test_what_takes_x_more_often_is_refused_and_why(text: str) -> None:
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_the_nearest_variant_has_a_bound(text: str) -> None:
-    refused = verdict(synopsis(fixpoint(text), "bag"))
+    refused = size_verdict(synopsis(fixpoint(text), "bag"))
     assert refused.kind == "unbounded"
     (fault,) = refused.faults
     assert "Theorem 3.4" in fault.reason
     assert fault.bounded is not None
-    assert verdict(synopsis(fault.bounded, "bag")).kind != "unbounded"
+    assert size_verdict(synopsis(fault.bounded, "bag")).kind != "unbounded"
 
 
 @pytest.mark.parametrize("text", [*ADMITTED, *REFUSED])
 def test_without_counts_and_by_minimum_and_maximum_everything_is_bounded(text: str) -> None:
-    assert verdict(synopsis(fixpoint(text), "set")).kind == "bounded"
-    assert verdict(synopsis(fixpoint(text), "minmax")).kind == "bounded"
+    assert size_verdict(synopsis(fixpoint(text), "set")).kind == "bounded"
+    assert size_verdict(synopsis(fixpoint(text), "minmax")).kind == "bounded"

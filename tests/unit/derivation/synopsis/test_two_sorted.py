@@ -48,14 +48,14 @@ def test_nests(text: str, nested: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("EXISTS TIME t. P(x) AT NOW AND NOT Q(x) AT t", "NOT makes it no conjunctive query"),
-        ("n <- CNT t; x P(x) AT t", "an aggregation makes it no conjunctive query"),
-        ("EXISTS TIME t. P(x) AT t AND NOT t = NOW", "NOT makes it no conjunctive query"),
+        ("EXISTS TIME t. P(x) AT NOW AND NOT Q(x) AT t", "NOT is not allowed in a conjunctive query"),
+        ("n <- CNT t; x P(x) AT t", "an aggregation is not allowed in a conjunctive query"),
+        ("EXISTS TIME t. P(x) AT t AND NOT t = NOW", "NOT is not allowed in a conjunctive query"),
         ("EXISTS TIME t. Q(x) AT NOW AND DISTINCT P(x) AT t", "DISTINCT within it"),
-        ("EXISTS TIME t. P(x) AT t AND NOW - t <> 5s", "which time does not lie between"),
+        ("EXISTS TIME t. P(x) AT t AND NOW - t <> 5s", "excludes a length of time between"),
         (
             "EXISTS TIME t, s, u. P(x) AT t AND Q(x) AT s AND P(x) AT u AND t < s AND s < u AND u - t < 5s",
-            "u and t have to lie within a length of time",
+            "u and t must lie within a length of time",
         ),
         ("EXISTS TIME a, b, c, d, e, f. P(x) AT a", "6 time points together, more than 5"),
     ],

@@ -15,13 +15,13 @@ import pytest
 from temporal_drawn import TABLES, Drawn
 from temporal_evaluator import Database, Rows, later, less, shared, union
 from weft.algebra.temporal import Selection, Temporal, TemporalJoin
-from weft.derivation.temporal import propagated, refreshed
+from weft.derivation.temporal import change_delta, refresh_delta
 from weft.derivation.temporal.delta import Delta
-from weft.derivation.temporal.judging import judged
-from weft.derivation.temporal.measures import kept_form
-from weft.derivation.temporal.rules import Log, Step
-from weft.derivation.temporal.semijoin_reduction import touched
-from weft.derivation.temporal.timeslice_pushdown import recent
+from weft.derivation.temporal.judging import state_at_refresh
+from weft.derivation.temporal.measures import maintainable_form
+from weft.derivation.temporal.rules import DerivationStep, DerivationTrace
+from weft.derivation.temporal.semijoin_reduction import reduce_by_semijoins
+from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 
 SEQUENCES, PARTS = 2_000, 4
 RULES = (*(f"c.{n}" for n in range(1, 21)), "4.3", "EX −", "EX ∪", "r.EX", "r.6", "r.7", "r.9")
@@ -36,18 +36,18 @@ class Sequence:
         self.drawn, self.counted = Drawn(seed), counted
         self.now = self.drawn.chance.randint(0, 6)
         self.tables: dict[str, Rows] = {name: self.drawn.rows(self.now) for name in CHANGED}
-        self.view = kept_form(self.drawn.view(self.drawn.chance.choice((1, 2, 2, 3, 3))))
+        self.view = maintainable_form(self.drawn.view(self.drawn.chance.choice((1, 2, 2, 3, 3))))
         self.kept = Database(self.now, self.tables).value(self.view)
         self.smaller: dict[Temporal, Temporal] = {}
-        self.refresh_log = Log()
-        self.refresh = refreshed(self.view, self.refresh_log)
+        self.refresh_log = DerivationTrace()
+        self.refresh = refresh_delta(self.view, self.refresh_log)
 
     def pass_time(self) -> None:
         then, self.now = self.now, self.now + self.drawn.chance.randint(1, 5)
         self.tables = {name: later(rows, then, self.now) for name, rows in self.tables.items()}
         data = Database(self.now, self.tables, params={"refreshed": then})
         kept = later(self.kept, then, self.now)
-        assert data.value(judged(self.view)) == kept
+        assert data.value(state_at_refresh(self.view)) == kept
         self.apply(data, kept, self.refresh, self.refresh_log)
         for dropped in self.refresh_log.dropped:
             assert isinstance(dropped.operator, (Selection, TemporalJoin))
@@ -59,24 +59,24 @@ class Sequence:
         names = self.drawn.chance.sample(CHANGED, self.drawn.chance.randint(1, 3))
         deltas = {name: self.drawn.change(self.tables[name], self.now, first) for name in names}
         gone, came = ({name: pair[side] for name, pair in deltas.items()} for side in (0, 1))
-        log = Log()
-        delta = propagated(self.view, [table for table in TABLES if table.name in names], log)
+        log = DerivationTrace()
+        delta = change_delta(self.view, [table for table in TABLES if table.name in names], log)
         data = Database(self.now, self.tables, gone, came, {"changed_from": first})
         self.apply(data, self.kept, delta, log)
         self.tables = {
             name: union(less(rows, gone.get(name, {})), came.get(name, {})) for name, rows in self.tables.items()
         }
 
-    def apply(self, data: Database, kept: Rows, delta: Delta, log: Log) -> None:
+    def apply(self, data: Database, kept: Rows, delta: Delta, log: DerivationTrace) -> None:
         gone, came = data.value(delta.deleted), data.value(delta.inserted)
         for whole, value in ((delta.deleted, gone), (delta.inserted, came)):
             if whole is not None and self.restricting:
-                less_read = self.smaller.setdefault(whole, recent(touched(whole)))
+                less_read = self.smaller.setdefault(whole, push_timeslices(reduce_by_semijoins(whole)))
                 assert data.value(less_read) == value
                 self.counted["restricted"] += less_read != whole
         for step in log.steps:
             conditions(data, step)
-            self.counted[step.rule] += bool(data.value(step.gave.deleted) or data.value(step.gave.inserted))
+            self.counted[step.rule] += bool(data.value(step.delta.deleted) or data.value(step.delta.inserted))
         self.kept = union(less(kept, gone), came)
         self.counted["steps"] += 1
         self.counted["changed"] += self.kept != kept
@@ -85,14 +85,14 @@ class Sequence:
         assert self.kept == Database(self.now, self.tables).value(self.view)
 
 
-def conditions(data: Database, step: Step) -> None:
+def conditions(data: Database, step: DerivationStep) -> None:
     """∇E − E = ∅ and ΔE ∩ (E − ∇E) = ∅; of pure ones, whole tuples go and rows that are not there come."""
-    gone, came = data.value(step.gave.deleted), data.value(step.gave.inserted)
-    old = data.value(judged(step.operator)) if step.given is None else data.value(step.operator)
+    gone, came = data.value(step.delta.deleted), data.value(step.delta.inserted)
+    old = data.value(state_at_refresh(step.operator)) if step.change is None else data.value(step.operator)
     assert not less(gone, old), step.rule
     left = less(old, gone)
     assert not shared(came, left), step.rule
-    if step.gave.pure:
+    if step.delta.pure:
         assert all(old[row] == at for row, at in gone.items()), step.rule
         assert not came.keys() & left.keys(), step.rule
 

@@ -33,10 +33,10 @@ from weft.derivation.temporal.delta import Delta, applied, followed_by, pure
 from weft.derivation.temporal.difference import c1, c2, c3, c4
 from weft.derivation.temporal.extension import expired, extension_deleted, extension_inserted
 from weft.derivation.temporal.join import c11, c12
-from weft.derivation.temporal.judging import judged, not_true
-from weft.derivation.temporal.measures import kept_form
+from weft.derivation.temporal.judging import not_true, state_at_refresh
+from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.projection import c7, c8
-from weft.derivation.temporal.rules import Log, passed, with_operand
+from weft.derivation.temporal.rules import DerivationTrace, refresh, with_operand
 from weft.derivation.temporal.selection import c9, c10
 from weft.derivation.temporal.union import c5, c6
 
@@ -56,7 +56,7 @@ def counted(inner: Temporal, *, grouped: bool, functions: tuple[str, ...]) -> Ag
         Measure(name, V, ColumnRef("a", f"{name}{n}", BIGINT))  # type: ignore[arg-type]
         for n, name in enumerate(functions)
     )
-    made = kept_form(Aggregation(inner, "a", (Output("k", K),) if grouped else (), measures))
+    made = maintainable_form(Aggregation(inner, "a", (Output("k", K),) if grouped else (), measures))
     found = made.input if isinstance(made, Projection) else made
     assert isinstance(found, Aggregation)
     return found
@@ -220,14 +220,14 @@ def two_instants(seed: int) -> tuple[Database, Database, int, int]:
 @pytest.mark.parametrize("number", (*STEADY_OPERATORS, *PASSING))
 def test_passing_of_time(number: str) -> None:
     operator = (STEADY_OPERATORS | PASSING)[number]
-    log = Log()
-    delta = passed(operator, log)
+    log = DerivationTrace()
+    delta = refresh(operator, log)
     assert [step.rule for step in log.steps] == [number.split(" ")[0]]
     changes = 0
     for seed in range(TRIES):
         before, after, then, now = two_instants(seed)
         old = later(before.value(operator), then, now)
-        assert after.value(judged(operator)) == old
+        assert after.value(state_at_refresh(operator)) == old
         assert after.value(operator) == union(less(old, after.value(delta.deleted)), after.value(delta.inserted))
         changes += after.value(operator) != old
     assert (changes > TRIES // 20) == (number in PASSING)
@@ -253,7 +253,7 @@ def test_the_papers_refresh_of_a_window_and_the_smaller_one(name: str) -> None:
     first = Call("+", (REFRESHED, Literal(1, INTERVAL)), TIMESTAMP)
     recent = Fragment(R, Call("-", (first, span(2)), TIMESTAMP))
     new = Fragment(replace(operator, input=replace(LONGER, input=recent)), first)
-    old = judged(operator)
+    old = state_at_refresh(operator)
     ended = Fragment(
         Selection(old, call(">=", Call("period_end", (PeriodOf(operator.alias),), TIMESTAMP), Now())), first
     )  # NOW ∈ T
@@ -262,7 +262,7 @@ def test_the_papers_refresh_of_a_window_and_the_smaller_one(name: str) -> None:
         _, data, _, _ = two_instants(seed)
         assert net(data, old, Delta(ended, new)) == net(data, old, ours) == data.value(operator)
         assert not less(data.value(ours.deleted), data.value(ended))
-        assert not less(data.value(expired(LONGER)), data.value(judged(LONGER)))
+        assert not less(data.value(expired(LONGER)), data.value(state_at_refresh(LONGER)))
 
 
 def test_the_papers_counts() -> None:

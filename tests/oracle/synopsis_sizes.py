@@ -1,7 +1,7 @@
-"""How large what is stored of a formula may become, in numbers: tuples, and bits of their counters.
+"""Bounds on the size of a formula's stored relations: tuples, and bits of their counters.
 
-|D| is the number of values that rows have had so far, |T| that of time points, dupl(S) how often a row was in one state
-at most (Toman 2007, section 2.2).
+|D| is the number of values in rows so far, |T| the number of time points, dupl(S) the greatest count of a row in one
+state (Toman 2007, section 2.2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from weft.algebra.formula import (
     Exists,
     Fixpoint,
     Formula,
-    Interval,
     Matches,
     Not,
     Once,
@@ -37,11 +36,12 @@ from weft.derivation.synopsis.construct import Stored
 from weft.derivation.synopsis.multiplicity import accumulates
 from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.value_invention import origins
+from weft.derivation.synopsis.verdict import most_runs
 
 
 @dataclass(frozen=True)
-class Log:
-    """What is known of a log so far: |D|, |T|, dupl(S), and how many states lie within so many microseconds at most."""
+class LogSize:
+    """The size of a log so far: |D|, |T|, dupl(S), and the greatest number of states within so many microseconds."""
 
     values: int
     points: int
@@ -51,28 +51,31 @@ class Log:
 
 @dataclass(frozen=True)
 class Size:
-    """The most that is stored: tuples, and bits of each one's counter (0: it has none)."""
+    """The greatest number of tuples, and of bits of each counter (0 without counters)."""
 
     tuples: int
     bits: int
 
 
-def announced(stored: Stored, log: Log) -> Size:
-    """The most that a stored relation has after a log; only where its verdict is not unbounded."""
-    formula, bound = stored.formula, Bound(log, stored.semantics)
+def size_bound(stored: Stored, log: LogSize) -> Size:
+    """Return the greatest size of a stored relation after a log; its verdict must not be unbounded."""
+    formula, bound = stored.formula, SizeBounds(log, stored.semantics)
     match formula:
         case Previous(formula=inner):
             tuples = bound.answers(inner, ever=False)
         case Fixpoint():
             tuples = bound.answers(formula, ever=False)
         case Once(formula=inner) | Since(right=inner):
-            tuples = bound.answers(inner, ever=True) * (states_kept(stored, log) if stored.several else 1)
+            tuples = bound.answers(inner, ever=True) * (stored_states(stored, log) if stored.several else 1)
     return Size(tuples, bound.count(formula).bit_length() if stored.counted else 0)
 
 
-def states_kept(stored: Stored, log: Log) -> int:
-    """How often a row may be stored: for each time point that the interval can reach, or each run of them; where it has
-    no upper bound, for those that it does not reach yet, and once for all others."""
+def stored_states(stored: Stored, log: LogSize) -> int:
+    """Return how often a row may be stored.
+
+    That is once for each time point, or run of them, that the interval can reach; without an upper bound, once for each
+    time point that it does not reach yet, and once for all others.
+    """
     if not isinstance(stored.formula, (Once, Since)):
         return 1
     interval = stored.formula.interval
@@ -82,29 +85,20 @@ def states_kept(stored: Stored, log: Log) -> int:
     return min(states, most_runs(interval)) if stored.runs else states
 
 
-def most_runs(interval: Interval) -> int:
-    """How many runs of one row there are at most, all of them ending within the window [low, high].
-
-    From the end of one to the start of the next are more than high - low + 1 microseconds: else they would be one.
-    """
-    assert interval.high is not None
-    return interval.high // (interval.high - interval.low + 2) + 1
-
-
 @dataclass(frozen=True)
-class Bound:
-    """Bounds along a log, under one of the semantics."""
+class SizeBounds:
+    """Bounds for a log, under one of the semantics."""
 
-    log: Log
+    log: LogSize
     semantics: Semantics
 
     def answers(self, formula: Formula, *, ever: bool) -> int:
-        """How many answers there are at most: at one time point, or that are one at any (``ever``)."""
+        """Return the greatest number of answers at one time point, or at all together (``ever``)."""
         if isinstance(formula, (Truth, Comparison, Matches, Not, Defined)):
             return 1
-        found = origins(formula)
-        if not any(origin.computed for origin in found.values()):
-            return int(self.values(formula) ** len(found))
+        columns = origins(formula)
+        if not any(origin.computed for origin in columns.values()):
+            return int(self.values(formula) ** len(columns))
         match formula:
             case And(right=Comparison() | Matches() | Not(), left=left):
                 return self.answers(left, ever=ever)
@@ -117,13 +111,13 @@ class Bound:
             case Since(right=inner) | Once(formula=inner):
                 return self.answers(inner, ever=True)
             case Fixpoint():
-                return int(self._values_of(formula) ** len(found))
+                return int(self._values_of(formula) ** len(columns))
             case _:
                 (inner,) = parts(formula)
                 return self.answers(inner, ever=ever)
 
     def _aggregates(self, formula: Aggregate, *, ever: bool) -> int:
-        """A value a group at one time point; over time as many values as there are sets of answers, or time points."""
+        """Return one value per group at one time point; over time one for each set of answers or time point."""
         groups = self.answers(formula.formula, ever=ever) if formula.groups else 1
         if not ever:
             return groups
@@ -132,16 +126,16 @@ class Bound:
         return groups * min(sets, self.log.points)
 
     def _values_of(self, formula: Fixpoint) -> int:
-        """The values that rows have, and those that the bodies compute from them."""
+        """Return the number of values in rows, and of those that the bodies compute from them."""
         new = (self.answers(each.body, ever=True) * len(each.parameters) for each in formula.definitions)
         return self.values(formula) + sum(new)
 
     def values(self, formula: Formula) -> int:
-        """The values that rows have, and those that the formula names."""
+        """Return the number of values in rows, and of those that the formula names."""
         return self.log.values + len(set(_constants(formula))) + _NAMED_BY_AGGREGATES
 
     def count(self, formula: Formula) -> int:
-        """How often an answer is one, at most."""
+        """Return the greatest count of an answer."""
         if self.semantics == "set":
             return 1
         if self.semantics == "minmax":
@@ -182,7 +176,7 @@ class Bound:
 
 
 _NAMED_BY_AGGREGATES = 3
-"""Values that an aggregate over nothing has and rows may not have."""
+"""Values of aggregates over no rows, which may be in no row."""
 
 
 def _all(definitions: tuple[Definition, ...]) -> Iterator[Definition]:

@@ -1,4 +1,4 @@
-"""A query asked once, at one instant, as if the database were fixed: Q(s) (``weft try``)."""
+"""Run a query once, at one instant, without installing it: Q(s) (``weft try``)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """Q(s): its distinct rows, at most as many as asked for, sorted; ``count`` counts them all; ``at`` is s (µs UTC).
+    """The answer Q(s) of a query: distinct rows, sorted, at most as many as the limit allows.
 
-    ``session`` is the one in which it was asked.
+    ``count`` is the number of all rows, ``at`` is s (µs UTC), ``session`` is the Spark session that ran the query.
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -66,12 +66,12 @@ def ask(
     limit: int | None,
     order: Sequence[Key] = (),
 ) -> Answer:
-    """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
+    """Run the query over the rows alive at ``s`` (microseconds UTC) with NOW = s.
 
-    The rows are sorted by the keys of ``order`` first, then by all columns.
+    ``limit`` None returns every row. The rows are sorted by the keys of ``order``, then by all columns.
 
-    Raises ExecutionError where Spark cannot run it, LimitExceeded (one, too) where it takes more than a query may in a
-    tick, StorageError for a damaged table.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded (a subclass) if the query exceeds the limits of a
+    tick, and StorageError if a table is damaged.
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
@@ -88,7 +88,10 @@ def ask(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A query with its branches at one instant; at most ``limit`` of its rows are wanted, ``most`` may be found."""
+    """A query with its branches at one instant.
+
+    ``limit`` is the number of rows to return; a query with more than ``most`` rows fails.
+    """
 
     query: Query
     branches: Sequence[Branch]
@@ -97,7 +100,7 @@ class _Asked:
     order: Sequence[Key]
 
     def sorted(self, rows: DataFrame) -> DataFrame:
-        """The rows by the keys, then by all columns."""
+        """Sort the rows by the keys, then by all columns."""
         return rows.orderBy(*(_sorting(rows, key) for key in self.order), *rows.columns)
 
 
@@ -109,7 +112,7 @@ def _sorting(rows: DataFrame, key: Key) -> Column:
 
 
 def _at_once(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int] | None:
-    """The rows asked for, sorted, and how many there are, by one job over rows in memory; None: too many for that."""
+    """Return the first rows and the row count from one job over rows in memory; None if there are too many rows."""
     distinct = reader.spark.sql(_text(asked.query, asked.branches, min(asked.most, COLLECTED))).distinct()
     found = in_memory(reader.spark, _encoded(asked.query, asked.sorted(distinct)))
     if found is None:
@@ -120,7 +123,7 @@ def _at_once(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int
 
 
 def _step_by_step(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int]:
-    """The same from all that Spark has to read: found and counted, then sorted as far as it is asked for."""
+    """Return the first rows and the row count where Spark reads the files: count first, then sort and limit."""
     found = reader.keep(reader.spark.sql(_text(asked.query, asked.branches, asked.most)).distinct())
     count = found.count()
     if count > asked.most:
@@ -131,19 +134,19 @@ def _step_by_step(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]]
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """All branches as one; a row may be there more than once."""
+    """Return the UNION ALL of the branches; a row may occur more than once."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)
 
 
 def _encoded(query: Query, rows: DataFrame) -> DataFrame:
-    """Each row as an array of texts, in the column ``row``."""
+    """Return one column ``row``: each row as an array of texts."""
     refs = (ColumnRef("q", output.name, output.value.type) for output in query.outputs)
     return rows.alias("q").selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row")
 
 
 def _nothing(query: Query) -> str:
-    """SQL of an answer that can have no row."""
+    """Return SQL with the query's columns and no row."""
     columns = (f"CAST(NULL AS {output.value.type}) AS {output.name}" for output in query.outputs)
     return f"SELECT {', '.join(columns)} WHERE FALSE"

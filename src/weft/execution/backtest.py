@@ -1,6 +1,6 @@
-"""What a query would have delivered, had it stood: its new answers over one window, as a tick finds them; none is kept.
+"""Compute what a query would have delivered over a window in the past; store nothing.
 
-It is the incremental query over the whole of the window, run once, and not a tick for each step of it.
+The incremental query runs once over the whole window, not once for each tick.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: Final = 60
-"""Into how many parts of equal length the time is divided in which answers are counted."""
+"""Number of equal intervals of the window for which answers are counted."""
 
 
 @dataclass(frozen=True, repr=False)
 class Backtest(Tabular):
-    """The answers that a query would have delivered, in the order in which it would number them
-    (``execution.ordering``), instants in microseconds UTC.
+    """The answers that a query would have delivered, in ordinal order (``execution.ordering``); instants in
+    microseconds UTC.
 
-    ``answers`` are the first of them, each with its first instant; ``count`` counts all.  ``since`` is where the window
-    begins (None: it is open, and the query stood from the start), ``until`` the first instant after it.  ``counts`` has
-    how many first instants are in each of the parts of equal length between ``begin`` and ``until``.  ``nothing`` says
-    why there is no answer (None: there are some).
+    ``answers`` are the first answers, each with its first instant; ``count`` counts all. The window begins at ``since``
+    (None: at the start of time) and ends before ``until``. ``counts`` has the number of first instants in each of the
+    equal intervals between ``begin`` and ``until``. ``nothing`` explains why there is no answer (None: there are
+    answers).
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -75,7 +75,9 @@ class Backtest(Tabular):
 
 @dataclass(frozen=True)
 class Window:
-    """[since, until), microseconds UTC; ``since`` None: open; ``t0`` is the instant at which time begins (or None)."""
+    """The window [since, until) in microseconds UTC; ``since`` None: from the start. ``t0`` is where time begins, or
+    None.
+    """
 
     since: int | None
     until: int
@@ -90,10 +92,10 @@ def backtest(
     window: Window,
     limit: int | None,
 ) -> Backtest:
-    """Runs the query over the window; ``limit`` None: every answer is given.
+    """Run the query over the window; ``limit`` None returns every answer.
 
-    Raises ExecutionError where Spark cannot run it, LimitExceeded where it takes more than a query may in a tick,
-    StorageError for a damaged table.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded if it exceeds the limits of a tick, and
+    StorageError if a table is damaged.
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
@@ -103,7 +105,7 @@ def backtest(
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
-    """The query as the catalog would have it; it has no answers yet."""
+    """Return the catalog record that the query would have, without answers."""
     return QueryRecord(
         query_id=0,
         name="",

@@ -1,8 +1,8 @@
-"""The open rows of a tracked table, kept beside it: what a poll reads does not grow with the history.
+"""Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
-A Parquet file a table, behind its checksum, on the driver's local disk; derived from the log, and may be deleted at any
-time.  It names the log that it was made of by what the catalog counts of it (rows are only ever added, and their
-instants rise), so one that is of another state, damaged or not there is made again from the log.
+The cache is one Parquet file for each table, behind a checksum, on the driver's local disk. It derives from the log and
+may be deleted at any time. It identifies its log by the catalog's counts: rows are only added, and their instants rise.
+A file that is missing, damaged or of another state of the log is built from the log again.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""Log rows from which on the file is worth its while."""
+"""Least number of log rows for which the cache is worthwhile."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
-"""Bytes of the CRC-32 that the file begins with."""
+"""Length in bytes of the CRC-32 at the start of the file."""
 
 
 def open_now(writer: Writer, table: TableRecord) -> pa.Table:
-    """The open periods of the table, without ``valid_to``; raises StorageError for a damaged log."""
+    """Return the table's open periods, without ``valid_to``. Raise StorageError if the log is damaged."""
     kept = open_if_kept(writer.path, table)
     return open_periods(log_of(writer, table)) if kept is None else kept
 
 
 def open_if_kept(home: Path, table: TableRecord) -> pa.Table | None:
-    """The same, None where no file has them; for a home's folder."""
+    """Return the table's open periods from the cache of the home in this folder, or None if the cache has none."""
     return _kept(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Keeps the open periods: those ``before`` log rows were added, and these (None: none were).
+    """Cache the open periods after ``added`` log rows (None: no row) are applied to the open periods ``before``.
 
-    What cannot be written is told by the log the next time.
+    If the file cannot be written, the next reader uses the log.
     """
     table = writer.tables.by_id(table_id)
     if table.rows < FEWEST or added is None:
@@ -74,14 +74,14 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _kept(file: Path, table: TableRecord) -> pa.Table | None:
-    """What is kept of exactly this log; None where nothing is, or it is damaged."""
+    """Return the cached rows of exactly this log, or None if the file is missing, outdated or damaged."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:
         content = file.read_bytes()
     except OSError:
         return None
-    # A power cut may leave a file of no bytes, or of zeros, whose checksum would be right.
+    # A power cut may leave an empty file or one of zeros, whose checksum would match.
     checked = content[_CHECKSUM:]
     if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None

@@ -1,7 +1,7 @@
-"""What is small of a tick's tables, read by the driver: no job of Spark's is as short as reading a file or two.
+"""Read the small relations of a tick in the driver: no Spark job is as fast as reading a file or two.
 
-Every question is answered with a ``Reading``: rows in the driver's memory, or the reason why it is Spark's to answer.
-The bounds below are the one place where that is chosen.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. The bounds below
+are the only place where that choice is made.
 """
 
 from __future__ import annotations
@@ -33,11 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
-    news; files that are read through for news; a table for the keys of rows that are loaded into it, before an
-    arrangement is asked.  ``keys`` bounds how many are looked up, ``size`` the bytes of what is found: few rows of long
-    texts would fill the JVM's memory all the same.  ``passes`` is how many times as many rows as are loaded by key at
-    once are read through, rather than looked up ``keys`` at a time."""
+    """The limits of what the driver reads.
+
+    - ``whole``: rows of a table that is read whole
+    - ``filtered``: rows of a table that a look-up scans; a larger table uses an arrangement
+    - ``news``: rows of news, or rows that a look-up returns
+    - ``scanned``: rows in the files that are scanned for news
+    - ``keys``: keys of one look-up
+    - ``loaded``: rows of a table that a load scans for known keys; a larger table uses an arrangement
+    - ``size``: bytes of a result, since few rows with long texts would fill the JVM's memory, too
+    - ``passes``: a load scans a table with up to this many times as many rows as the batch, if the batch exceeds
+      ``keys``
+    """
 
     whole: int = 20_000
     filtered: int = 20_000
@@ -50,27 +57,29 @@ class Bounds:
 
 
 BOUNDS: Final = Bounds()
-"""What is small."""
+"""The default bounds."""
 NOTHING: Final = Bounds(-1, -1, -1, -1, -1, -1)
-"""Spark reads everything."""
+"""Bounds under which Spark reads everything."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Rows of a relation in the driver's memory: with its own columns, or, of results, with the ledger's."""
+    """Rows of a relation in the driver's memory, with the relation's columns; rows of ``Results`` have the ledger's
+    columns.
+    """
 
     relation: Relation
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """As a relation of Spark's (``given_rows``)."""
+        """Return the rows as a Spark relation (``given_rows``)."""
         rows = given_rows(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column's values."""
+        """Return the values of a column."""
         if not isinstance(self.relation, Results):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
@@ -82,12 +91,12 @@ class LocalRows:
 
 
 def given_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a relation of Spark's, in one partition, so that a join of two needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition, so that a join of two needs no exchange.
 
-    The limit keeps a condition with a subquery from being put before the coalescing, and with it the join that it
-    becomes; and it tells Spark how many rows there are.
+    The limit keeps Spark from moving a condition with a subquery, and the join that it becomes, below the coalescing.
+    It also gives Spark the row count.
     """
-    if not rows.num_rows:  # pyspark wants a piece of each column, be it an empty one
+    if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
     return spark.createDataFrame(rows).coalesce(1).limit(max(rows.num_rows, 1))
 
@@ -97,17 +106,17 @@ def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:
-    """The name as the table's schema has it: SQL's names are of any case."""
+    """Return the name as the table's schema spells it: names in SQL are case-insensitive."""
     folded = name.lower()
     return next(str(each) for each in schema.names if each.lower() == folded)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How one relation is read: ``by`` what, and in words ``how``.
+    """How one relation is read: the reader ``by`` and a description ``how``.
 
-    ``rows`` None: they are not in the driver's memory.  Then Spark reads them, or, where nothing may be written, an
-    arrangement would have to be caught up first.
+    ``rows`` None: the rows are not in the driver's memory. Spark reads them or, where nothing may be written, the tick
+    would have to catch up an arrangement first.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -117,7 +126,7 @@ class Reading:
 
 @dataclass
 class DriverReader:
-    """Reads the same files as the tick's ``Reader`` (``files`` by name)."""
+    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of a relation by name."""
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
@@ -126,7 +135,7 @@ class DriverReader:
     kept: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
-        """The table: some of its columns, and its start."""
+        """Read a whole relation: the given columns and the start column."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
             return Reading("Spark", f"the whole table, {too_many(rows, self.bounds.whole)}")
@@ -146,7 +155,7 @@ class DriverReader:
         return LocalRows(relation, self.kept[name, asked])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
-        """The rows in any of the slices."""
+        """Read the rows in any of the slices."""
         relation = self.tables[name]
         wanted = log_slices(relation, slices)
         files = news_files(relation, self.files(name), wanted)
@@ -170,7 +179,9 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """The rows of which one of the columns in ``keys`` is among its keys; others may be among them."""
+        """Read the rows for which one of the columns in ``keys`` has one of its keys; the result may have other rows,
+        too.
+        """
         given = sum(len(part) for parts in keys.values() for part in parts)
         if given > self.bounds.keys:
             return Reading("Spark", too_many(given, self.bounds.keys, "key"))
@@ -223,7 +234,7 @@ class DriverReader:
         condition: pc.Expression | None,
         most: int | None,
     ) -> pa.Table | None:
-        """The rows for which the condition holds; None as soon as they are more than ``most``, or too large."""
+        """Return the rows that satisfy the condition, or None once they exceed ``most`` rows or the size bound."""
         schema = _LEDGER
         if isinstance(relation, Results):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
@@ -241,25 +252,26 @@ class DriverReader:
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """What is read so that these columns of its rows are known: of a tracked table all that tells its periods."""
+    """Return the stored columns needed for these columns; for a tracked table, all columns of the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
 
 
 def _told(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """The rows as queries see them: of a tracked table these columns of the periods that its log tells."""
+    """Return the rows as queries see them; for a tracked table, these columns of the periods in the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
 
 
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    """The slices of what is stored that tell all about the rows in those slices.
+    """Return slices of the stored rows that determine the rows in the given slices.
 
-    Of a tracked table: what was ever recorded of a period that ends in a slice was recorded since the slice began, as a
-    change is recorded at its instant or later; so that part of the log is read, and its end is not taken for the truth
-    where it was changed later on.  All that was recorded of one period has the same values in the other columns.
+    In a tracked table, a slice of period ends becomes the log from the start of the slice on: every record about a
+    period that ends in the slice is at or after that start, since a change is recorded at its instant or later. A later
+    record may change the recorded end, so the end itself is not a filter. All records of one period have the same
+    values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -270,23 +282,23 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 
 
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
-    """Whether what is stored of the rows with some values in these columns can be found by them alone."""
+    """Return whether values of these columns suffice to find everything stored about the rows that have them."""
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Those of the relation's files that may have rows in any of the slices, by their statistics."""
+    """Return the relation's files that may have rows in any of the slices, according to their statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
 def rows_of(files: Iterable[DataFile]) -> float:
-    """How many rows the files have; without end where the log does not say."""
+    """Return the number of rows in the files; infinity if the log does not record it."""
     return sum(float("inf") if file.rows is None else file.rows for file in files)
 
 
 def counted(count: float, what: str = "row") -> str:
-    """A number of things.
+    """Format a number of things.
 
     >>> counted(1), counted(4_000, "file"), counted(float("inf"))
     ('1 row', '4,000 files', 'an unknown number of rows')
@@ -297,7 +309,7 @@ def counted(count: float, what: str = "row") -> str:
 
 
 def too_many(count: float, most: int, what: str = "row") -> str:
-    """A number of things that is beyond its bound."""
+    """Format a number of things that exceeds its bound."""
     return f"{counted(count, what)}, more than the {max(most, 0):,} that are read by the driver"
 
 
@@ -317,7 +329,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Whether each value is one of those in ``parts``; of numbers with a fraction, which have two zeros, every one."""
+    """Return whether each value is one of those in ``parts``; always true for floats, since 0.0 and -0.0 are equal."""
     if pa.types.is_floating(column.type):
         return column.is_valid()
     wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])

@@ -1,7 +1,6 @@
-"""What the next tick of one query would read, and how, as things are now (``weft explain --tick``); no Spark.
+"""Describe what the next tick of one query would read, and how (``weft explain --tick``); no Spark.
 
-What is chosen here is what the tick chooses, by the same code.  Nothing is written: an arrangement that is behind is
-told as it is.
+The tick's own code makes the choices. Nothing is written: an arrangement that is behind is reported as behind.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
 
 Way = Literal["nothing", "rows", "files"]
-"""What Spark is given: it is not asked at all; rows of the driver's memory, in one job; files to read."""
+"""What Spark gets: nothing, because it does not run; rows from the driver's memory, in one job; files to read."""
 
 
 @dataclass(frozen=True)
 class RelationRead:
-    """One relation: its name in the SQL of branches, what it is in words, ``by`` what and ``how`` it is read.
+    """One relation: its name in the SQL of branches, a description ``what``, the reader ``by`` and the method ``how``.
 
-    ``rows`` is how many the driver has of it (None: it is Spark's, or not known before the tick).
+    ``rows`` is the number of rows that the driver has (None: Spark reads them, or the number is unknown before the
+    tick).
     """
 
     view: str
@@ -51,10 +51,10 @@ class RelationRead:
 
 @dataclass(frozen=True, repr=False)
 class Forecast(Brief):
-    """The next tick of ``query``, over [tau, t) (microseconds UTC; tau None: its first).
+    """The next tick of ``query``, over [tau, t) (microseconds UTC; tau None: its first tick).
 
-    ``known`` says how the answers that it has already are found.  ``quiet`` says why nothing is to be done (None: there
-    is something).  ``lower`` are the queries that it reads, which are run first.
+    ``known`` describes how the tick finds the answers already in the ledger. ``quiet`` explains why the tick has
+    nothing to do (None: it has). ``lower`` are the queries whose results this query reads; they run first.
     """
 
     query: QueryRecord
@@ -72,10 +72,10 @@ class Forecast(Brief):
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
-    """The next tick of the query ``name`` at the wall's instant ``at``.
+    """Describe the next tick of the query ``name`` at the wall clock's instant ``at``.
 
-    Raises NotFound, ClockError, PlanMismatch where the plan fits the tables no more, StorageError; Refused for a query
-    that is kept as a synopsis.
+    Raise NotFound, ClockError, StorageError, PlanMismatch if the plan no longer fits the tables, and Refused for a
+    query that runs as a synopsis.
     """
     query = catalog.queries.named(name)
     tables = relations(catalog, query.reads)
@@ -108,7 +108,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _asked(catalog: CatalogParts) -> int | None:
-    """A replay home's clock stands until it is set: its next tick is taken to be after everything that was loaded."""
+    """Return the t to assume: after everything loaded on a replay home, whose clock stands; None for the wall clock."""
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
         return None
@@ -118,7 +118,7 @@ def _asked(catalog: CatalogParts) -> int | None:
 def _relations(
     driver: DriverReader, member: Member, shape: Plan, t0: int | None
 ) -> tuple[tuple[RelationRead, ...], bool]:
-    """What its branches read, and whether all of it is the driver's."""
+    """Return what the query's branches read, and whether the driver reads all of it."""
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
     branches: list[Branch] = [branch for _, found in work for branch in found]

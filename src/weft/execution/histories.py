@@ -1,4 +1,4 @@
-"""The periods of a tracked table, as a person asks for them."""
+"""Query the periods of a tracked table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row, and the period [begin, end) during which the source had it (µs UTC; end None: it has it still)."""
+    """A row and a period [begin, end) during which the source had it (µs UTC; end None: the source still has it)."""
 
     values: tuple[Value, ...]
     begin: int
@@ -42,10 +42,10 @@ class Stretch(Brief):
 
 @dataclass(frozen=True, repr=False)
 class History(Tabular):
-    """Periods of the tracked table ``name``, by key, then in time; ``count`` counts those beyond the limit, too.
+    """Periods of the tracked table ``name``, sorted by key, then by time; ``count`` counts all, also beyond the limit.
 
-    ``columns`` are the source's, those of the key first; ``keys`` is how many these are.  ``at`` is the instant at
-    which it was asked (µs UTC): what is open goes on there.
+    ``columns`` are the source's columns, of which the first ``keys`` are the key. ``at`` is the instant of the query
+    (µs UTC); open periods last at least until then.
     """
 
     name: str
@@ -73,11 +73,11 @@ class History(Tabular):
 
 
 def history(home: Home, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """The periods for which the SQL condition ``where`` holds (None: all), at most ``limit`` of them (None: all).
+    """Return the periods that satisfy the SQL condition ``where`` (None: all), at most ``limit`` of them (None: all).
 
-    The condition may speak of the columns, of valid_from, valid_to and NOW(); it starts Spark.  ``known`` has them as
-    they were known at an instant (µs UTC).  Raises NotFound, Refused for a table that is not tracked, SqlError,
-    ExecutionError, StorageError.
+    The condition may use the columns, valid_from, valid_to and NOW(); it starts Spark. ``known`` selects the periods as
+    recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused for a table
+    that is not tracked.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -118,7 +118,7 @@ def _all(
 def _asked(
     home: Home, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """The same by Spark: here the table is one whose rows do not end, so that the past is not left out."""
+    """Return the periods that satisfy a condition, by Spark. Without an end column, the query sees ended rows, too."""
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
@@ -131,7 +131,7 @@ def _asked(
 
 
 def _micros(value: Value) -> int | None:
-    """An instant of an answer: one beyond Python's years is a number already."""
+    """Return an instant of an answer in microseconds; beyond Python's years it is already a number."""
     if value is None or isinstance(value, int):
         return value
     return from_datetime(value)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Changes into the logs of tracked tables: reserved in the catalog, one Delta commit a table, recorded in the catalog.
+"""Append changes to the logs of tracked tables: reserve in the catalog, commit to Delta, record in the catalog.
 
-As rows into any table (``execution.tables``): a writer that dies in between leaves an open reservation, which the next
-one settles; what several tables get as one is finished then.  The instants of a table's changes rise from commit to
-commit, so that what was recorded last of a period is never in doubt.
+This works as for other tables (``execution.append_rows``): a writer that dies in between leaves an open reservation,
+which the next writer settles; that also finishes an append to several tables. The instants of a table's changes rise
+from commit to commit, so the last record of a period is well defined.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from weft.storage.periods import TS, read_log
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of changes: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
+    """The result of appending changes: periods that ``began`` and ``ended``, between two instants (µs UTC; None: no
+    change).
 
-    ``rows`` are the log rows that were stored (None: nothing was).
+    ``rows`` are the log rows that were stored (None: none).
     """
 
     began: int
@@ -42,20 +43,20 @@ class Recorded:
 
 
 def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
-    """All of a tracked table's log; raises StorageError where a file of it is missing or damaged."""
+    """Return a tracked table's whole log. Raise StorageError if a file is missing or damaged."""
     place = catalog.data / table.path
     if not has_commits(place):
         return stored_schema(table.stored).empty_table()
-    with place.shared():  # nobody deletes its files meanwhile
+    with place.shared():  # keeps a purge from deleting the files
         return read_log(delta_snapshot(place, check_files=False).files, table.stored)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one table is to get of changes that several tables get as one.
+    """The changes of one table in an append to several tables.
 
-    ``changes`` gives its log rows when it is told the earliest instant that is open (µs UTC); ``seen`` is what will
-    have been read of its source by then (None: no more than before).
+    ``changes`` returns the log rows, given the earliest open instant (µs UTC). ``seen`` is the read position of the
+    source after these changes (None: unchanged).
     """
 
     table: TableRecord
@@ -72,16 +73,16 @@ def record(
     changes: Callable[[int], pa.Table],
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
-    """Stores log rows of one table, all or none of them; see ``record_together``."""
+    """Store log rows of one table, all or none; see ``record_together``."""
     return record_together(writer, [Part(table, load_id, changes, seen)], at_least)[0]
 
 
 def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> list[Recorded]:
-    """Stores log rows of several tables, all or none of them; no tick sees some without the others.
+    """Store log rows of several tables, all or none; no tick sees some without the others.
 
-    The earliest instant that is open is the same for all: the greatest of ``at_least``, F and the first after the last
-    change of any of the tables; no row has a lesser ``ts``.  Raises LeaseLost, StorageError, and what a part's
-    ``changes`` raises, nothing being stored.
+    The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
+    the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost, StorageError, and whatever
+    ``changes`` raises; nothing is stored then.
     """
     writer.check()
     for part in parts:
@@ -105,7 +106,7 @@ def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> lis
 
 
 def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]) -> list[Recorded]:
-    """The rows in Delta and in the catalog, a table after the other."""
+    """Commit the rows to Delta and record them in the catalog, one table after the other."""
     several = len(wanted) > 1
     if several:
         unstage_all(writer)

@@ -1,4 +1,4 @@
-"""Which of a tick's answers the ledger has already, as far as the driver can tell."""
+"""Find the answers of a tick that the ledger has already, as far as the driver can."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from weft.storage.delta_log import DataFile
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: Bounds, look_ups: LookUps | None
 ) -> Found:
-    """What the ledger (its files) has of the answers ``keys`` (query id, hash) of these queries, or more."""
+    """Look up which of the answers ``keys`` (query id, hash) of these queries are in the ledger's files, or a
+    superset.
+    """
     files = answer_files(ledger, queries)
     rows = rows_of(files)
     if not files or rows <= bounds.filtered:
@@ -27,7 +29,7 @@ def known_answers(
 
 
 def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
-    """Those of the ledger's files that may have answers of these queries."""
+    """Return the ledger's files that may have answers of these queries."""
     if not queries:
         return []
     low, high = min(queries), max(queries)

@@ -1,8 +1,8 @@
-"""From where on a standing query is asked in a tick: from its τ, or from where the recorded past was changed since.
+"""Compute where a query's window begins: at its τ, or earlier where the recorded past was changed since.
 
-A correction gives a source other rows in windows that a query has gone through, and the views over it.  The query is
-then asked again from the first instant that was changed on: Q^I over a longer window.  What it delivered stays
-delivered, and is left out by the ledger as ever; what became an answer is new (design section 2).
+A correction changes the rows of a source, and of the views over it, in windows that a query has already passed. The
+query then runs Q^I again from the first changed instant on. Its delivered answers stay delivered, and the ledger
+excludes them as always; rows that became answers are new (design section 2).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from weft.planning.plan import Plan
 
 @dataclass
 class LookingBack:
-    """Asks for the queries of one tick: ``plans`` by id, ``lower`` the queries whose results are read.
+    """Computes where the windows of a tick's queries begin.
 
-    ``taus`` has the instants up to which they were run, by query id (µs UTC; None: never).
+    ``plans`` are the plans by id, ``lower`` the queries whose results are read, ``taus`` the instants up to which the
+    queries ran, by query id (µs UTC; None: never).
     """
 
     catalog: CatalogParts
@@ -29,7 +30,7 @@ class LookingBack:
     told: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
-        """Where a query's window begins (µs UTC); never before it was installed from now."""
+        """Return where a query's window begins (µs UTC), which is never before the query was installed from now."""
         tau = self.taus[query.query_id]
         if tau is None or query.plan_id not in self.plans:
             return tau
@@ -44,7 +45,7 @@ class LookingBack:
         return begins
 
     def _tables(self, query: QueryRecord) -> set[int]:
-        """The tables below it, those of the queries that it reads among them."""
+        """Return the tables that the query reads, directly or through the queries that it reads."""
         plan = self.plans.get(query.plan_id)
         found = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
         for key in query.reads:

@@ -1,8 +1,8 @@
-"""`weft maintain`: what makes reading cheap is kept in order, step by step, the lease being held for one at a time.
+"""Keep arrangements and data files in order (`weft maintain`), step by step, holding the lease for one step at a time.
 
-Arrangements: what installed plans look up is built where it is missing or far behind, so that no tick has to; runs are
-merged, so that look-ups go through fewer; what neither a plan nor a view looks up any more is deleted.  Data files:
-small ones are made one, and those that nobody needs any more are deleted (``compacting``).
+Arrangements: build those that installed plans need if they are missing or far behind, so that no tick has to; merge
+their runs, so that look-ups read fewer; delete those that neither a plan nor a view needs. Data files: compact small
+ones and delete unneeded ones (``compacting``).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""By table and column, the columns that plans read of the rows that they look up."""
+"""For each table and column that plans look up, the columns that they read."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was done, or would be, with the arrangement in a folder of that name; ``problem``: why it was not."""
+    """A step on the arrangement in the folder ``name``, done or (in a dry run) planned; ``problem``: why it failed."""
 
     name: str
     action: Literal["build", "merge", "delete"]
@@ -62,14 +62,14 @@ class Done:
 
 
 Step = Done | Compacted | Cleaned
-"""What one step of maintenance did."""
+"""The result of one step."""
 
 
 def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> Iterator[Step]:
-    """Does what is to be done, or only says so, step by step; ``keep_us`` is how long files are kept that nobody needs.
+    """Do the maintenance, or with ``dry_run`` only report it, step by step; the caller may stop after any step.
 
-    Between two steps it may be left.  Raises Refused for a ``keep_us`` that cannot be; its steps raise LeaseBusy,
-    LeaseLost, StorageError.
+    ``keep_us`` is the retention of unneeded files. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy,
+    LeaseLost and StorageError.
     """
     if not 0 <= keep_us <= LONGEST_KEPT_US:
         raise Refused(
@@ -101,14 +101,15 @@ def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
 
 
 def _folders(home: Home) -> list[str]:
-    """The names of the arrangements that there are."""
+    """Return the names of the existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
 def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
-    """Has the arrangements of a table cover all its files: those of which it knows only some cannot be told apart from
-    the one that they become, and all would be built again."""
+    """Let the arrangements of a table cover all its files before compaction. An arrangement that covers only some of
+    the compacted files would have to be built again.
+    """
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
         known = _key(home.catalog, name, wanted)
@@ -134,7 +135,7 @@ def _path(home: Home, table: TableSchema) -> str:
 
 
 def looked_up(catalog: CatalogParts) -> LookedUp:
-    """What the plans of installed queries look up in tables."""
+    """Return what the plans of installed queries look up in tables."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
@@ -162,7 +163,7 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
 
 
 def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
-    """Builds, or catches up, the arrangement of a large table that is far behind."""
+    """Build or catch up the arrangement of a large table if the arrangement is far behind."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
     found = table.schema.column(column)
@@ -193,7 +194,7 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
 
 
 def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
-    """Merges the runs of an arrangement, or deletes it where nobody needs it."""
+    """Merge the runs of an arrangement, or delete an unneeded arrangement."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)
     try:
@@ -219,7 +220,9 @@ def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """The key of the arrangement in that folder, and its table (None: the ledger); None: nobody needs it."""
+    """Return the key of the arrangement in that folder and its table (None: the ledger), or None if it is not
+    needed.
+    """
     if name == layout.LEDGER:
         return ANSWER.names, None
     match = _FOLDER.fullmatch(name)
@@ -236,7 +239,9 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Whether the maintenance of some view looks rows of the table up, by whichever columns; its own log it does."""
+    """Return whether refreshing a view looks up rows of the table (its own log or a table that it reads), by any
+    column.
+    """
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 
 

@@ -1,4 +1,4 @@
-"""A formula answered along a log, batch by batch, with no more in memory than a batch and the synopsis's state."""
+"""Evaluate a formula along a log of time points in batches; memory holds one batch and the synopsis's state."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from weft.execution.synopsis.evaluating import evaluated_together
 from weft.formula.states import Row, TimePoint, batches
 
 BATCH = 100_000
-"""How many time points and rows are taken at once."""
+"""Most time points and rows in a batch."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers at a time point, their values in the order of the columns asked for.
+    """The answers at a time point, their values in the order of the requested columns.
 
-    ``counts`` are how often each is one, in their order; None under set semantics.
+    ``counts`` are the answers' multiplicities, in the same order; None under set semantics.
     """
 
     point: TimePoint
@@ -40,9 +40,9 @@ def monitored(
     size: int = BATCH,
     semantics: Semantics = "set",
 ) -> Iterator[Answered]:
-    """The answers of a formula at each time point of a log, as they come; also where there are none.
+    """Yield the answers of a formula at each time point of a log, also if there are none.
 
-    Raises DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
+    Raise DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
     """
     kept = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
@@ -58,7 +58,10 @@ def monitored(
 def _taken_in(
     kept: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
-    """The state after time points and their answers; of those before the first that divides by 0, where one does."""
+    """Return the state after the time points and their answers.
+
+    If a term divides by 0, stop before the first such time point and return the error as well.
+    """
     failure: DivisionByZero | None = None
     while True:
         try:
@@ -69,7 +72,7 @@ def _taken_in(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """The predicates of a formula with the types of their columns; of dated ones those that a log has."""
+    """Return the predicates of a formula with their column types; a dated predicate appears as in the log."""
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
     found = {}
     for atom in atoms:
@@ -80,7 +83,7 @@ def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
-    """Time points as Arrow has them, of the predicates that are asked for."""
+    """Return the time points as an Arrow batch with the given predicates."""
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),

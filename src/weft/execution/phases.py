@@ -1,6 +1,6 @@
-"""Where a tick's time goes: the seconds of its named parts, for whoever measures it.
+"""Measure the seconds that each named phase of a tick takes.
 
-Costs nothing that could be measured itself: two readings of a clock that never goes back, where somebody listens.
+Without a listener a phase costs next to nothing; with one, two readings of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measured() -> Iterator[dict[str, float]]:
-    """The seconds of each phase within the block, by name; filled as they end."""
+    """Collect the seconds of each phase within the block, by name; a phase is added when it ends."""
     found: dict[str, float] = {}
     token = _seconds.set(found)
     try:
@@ -36,7 +36,7 @@ def measured() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Adds the block's seconds to the phase; phases do not lie in one another."""
+    """Add the block's seconds to the phase. Phases must not be nested."""
     found = _seconds.get()
     if found is None:
         yield

@@ -1,4 +1,4 @@
-"""What a new text of a standing query would deliver at once that the query has not had; nothing is changed."""
+"""Preview what a new text of a standing query would deliver at once; change nothing."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Replacement(Brief):
-    """What replacing the text of ``query`` would come to, were it ticked at ``until`` (µs UTC).
+    """The effect of replacing the text of ``query``, if the next tick were at ``until`` (µs UTC).
 
-    ``new`` answers would be delivered at once.  Of the query's answers so far the new text gives ``known``, too, and
-    ``only_old`` not: they stay delivered.  ``since`` is the instant from which the new text stands (None: the start).
+    ``new`` answers would be delivered at once. Of the query's answers so far, the new text also yields ``known``, but
+    not ``only_old``; these stay delivered. The new text applies from ``since`` (None: the start).
     """
 
     query: QueryRecord
@@ -36,7 +36,7 @@ class Replacement(Brief):
 
     @property
     def only_old(self) -> int:
-        """How many of the query's answers the new text does not give."""
+        """The number of the query's answers that the new text does not yield."""
         return self.query.rows - self.known
 
     def _brief(self) -> str:
@@ -54,9 +54,9 @@ def foreseen(
     until: int,
     t0: int | None,
 ) -> Replacement:
-    """Runs the first tick of the new text at ``until``, and keeps nothing of it; ``t0`` is when time begins (or None).
+    """Run the first tick of the new text at ``until`` without storing anything; ``t0`` is where time begins, or None.
 
-    Raises LimitExceeded where it takes more than a query may in a tick, ExecutionError, StorageError.
+    Raise LimitExceeded if it exceeds the limits of a query in a tick, ExecutionError, and StorageError.
     """
     query = replace(old, parameters=given.parameters, names=given.names)
     with one_question(spark, data, tables) as (reader, allowed):
@@ -65,7 +65,8 @@ def foreseen(
             raise too_many(fresh, allowed.rows)
         whole = fresh
         if old.rows:
-            # Without answers so far nothing is left out: what there is more of, the query has had.
+            # A query without answers excludes nothing. The difference is the number of answers that the query already
+            # has.
             anew = replace(query, next_ordinal=1)
             whole = _answers(reader, plan, anew, given.from_instant, until, t0, None)
     return Replacement(old, fresh, whole - fresh, given.from_instant, until)
@@ -74,7 +75,7 @@ def foreseen(
 def _answers(
     reader: Reader, plan: Plan, query: QueryRecord, since: int | None, until: int, t0: int | None, most: int | None
 ) -> int:
-    """How many answers the plan gives that the ledger does not have of the query."""
+    """Return how many answers the plan yields that the ledger does not have for the query."""
     member = Member(query, since, until)
     group = Group(query.plan_id, plan.with_numbered_columns, (member,), until, t0)
     added = new_answers(reader, [group], most=most).added.get(query.query_id)

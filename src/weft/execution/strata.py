@@ -1,9 +1,9 @@
-"""In which order a tick runs its queries, and how far it takes each: a query runs after those whose results it reads.
+"""Order the queries of a tick and limit their windows: a query runs after those whose results it reads.
 
-The *stratum* of a query is 0, or one more than the greatest of those that it reads; it can read only what was installed
-before it, so there are no circles.  Every stratum's answers are committed before the next reads them.  A query is never
-taken beyond what those that it reads have been taken to: one that is paused or failed holds those above it at its own
-tau, and they say so.
+The *stratum* of a query is 0, or one more than the greatest stratum of the queries it reads. A query can read only
+queries installed before it, so there are no cycles. The answers of one stratum are committed before the next reads
+them. A query never passes the τ of the queries it reads: a paused or failed query holds those above it at its own τ,
+and their outcome names it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.instants import MIN_INSTANT, format_instant
 
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:
-    """The queries by stratum, the lowest first: (stratum, its queries)."""
+    """Return the queries by stratum in ascending order: (stratum, queries)."""
     found: dict[int, list[QueryRecord]] = {}
     for query in queries:
         found.setdefault(query.stratum, []).append(query)
@@ -26,10 +26,11 @@ def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord
 def member(
     query: QueryRecord, tau: int | None, t: int, lower: Mapping[int, QueryRecord], reached: Mapping[int, int | None]
 ) -> Member:
-    """The query as it goes into a tick at ``t``: its window ends at the least instant that what it reads has reached.
+    """Return the query as a member of a tick at ``t``; its window ends at the least instant that its inputs have
+    reached.
 
     ``lower`` has the queries that it reads, ``reached`` the instants up to which their answers are complete (None: they
-    have yet to go through everything).
+    have not run yet).
     """
     begin = tau_of(query, tau)
     if not query.reads:

@@ -1,7 +1,7 @@
-"""The answers of those queries of one stratum that Spark runs: found, committed; and when time alone adds the next.
+"""Compute and commit the answers of one stratum's Spark queries, and find when time alone adds the next answer.
 
-All queries are run together.  Where that fails, those at fault are found one by one and set aside; the others, each of
-which has run alone by then, go on.
+All queries run together. If that fails, the queries at fault are found one by one and set aside; the others, each of
+which has then succeeded alone, continue.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def extend(run: Run, attempts: Attempts, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Computes the new answers of the queries and commits them as the output ``name``: what was added, by query.
+    """Compute the new answers of the queries, commit them as the output ``name``, and return what was added by query.
 
-    Queries at fault are set aside.  Raises ExecutionError where it fails and no query alone is at fault, and what
-    belongs to the home.
+    Queries at fault are set aside. Raise ExecutionError if the computation fails without a single query at fault, and
+    errors of the home.
     """
     judged = isolated(by_query(members), lambda some: due.quiet(some, run.plans, run.tables, run.t0), run.set_aside)
     quiet = {key for part in judged for key in part}
@@ -50,12 +50,12 @@ def extend(run: Run, attempts: Attempts, members: Sequence[Member], name: str) -
 
 
 def by_query(members: Sequence[Member]) -> dict[int, Member]:
-    """The members by the ids of their queries."""
+    """Return the members by query id."""
     return {each.query.query_id: each for each in members}
 
 
 def _answers(run: Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
-    """The new rows, held in memory."""
+    """Return the new rows, cached in memory."""
     seconds, most = attempts.limits.seconds, attempts.limits.rows
     try:
         return _together(run, attempts, members, seconds, apart=False)
@@ -85,7 +85,7 @@ def _failed(error: ExecutionError) -> ExecutionError:
 
 
 def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
-    """The new rows of the queries, less those of queries that would add too many, which are set aside."""
+    """Return the new rows of the queries; set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
     found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
     many = {key: too_many(each.rows, most) for key, each in found.added.items() if each.rows > most}
@@ -98,14 +98,14 @@ def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: 
 def _write(
     run: Run, attempts: Attempts, found: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
-    """Numbers the answers and commits them: what was added, by query."""
+    """Number the answers and commit them; return what was added by query."""
     if not found.added:
         return {}
     with attempts.planned() as reader:
         try:
             return _commit(run, found, members, name, None)
         except spark_errors() as error:
-            # Spark numbers rows only as it writes them.  What is not in Delta then is not committed.
+            # Spark numbers rows only while it writes them. If this failed, nothing was committed.
             if disk_is_full(error) or not session_started():
                 raise
         return _commit(run, found, members, name, reader)
@@ -114,7 +114,9 @@ def _write(
 def _commit(
     run: Run, found: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """The same; with a reader, Spark computes the numbered rows before they are written, to find the query at fault."""
+    """Number and commit the answers. With a reader, Spark computes the rows before writing, to find the query at
+    fault.
+    """
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
         rows = found.without(found.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
@@ -139,11 +141,11 @@ def _joined(found: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFra
 
 
 def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
-    """Notes when time alone will next add a row to queries that got none.
+    """Record when time alone next adds a row, for queries that got no row.
 
-    Where rows keep arriving, the next tick looks at them anyway: then it is worth only what it costs on the driver.
-    Where Spark cannot tell, it is not known, and the query is simply run at the next tick.  A query that goes beyond
-    its limits at this, or meets a defect, is set aside: it would do so at each tick.
+    If rows keep arriving, the next tick runs these queries anyway, so this is done only if the driver's memory
+    suffices. If Spark cannot compute the instant, it stays unknown, and the next tick runs the query. A query that
+    exceeds its limits here, or hits a defect, is set aside, since it would do the same at each tick.
     """
     arrived = isolated(
         by_query(members),
@@ -166,5 +168,5 @@ def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Whether a query is set aside for an error that only left its next instant unknown."""
+    """Return whether to set a query aside for an error that only left its next instant unknown."""
     return error.defect if isinstance(error, QueryFault) else True

@@ -1,4 +1,4 @@
-"""The temporary views that branches name (``derivation.access_paths``); what is small is read by the driver."""
+"""Register the temporary views that branches name (``derivation.access_paths``); the driver reads the small ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class NotSmall(Exception):
-    """What was asked for where it is small only, is not; never shown to a user."""
+    """A relation is not small although only small ones are allowed; never shown to a user."""
 
 
 @dataclass
 class Views:
     """Registers the views of some branches; ``local`` are those whose rows are in the driver's memory.
 
-    With ``small_only`` NotSmall is raised at the first that is not.
+    With ``small_only``, ``register`` raises NotSmall at the first view that is not small.
     """
 
     reader: Reader
@@ -38,11 +38,11 @@ class Views:
 
     @property
     def small(self) -> bool:
-        """Whether Spark is given rows only, and no file to read."""
+        """Whether Spark gets only rows, and no file to read."""
         return len(self.local) == len(self.made)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Makes every view that ``paths`` need, news first, then look-ups step by step."""
+        """Register every view that ``paths`` need, news first, then look-ups step by step."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:
@@ -67,7 +67,7 @@ class Views:
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
-        """Registers the rows under all of these names."""
+        """Register the rows under each of these names."""
         frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
         for view in views:
             if view in self.made:

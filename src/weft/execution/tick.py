@@ -1,10 +1,10 @@
-"""One tick: every answer that begins in the window is found, committed once, and counted (design sections 1, 5, 6).
+"""Run one tick: find every answer that begins in the window, commit it once, and count it (design sections 1, 5, 6).
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The clock is an input, logged before anything is read: a tick that died is run again with its own t, and the outputs
-that it had committed already are recognised by their transactions.  It is done when the catalog says so.  Called with
-the lease held.
+The clock is an input, recorded before anything is read: a tick that died runs again with its own t, and recognises by
+their transactions the outputs that it had committed. The tick is done when the catalog says so. The caller holds the
+lease.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
+    """Do what every writer does first: settle what dead writers left open, and verify the store.
 
-    Raises StorageError where it is not.
+    Raise StorageError if the store is damaged.
     """
     settle(writer)
     require_whole(writer)
@@ -62,13 +62,13 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finishes a tick that died, if there is one, then extends the chosen queries, and what they read, to ``t``.
+    """Finish a tick that died, if any, then extend the chosen queries and those that they read to ``t``.
 
-    ``t`` None is the home's clock, ``at`` the wall's time.  ``session`` is called only where there is something to
-    compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
-    where Spark fails.
+    ``t`` None is the home's clock, ``at`` the wall clock's time. ``session`` is called only if there is something to
+    compute. Raise ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError if
+    Spark fails.
     """
-    limits(writer.data)  # refused, if they cannot be, before anything is planned
+    limits(writer.data)  # refuses invalid limits before anything is planned
     reports = []
     with phase(PLANNING):
         prepare(writer)
@@ -84,10 +84,10 @@ def run_tick(
 
 
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
-    """Ends a tick that died without computing anything; what came of it, None where there is none or nothing of it.
+    """End a tick that died, without computing anything; return its report, or None if it left no output.
 
-    Its outputs that are in Delta are counted.  The queries of the others keep their tau, so that the next tick finds
-    what this one did not write.  Starts no Spark.  Called before anything else changes what the tick names.
+    Its outputs in Delta are counted. Queries without an output keep their τ, so the next tick finds what this one did
+    not write. This starts no Spark. Call it before any other change to what the tick names.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -98,7 +98,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
             continue
         if outputs.found(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
-            outputs.found(output.name, output.path)  # its commit may have come just before
+            outputs.found(output.name, output.path)  # its writer may have committed just before ``give_up``
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
@@ -106,9 +106,9 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """The t of a tick that is asked for ``t`` (None: the home's clock) while the wall's time is ``at``.
+    """Return the t of a tick, given the requested ``t`` (None: the home's clock) and the wall clock's time ``at``.
 
-    Raises ClockError where there is none.
+    Raise ClockError if there is none.
     """
     home = catalog.home()
     if t is None:
@@ -158,16 +158,17 @@ def _run(
 
 
 def _each(run: Run, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """What ``compute`` gives for each query (by id); a query with which it fails is set aside."""
+    """Return what ``compute`` gives for each query (by id); set aside the queries with which it fails."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
 
 def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """The queries whose plans can be read back and fit the tables; the others are set aside with the reason.
+    """Compile the plans of the queries; set aside the queries whose plans cannot be restored or no longer fit the
+    tables.
 
-    No plan is needed of a query that Spark runs where nothing is computed or its answers are written: then nothing sets
-    the query aside any more, since its answers have to be counted.
+    A Spark query needs no plan if nothing is computed or if its answers are written already. Nothing sets such a query
+    aside any more, since its answers must be counted.
     """
     schemas = {name: table.schema for name, table in run.tables.items()}
     written = {number for number, _ in strata(queries) if _written(run, number) is not None}
@@ -194,9 +195,10 @@ def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 
 
 def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
-    """The queries that read a view whose last maintenance failed, each with the reason.
+    """Return the queries that read a view whose last refresh failed, each with the reason.
 
-    The view lacks what came since.  Taken to this tick's t, such a query would never see what begins before it.
+    The view lacks the latest changes. If such a query advanced to this tick's t, it would never see what begins before
+    t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     found: dict[int, ExecutionError] = {}
@@ -213,12 +215,12 @@ def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[in
 
 
 def _written(run: Run, stratum: int) -> int | None:
-    """The version of the ledger that has a stratum's answers already, or None."""
+    """Return the version of the ledger that has a stratum's answers already, or None."""
     return run.outputs.found(answers_name(stratum), layout.LEDGER)
 
 
 def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
-    """Writes a stratum's answers, or finds them written, and lets the next stratum read them."""
+    """Write a stratum's answers, or find them written, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
@@ -233,7 +235,7 @@ def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
 
 
 def _run_synopses(run: Run, members: Sequence[Member]) -> None:
-    """Takes in what the queries that are kept as synopses have to, without Spark."""
+    """Advance the queries that run as synopses, without Spark."""
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
@@ -246,7 +248,7 @@ def _run_synopses(run: Run, members: Sequence[Member]) -> None:
 
 
 def _note(run: Run, members: Sequence[Member], added: Mapping[int, Added]) -> None:
-    """Has the next stratum read what the queries were taken to."""
+    """Record how far the queries advanced, and make their answers visible to the next stratum."""
     run.done += members
     run.added.update(added)
     for each in members:

@@ -1,4 +1,4 @@
-"""What a tick works with, and what it says and counts of each query in the end."""
+"""The state of a running tick, and its report and counts for each query."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from weft.storage.ledger import Added
 
 @dataclass(frozen=True, repr=False)
 class QueryOutcome(Brief):
-    """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
+    """The result of a tick for one query with the window [tau, t); instants in microseconds UTC.
 
-    ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
-    instant at which time alone can add a row (None: none, or not looked for).
+    ``reason`` explains why there are no rows or why the window ended before the tick's t. ``next_due`` is the next
+    instant at which time alone can add a row (None: none, or not computed).
     """
 
     query: QueryRecord
@@ -48,7 +48,7 @@ class QueryOutcome(Brief):
 
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """A tick and its outcomes, by query in the order of their ids."""
+    """A tick and its outcomes, sorted by query id."""
 
     tick_id: int
     t: int
@@ -62,10 +62,10 @@ class TickReport(Brief):
 
 @dataclass
 class Run:
-    """What one tick works with, and what it has found so far, by query id.
+    """The inputs of one tick and its results so far, by query id.
 
-    ``attempts`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
-    ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    ``attempts`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached``
+    has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
     """
 
     writer: Writer
@@ -84,9 +84,9 @@ class Run:
     nexts: dict[int, int | None] = field(default_factory=dict)
 
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
-        """Takes queries out of the tick, failed from now on with the reason, before their answers are committed.
+        """Mark queries as failed, with the reason, and take them out of the tick, before their answers are committed.
 
-        A tick that is recovered from its commit in the ledger must not take them for queries without an answer.
+        A tick that is recovered from its commit in the ledger would otherwise count them as queries without answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -96,7 +96,7 @@ class Run:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Has queries failed whose answers of this tick are counted: they go on from its end."""
+        """Mark queries as failed whose answers of this tick are counted; they resume at its end."""
         if not failed:
             return
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
@@ -106,7 +106,7 @@ class Run:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Writes what nobody expected, with its traceback, to the home's log."""
+        """Write unexpected errors with their traceback to the home's log."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -114,17 +114,17 @@ class Run:
 
     @cached_property
     def t0(self) -> int | None:
-        """The instant at which time begins (None: it has not)."""
+        """The instant at which time begins (None: time has not begun)."""
         return self.writer.home().t0
 
     @cached_property
     def ticked(self) -> frozenset[int]:
-        """The queries that it has gone through; asked when it has gone through all."""
+        """The queries that this tick has advanced; read after the last stratum."""
         return frozenset(each.query.query_id for each in self.done)
 
 
 def committed(run: Run) -> TickReport:
-    """Counts what was found and closes the tick."""
+    """Count the answers, close the tick, and return its report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
@@ -141,7 +141,9 @@ def committed(run: Run) -> TickReport:
 
 
 def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """What became of each query, and the queries for which that cannot be told: their answers are counted."""
+    """Return the outcome of each query, and the queries whose outcome raised an error although their answers are
+    counted.
+    """
     told: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}
@@ -158,7 +160,7 @@ def _rows(run: Run, query: QueryRecord) -> int:
 
 
 def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Why a query got nothing; ``told`` has the reasons so far by plan and window, on which alone they depend."""
+    """Return why a query got nothing; ``told`` caches the reasons by plan and window, on which alone they depend."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in told:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
@@ -175,10 +177,10 @@ def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], s
 
 
 def _next_due(run: Run, query: QueryRecord) -> int | None:
-    """The next instant at which time alone adds a row to the query, or to one that it reads."""
+    """Return the next instant at which time alone adds a row to the query or to one that it reads."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
-    # One that is not in this tick stands still.
+    # A query outside this tick does not advance.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
     return due.earliest([own, *(_next_due(run, each) for each in below)])
 
@@ -191,6 +193,6 @@ def _count(run: Run, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: Run) -> list[tuple[str, int, int]]:
-    """What was read and written, for the catalog to hold against Delta at the next start."""
+    """Return the versions read and written, which the catalog compares with Delta at the next start."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

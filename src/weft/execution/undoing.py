@@ -1,4 +1,4 @@
-"""A load is undone, and a table dropped, while nothing has been answered from it."""
+"""Undo a load, drop a table, or rename a table. A load can be undone only while nothing has been answered from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, as it was before, and the later loads that may have known some of its rows."""
+    """A load that was undone, as it was before, and the later loads that may have skipped rows because of it."""
 
     load: ToldLoad
     again: tuple[ToldLoad, ...]
@@ -34,11 +34,10 @@ class Undone(Brief):
 
 
 def undo_load(home: Home, load_id: int) -> Undone:
-    """Takes out what a load has stored, and what it has put in quarantine; the table stays, and so do its columns.
+    """Remove what a load has stored in its table and in quarantine; the table and its columns stay.
 
-    Raises NotFound, Conflict for a load that is at work, was undone before, or is not of a table that is loaded into,
-    where this home has answered from its rows, and where these cannot be told from others any more; LeaseBusy,
-    StorageError.
+    Raise NotFound, LeaseBusy, StorageError, and Conflict if the load is running, was undone before, or belongs to a
+    tracked table, if this home has answered from its rows, or if its rows can no longer be told from others.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         told = writer.load_history.one(load_id)
@@ -73,9 +72,9 @@ def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
 
 
 def drop_table(home: Home, name: str) -> TableRecord:
-    """Takes a table away with all its rows, its loads, and what of them is in quarantine.
+    """Drop a table with its rows, its loads, and their records in quarantine.
 
-    Raises NotFound, Conflict where something stands on it, LeaseBusy.
+    Raise NotFound, LeaseBusy, and Conflict if something depends on the table.
     """
     with home.writing(f"drop the table {name}") as writer:
         table = writer.tables.named(name)
@@ -87,21 +86,21 @@ def drop_table(home: Home, name: str) -> TableRecord:
 
 
 def rename_table(home: Home, old: str, new: str) -> TableRecord:
-    """Gives a table another name; raises NotFound, Refused, Conflict, LeaseBusy."""
+    """Rename a table. Raise NotFound, Refused, Conflict or LeaseBusy."""
     with home.writing(f"rename the table {old}") as writer:
         return writer.table_changes.rename(writer.tables.named(old).table_id, new)
 
 
 def forgotten(catalog: CatalogParts) -> list[str]:
-    """The folders of tables that the catalog has forgotten, relative to the data."""
-    # The folders first: one that is made afterwards belongs to a table that the catalog had before.
+    """Return the folders of dropped tables, relative to the data."""
+    # List the folders first: the table of a folder that appears later is in the catalog already.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
     known = {table.path for table in catalog.tables.all()}
     return [path for path in named if path not in known]
 
 
 def clear_forgotten(writer: Writer) -> None:
-    """Deletes the folders of tables that the catalog has forgotten, unless somebody is reading them."""
+    """Delete the folders of dropped tables, except those that somebody is reading."""
     for path in forgotten(writer):
         place = writer.data / path
         with place.alone(_PATIENCE_SECONDS) as alone:

@@ -1,4 +1,4 @@
-"""Answers of a synopsis in the general form of the ledger, as those of other queries (``execution.answers``)."""
+"""Convert answers of a synopsis to the ledger's general form, as for other queries (``execution.answers``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from weft.storage.temporal_sql import temporal_sql
 _GENERAL: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 NO_ANSWERS: Final = _GENERAL.empty_table()
 _VERSION: Final = "1"
-"""Of the encoding under the hash, as in ``execution.answers``."""
+"""Version of the encoding under the hash, as in ``execution.answers``."""
 
 
 def ledger_rows(part: Part, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """The answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
+    """Return the answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
 
-    Raises ExecutionError for an output that cannot be computed.
+    Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
         return NO_ANSWERS
@@ -49,7 +49,7 @@ def _select(part: Part, query_id: int, *, counted: bool) -> str:
 
 
 def _stored(value: str, type_: DataType) -> str:
-    """SQL of a value's stored form (``planning.plan.encoded``), in DuckDB."""
+    """Return DuckDB SQL for a value's stored form (``planning.plan.encoded``)."""
     match type_.name:
         case "STRING":
             return value

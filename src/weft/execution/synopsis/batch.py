@@ -1,4 +1,4 @@
-"""What a synopsis is given, and what it keeps, between batches of states."""
+"""The input and the state of a synopsis: batches of states, and the relations stored between batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """The Arrow type of a variable's type; raises ExecutionError for one that formulas do not have."""
+    """Return the Arrow type of a variable's type. Raise ExecutionError for a type that formulas do not have."""
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
@@ -26,10 +26,11 @@ def arrow_type(type: DataType) -> pa.DataType:
 
 @dataclass(frozen=True)
 class Batch:
-    """States of a log, one after another.
+    """Consecutive states of a log.
 
-    ``points`` are the time points: ``tp`` BIGINT, consecutive and in order, ``at`` BIGINT, µs UTC, never going down.
-    ``events`` are by predicate the rows ``tp, c1 … ck`` (by name, in any order, duplicates being duplicates).
+    ``points`` are the time points: ``tp`` BIGINT, consecutive and ascending, and ``at`` BIGINT, µs UTC, never
+    decreasing. ``events`` are by predicate the rows ``tp, c1 … ck`` (columns by name, rows in any order, duplicates
+    allowed).
     """
 
     points: pa.Table
@@ -38,9 +39,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """What is stored after a time point: its number and instant (None: there was none), and a table a relation.
+    """What is stored after a time point: its number and instant (None: no time point yet), and the stored relations.
 
-    A relation that is not there has no rows.
+    A missing relation has no rows.
     """
 
     tp: int | None = None
@@ -49,21 +50,21 @@ class State:
 
     @property
     def tuples(self) -> int:
-        """How many tuples are stored in all."""
+        """The number of stored tuples."""
         return sum(table.num_rows for table in self.relations.values())
 
 
 EMPTY = State()
-"""∅"""
+"""The initial state ∅."""
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
-    """The columns of a stored relation in Arrow."""
+    """Return the Arrow schema of a stored relation."""
     return pa.schema([pa.field(name, arrow_type(type)) for name, type in stored.columns])
 
 
 def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
-    """Raises ExecutionError for a batch that does not follow the state, or events that no predicate can be."""
+    """Raise ExecutionError if a batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
     if not rows:

@@ -1,7 +1,7 @@
-"""Conjunctions: the parts that give rows are joined, those that share variables first, and tests applied on the way.
+"""Evaluate conjunctions: join the parts that have rows, first those that share variables, and apply tests in between.
 
-A test whose one side is a variable that is not bound yet, ``x = t``, binds it.  A test that divides is applied when
-nothing else is left to apply, so that any part of the conjunction may keep it from dividing by 0.
+A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
+of the conjunction may prevent a division by 0.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from weft.sql.sweeping import listed
 
 
 def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], Value]) -> Value:
-    """Q1 ∧ Q2 and Q1 ∧ ¬Q2, or a test alone; ``value`` gives the parts'.
+    """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
 
-    What of it can be answered at all was told when the synopsis was made (``answerable``).
+    Constructing the synopsis has refused conjunctions that cannot be answered (``answerable``).
     """
     if isinstance(formula, And) and _negates(formula.right):
         return relating.without(value(formula.left), value(_negated(formula.right)))
@@ -48,17 +48,17 @@ def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], V
 
 
 def _negated(formula: Formula) -> Formula:
-    """What a Not is over; another formula itself."""
+    """Return the operand of a Not; any other formula unchanged."""
     return formula.formula if isinstance(formula, Not) else formula
 
 
 def _negates(formula: Formula) -> bool:
-    """Whether it is a Not that takes answers away: a Not of a test is a test."""
+    """Return whether the formula is a Not that removes answers; a Not of a test is a test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
 def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
-    """Q ∧ ¬(a test): one less where it holds, so that nothing is left of what counts once."""
+    """Return Q ∧ ¬test: counts decrease by one where the test holds, so answers with count 1 disappear."""
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
         return _joined(relating, [left], [Not(test)])
@@ -68,7 +68,7 @@ def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """The parts of a conjunction that may be taken in any order: a difference is one."""
+    """Yield the parts of a conjunction whose order is free; a difference is one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -77,7 +77,7 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
 
 
 def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Value:
-    """The values joined, and of that what the tests leave."""
+    """Return the rows of the joined values that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
@@ -99,7 +99,7 @@ def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Va
 
 
 def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
-    """What the tests whose variables are bound leave; they are taken out of the list."""
+    """Apply the tests whose variables are bound, and remove them from the list."""
     if found is None:
         return None
     dialect, steps = relating.engine.dialect, found
@@ -117,7 +117,7 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         else:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
-        # A test counts 1, so that the smaller count of a conjunction with one is 1.
+        # A test counts 1, so under minmax the count of a conjunction with a test is 1.
         counted = steps.counted and relating.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
     if steps is found:
@@ -131,7 +131,7 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
 
 
 def _divisible(relating: Relating, found: Steps, test: Formula) -> Steps:
-    """The rows; raises DivisionByZero where the test divides by 0 in one of them."""
+    """Return the rows. Raise DivisionByZero if the test divides by 0 in one of them."""
     for division in dividing(test):
         query = first_divided_by_0(found, division, relating.engine.dialect)
         (tp,) = relating.engine.rows(query).column("tp").to_pylist()
@@ -141,7 +141,7 @@ def _divisible(relating: Relating, found: Steps, test: Formula) -> Steps:
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
-    """The first test whose variables are bound, or that binds one."""
+    """Return the first test whose variables are bound or that binds one, or None."""
     known = set(steps.variables)
     for each in tests:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):

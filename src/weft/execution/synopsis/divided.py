@@ -1,4 +1,4 @@
-"""A division by 0, which has no value: the batch in which it is met is not taken in, and the error names the term."""
+"""The error for a division by 0 in a formula. The batch that contains it is not processed; the error names the term."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.formula.written import bare_text, term_text
 
 
 class DivisionByZero(ExecutionError):
-    """``division`` is by 0 at the time point ``tp`` for a row; ``test`` is the comparison in which it stands."""
+    """``division`` divides by 0 in a row at the time point ``tp``; ``test`` is the comparison that contains it."""
 
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])
@@ -25,7 +25,7 @@ class DivisionByZero(ExecutionError):
         self.tp = tp
 
     def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
-        """The same with the variables named as in the first of the formulas that has the test."""
+        """Return this error with the variable names of the first formula that contains the test."""
         wanted = canonical(_positive(self.test))
         for formula in formulas:
             for part in subformulas(formula):

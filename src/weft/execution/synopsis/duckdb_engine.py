@@ -1,4 +1,4 @@
-"""A batch's SQL on the DuckDB of this process."""
+"""Run a batch's SQL on DuckDB in this process."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class Local:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def given(self, name: str, rows: pa.Table) -> None:
-        """Takes rows as the table ``name``."""
+        """Register rows as the table ``name``."""
         self.sql.given(name, rows)
 
     def made(self, sql: str) -> str | None:
-        """The name of a table that holds what a query gives; None where that is nothing."""
+        """Return the name of a table with a query's rows, or None if there are no rows."""
         name = f"step_{next(self.numbers)}"
         with _told():
             return name if self.sql.table(name, sql) else None
 
     def rows(self, sql: str) -> pa.Table:
-        """What a query gives."""
+        """Return a query's rows."""
         with _told():
             return self.sql.rows(sql)
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Says of a failure what it means here."""
+    """Reword DuckDB's errors for the user."""
     try:
         yield
     except LimitExceeded:
@@ -54,6 +54,6 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def local_engine(threads: int = 2) -> Iterator[Local]:
-    """One for the block; what is made in it ends with it."""
+    """Provide an engine for the block; its tables end with it."""
     with temporal_sql(threads) as sql:
         yield Local(sql)

@@ -1,4 +1,4 @@
-"""A synopsis taken through a batch of states, set at a time: every subformula is one relation over all of them."""
+"""Evaluate a synopsis over a batch of states, set at a time: each subformula is one relation over all time points."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["EMPTY", "Batch", "State", "evaluated", "evaluated_together"]
 
 
 def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
-    """The state after a batch, and the answers of the synopsis's one formula at each of its time points.
+    """Return the state after a batch, and the answers of the synopsis's one formula at each time point.
 
-    The answers are ``tp, c1 … ck [, n]``, ordered by all of them; columns are the formula's free variables in their
-    order; counts are BIGINT, or decimal digits where the formula has a fixpoint.  Raises ExecutionError for a batch
-    that does not follow the state, and for a count that grows beyond BIGINT; DivisionByZero where one is met.
+    The answers are ``tp, c1 … ck [, n]``, sorted by all of them. The columns are the formula's free variables in order;
+    counts are BIGINT, or decimal digits if the formula has a fixpoint. Raise ExecutionError if the batch does not
+    follow the state or a count exceeds BIGINT, and DivisionByZero for a division by 0.
     """
     after, (answers,) = evaluated_together(synopsis, state, batch)
     return after, answers
 
 
 def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """The same for the formulas of a shared synopsis, on the DuckDB of this process."""
+    """Evaluate the formulas of a shared synopsis on DuckDB in this process; see ``evaluated``."""
     with local_engine() as engine:
         return evaluated_on(synopsis, state, batch, engine)
 
 
 def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """The same on an engine."""
+    """Evaluate the formulas of a shared synopsis on an engine; see ``evaluated``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -62,7 +62,7 @@ class _Step:
     engine: Engine
 
     def taken(self) -> tuple[State, tuple[pa.Table, ...]]:
-        """The state after the batch, and the answers of each formula."""
+        """Return the state after the batch, and the answers of each formula."""
         ats = self.batch.points.column("at")
         first = self.batch.points.column("tp")[0].as_py()
         extent = Extent(first, first + self.batch.points.num_rows)
@@ -98,7 +98,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """No rows, of the formula's columns."""
+        """Return an empty table with the formula's columns."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:
@@ -109,6 +109,6 @@ class _Step:
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
     def _kept(self, values: Values, stored: Stored) -> pa.Table | None:
-        """What is stored of a relation after the batch; None: no rows."""
+        """Return the rows of a stored relation after the batch; None: no rows."""
         query = values.kept(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -1,4 +1,4 @@
-"""▽, ◇ and since over a batch: their values, and what has to be stored after it."""
+"""Evaluate ▽, ◇ and since over a batch: their values, and what to store after the batch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from weft.sql.sweeping import listed
 
 @dataclass
 class Past:
-    """``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: there was
-    none); ``keeping`` what has to be stored of them after it, a query each; None: no rows.
+    """Evaluates temporal operators over one batch.
+
+    ``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: no time point).
+    ``keeping`` has for each relation to store after the batch the query that yields it (None: no rows).
     """
 
     relating: Relating
@@ -40,7 +42,7 @@ class Past:
     keeping: dict[Stored, str | None] = field(default_factory=dict)
 
     def previous(self, formula: Previous, value: Value) -> Value:
-        """▽Q, ``value`` being that of Q."""
+        """Return the value of ▽Q, given the value of Q."""
         relating, variables = self.relating, free_variables(formula)
         value = relating.ordered(value, variables)
         other = read_from(formula)
@@ -61,7 +63,7 @@ class Past:
         return relating.where(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
-        """The answers of ◇ or since before the batch, from what is stored of it."""
+        """Return the answers of ◇ or since just before the batch, from the stored relation."""
         stored = stored_of(formula, self.relating.semantics)
         before = self._stored(stored, variables)
         if before is None or self.at is None or not stored.timed:
@@ -69,17 +71,19 @@ class Past:
         return replace(before, source=f"({seen_before(before, formula.interval, self.at, runs=stored.runs)})")
 
     def once(self, formula: Once, right: Value) -> Value:
-        """◇Q, ``right`` being the value of Q."""
+        """Return the value of ◇Q, given the value of Q."""
         return self._looked_back(formula, None, right, negated=True)
 
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Q1 since Q2; ``left`` is the value of Q1, or where ``negated`` of what Q1 is the negation of."""
+        """Return the value of Q1 since Q2; ``left`` is the value of Q1 or, if ``negated``, of the operand of the
+        negation Q1.
+        """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """The answers that Q1 holds of, too, with their counts."""
+        """Return the answers of ``value`` for which Q1 holds, too, with their counts."""
         relating = self.relating
         left = relating.distinct(left)
         if not negated:
@@ -87,7 +91,7 @@ class Past:
         return value if left is None else relating.where(value, relating.without(relating.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """The anchors are found and outlive what they can; what they are seen by, and what is stored of them."""
+        """Return the value of ◇ or since from its anchors and how long they last, and record what to store."""
         relating, extent, interval = self.relating, self.relating.extent, formula.interval
         stored, variables = stored_of(formula, relating.semantics), free_variables(formula)
         before = self._stored(stored, variables)
@@ -107,7 +111,7 @@ class Past:
         return relating.made(seen(found, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """The anchors, with the time point at which Q1 has failed after each."""
+        """Return the anchors with the time point at which Q1 fails after each."""
         relating = self.relating
         one = right or before
         if one is None:
@@ -121,7 +125,9 @@ class Past:
         return relating.made(query, found.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """since2 and ◇2: the anchors hold of each time point that sees one, where the counts of Q1 are added up."""
+        """Return the value of since2 or ◇2: the sum of the counts of Q1 over the time points since the last answer of
+        Q2.
+        """
         relating, variables = self.relating, free_variables(stored.formula)
         right = relating.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)
@@ -143,7 +149,7 @@ class Past:
         return found
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        """What was stored before the batch."""
+        """Return the relation stored before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None

@@ -1,8 +1,8 @@
-"""Formulas with fixpoints, state by state in this process: what no operator over a whole batch is known for.
+"""Evaluate formulas with fixpoints state by state in this process; no operator over a whole batch exists for them.
 
-A value is a dictionary from rows, the values of the formula's free variables in their order, to counts, which have no
-bound here.  Parts in which no fixpoint has a say come from the evaluation set at a time, a dictionary a time point.
-The relations of a fixpoint speak of time points before only, so that each state is computed from the one before it.
+A value is a dictionary from rows (the values of the formula's free variables, in order) to counts, which are unbounded.
+Parts that depend on no fixpoint come from the evaluation set at a time, as one dictionary for each time point. The
+relations of a fixpoint refer only to earlier time points, so each state follows from the one before.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
 
 @dataclass
 class Stepping:
-    """One formula along time points.  ``leaf`` gives what tells the rows of a part without fixpoints.
+    """One formula along time points. ``leaf`` returns a function that yields the rows of a part without fixpoints.
 
-    That is asked for one time point after another, and answers with the same object where nothing has changed: a value
-    is computed anew only where something that it is made of is another one.
+    That function is called for one time point after another and returns the same object if nothing changed. A value is
+    computed again only if one of its inputs is a different object.
     """
 
     formula: Formula
@@ -67,13 +67,13 @@ class Stepping:
     known: dict[Formula, Rows] = field(default_factory=dict)
     operands: dict[Formula, tuple[Formula, ...]] = field(default_factory=dict)
     last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
-    """Of each part what it was made of, and its value, when that was computed for the last time."""
+    """By part, the inputs and the value of its last computation."""
     kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
-    """The same of what is stored."""
+    """By part, the inputs and the stored anchors of their last computation."""
     now: State = field(default_factory=lambda: State(0, 0, None))
 
     def __post_init__(self) -> None:
-        # Equal parts become one object, so that a look-up compares no trees.
+        # Replace equal parts by one object, so that look-ups compare no trees.
         one_of: dict[Formula, Formula] = {}
         self.formula = rewritten(self.formula, lambda part: one_of.setdefault(part, part))
         same: dict[Stored, Stored] = {}
@@ -89,7 +89,7 @@ class Stepping:
             self.leaves[part] = self.leaf(part)
 
     def at(self, now: State) -> Rows:
-        """The answers at a time point, the one after that of the last call; what is stored is stepped on."""
+        """Return the answers at the next time point, and update what is stored."""
         self.now = now
         self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
         found = self.of(self.formula)
@@ -97,13 +97,13 @@ class Stepping:
         return found
 
     def of(self, formula: Formula) -> Rows:
-        """The value of a part at the time point."""
+        """Return the value of a part at the current time point."""
         if formula not in self.known:
             self.known[formula] = self._again(formula)
         return self.known[formula]
 
     def _again(self, formula: Formula) -> Rows:
-        """The value at the time point before, where all that it is made of is the same; else computed."""
+        """Return the previous value if all inputs are the same objects; otherwise compute it."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
@@ -114,7 +114,7 @@ class Stepping:
         return found
 
     def _inputs(self, formula: Formula) -> tuple[object, ...]:
-        """All that the value of a formula is made of: objects that are others where they are not the same."""
+        """Return all inputs of a formula's value; a changed input is a different object."""
         if isinstance(formula, (Fixpoint, Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
@@ -125,19 +125,19 @@ class Stepping:
         return before, *self._looked_at(formula)
 
     def _parts(self, formula: Formula) -> tuple[Formula, ...]:
-        """The parts whose rows a formula's are made of."""
+        """Return the parts from whose rows a formula's rows are computed."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
 
     def _looked_at(self, formula: Formula) -> tuple[object, ...]:
-        """What a ◇ or since looks at in a state: its time, too, where it has an interval."""
+        """Return the inputs of a ◇ or since at a state, including its time if the operator has an interval."""
         assert isinstance(formula, (Once, Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: Formula, stored: Stored) -> Anchors:
-        """What is stored after the time point; the same object where nothing has changed."""
+        """Return what is stored after the time point; the same object if nothing changed."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, Previous) else (before, *self._looked_at(part))
         last = self.kept.get(part)
@@ -151,7 +151,7 @@ class Stepping:
 
     @property
     def counts(self) -> bool:
-        """Whether answers may count more than once."""
+        """Whether answers may have counts other than 1."""
         return self.semantics != "set"
 
     def _computed(self, formula: Formula) -> Rows:
@@ -193,7 +193,7 @@ class Stepping:
         return found
 
     def _fitting(self, definition: Definition, arguments: tuple[Term, ...], formula: Formula) -> Rows:
-        """The rows of a definition that the arguments are, as rows of the formula."""
+        """Return the rows of a definition that match the arguments, as rows of the formula."""
         places = _places(free_variables(definition.body), definition.parameters)
         variables = free_variables(formula)
         found: Rows = {}
@@ -218,7 +218,7 @@ class Stepping:
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: And) -> Rows:
-        """As ``conjoining`` has it over a whole batch."""
+        """Evaluate a conjunction as ``conjoining`` does over a whole batch."""
         right = formula.right
         if isinstance(right, Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(_Table(free_variables(formula.left), self.of(formula.left)), right.formula).rows
@@ -227,7 +227,7 @@ class Stepping:
         taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
         rows = [each for each in every if each not in tests and not (isinstance(each, Not) and each.formula in taken)]
         tables = [_Table(free_variables(part), self.of(part)) for part in rows]
-        # Of one part alone the counts stay: the smaller of them and 1, which TRUE has, would be another answer.
+        # A single part keeps its counts: joining it with TRUE (count 1) would change them under minmax.
         table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
@@ -235,7 +235,7 @@ class Stepping:
         return table.ordered(free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: Formula) -> _Table:
-        """Q1 ∧ ¬Q2"""
+        """Return Q1 ∧ ¬Q2."""
         found: Rows = {}
         variables = free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
@@ -268,7 +268,7 @@ class Stepping:
         return table
 
     def _require_divisible(self, table: _Table, test: Formula) -> None:
-        """Raises DivisionByZero where a test divides by 0 in a row."""
+        """Raise DivisionByZero if a test divides by 0 in a row."""
         if not dividing(test):
             return
         for row in table.rows:
@@ -279,13 +279,13 @@ class Stepping:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows with the variables that they are of."""
+    """Rows with the variables of their columns."""
 
     variables: tuple[Variable, ...]
     rows: Rows
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        """∧, found by what both speak of."""
+        """Return the natural join of the two tables."""
         mine, its = set(self.variables), set(other.variables)
         if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
             return other.joined(self, times)
@@ -294,7 +294,7 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """The rows that another table, of no more variables, has, too."""
+        """Return the rows that match another table whose variables are a subset of this one's."""
         places, found = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
@@ -318,7 +318,7 @@ class _Table:
         return _Table((*self.variables, *added), found)
 
     def tested(self, test: Formula, times: Callable[[int, int], int]) -> _Table:
-        """The rows that a test leaves, or that it gives one more value."""
+        """Return the rows that satisfy a test or, if the test binds a variable, all rows extended by its value."""
         bound = binding(test, self.variables)
         found: Rows = {}
         for row, count in self.rows.items():
@@ -333,9 +333,9 @@ class _Table:
         return _Table((*self.variables, *new), found)
 
     def matched(self, test: Matches) -> _Table:
-        """The rows with what groups of a match found as values of variables that they do not have.
+        """Return the rows extended by the values of a match's groups for unbound variables.
 
-        Where a group took no part there is no value, and no row: the test would not hold.
+        If a group did not take part in the match, the row is dropped, since the test would not hold.
         """
         groups = group_variables(test, self.variables)
         found: Rows = {}
@@ -348,7 +348,7 @@ class _Table:
         return _Table((*self.variables, *groups), found)
 
     def ordered(self, variables: tuple[Variable, ...]) -> _Table:
-        """The same rows with their values in another order."""
+        """Return the same rows with their values in another order."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)
@@ -368,19 +368,19 @@ def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Whether they are the same objects."""
+    """Return whether both contain the same objects."""
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _maximal(formula: Formula, *, counts: bool) -> list[Formula]:
-    """The largest parts without fixpoints that give rows."""
+    """Return the largest parts without fixpoints that have rows."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
 
 
 def _operands(formula: Formula, *, counts: bool) -> tuple[Formula, ...]:
-    """The parts whose rows a formula's are made of."""
+    """Return the parts from whose rows a formula's rows are computed."""
     if isinstance(formula, And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:

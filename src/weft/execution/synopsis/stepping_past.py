@@ -1,6 +1,6 @@
-"""▽, ◇ and since for one time point: what is seen of the anchors before it, and what is kept of them after it.
+"""Evaluate ▽, ◇ and since at one time point: which earlier anchors it sees, and which anchors to store after it.
 
-What is kept is what ``points_past.kept`` keeps of a whole batch.
+The stored anchors are the same that ``points_past.kept`` stores for a whole batch.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
-"""Counts by row and the instants of the first and the last anchor of a run; None where instants are not kept."""
+"""Counts by row and by the instants of the first and last anchor of a run; None if instants are not stored."""
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
 
 
 @dataclass(frozen=True)
 class State:
-    """A time point, its instant, and that of the one before (None: there was none)."""
+    """A time point, its instant, and the instant of the previous time point (None: this is the first)."""
 
     tp: int
     at: int
@@ -31,7 +31,7 @@ class State:
 
 
 def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Rows:
-    """The value of a temporal formula at a time point; ``of`` gives that of its parts."""
+    """Return the value of a temporal formula at a time point; ``of`` returns the values of its parts."""
     if isinstance(formula, Previous):
         if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
             return {}
@@ -47,7 +47,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: 
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Anchors:
-    """What is stored of a temporal formula after a time point."""
+    """Return what is stored of a temporal formula after a time point."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
@@ -66,7 +66,7 @@ def _within(interval: Interval, distance: int) -> bool:
 
 
 def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
-    """Whether Q1 holds of a row."""
+    """Return a function that decides whether Q1 holds for a row."""
     if isinstance(formula, Once):
         return lambda row: True
     negated = isinstance(formula.left, Not)
@@ -82,7 +82,7 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """The answers of Q2 as rows of the whole formula."""
+    """Return the answers of Q2 as rows of the whole formula."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]
@@ -90,7 +90,7 @@ def _new(formula: Once | Since, of: Of) -> Rows:
 
 
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: Sums) -> Anchors:
-    """Those that outlived the time point, and those that it brings."""
+    """Return the anchors that survive the time point and those that it adds."""
     holds = _holding(formula, of)
     found = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
@@ -126,7 +126,7 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """The runs of each row, those that follow one another within ``reach`` having become one."""
+    """Yield the runs of each row, after joining runs that follow one another within ``reach``."""
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
         by_row.setdefault(row, []).append(at)
@@ -141,7 +141,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Anchors that every later time point sees are one for each row, at the last of their instants."""
+    """Merge, for each row, the anchors that every later time point sees, at the last of their instants."""
     found: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
@@ -154,7 +154,7 @@ def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """since2 and ◇2: how often Q1 has been an answer since Q2 was one for the last time."""
+    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
     found: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left

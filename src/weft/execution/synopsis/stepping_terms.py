@@ -1,4 +1,4 @@
-"""Terms and tests of one row, in this process, as the SQL of ``points_terms`` has them."""
+"""Evaluate terms and tests for one row, with the same results as the SQL of ``points_terms``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = 2**63
 
 
 def value(term: Term, given: Given) -> Any:
-    """A term's value.  Raises ExecutionError beyond BIGINT; no divisor in it is 0 (``divided_by_0``)."""
+    """Return a term's value. Raise ExecutionError beyond BIGINT. The caller excludes divisors 0 (``divided_by_0``)."""
     match term:
         case Variable():
             return given[term]
@@ -35,7 +35,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """The value; a NaN is always the same object, so that rows with it are found in dictionaries."""
+    """Return the value, with one object for every NaN, so that dictionaries find rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -58,7 +58,7 @@ def _computed(operation: str, found: Sequence[Any], *, exact: bool) -> Any:
 
 
 def _divided(operation: str, a: int, b: int) -> int:
-    """Truncated; the remainder has the sign of what is divided."""
+    """Truncate toward zero; the remainder has the sign of the dividend."""
     whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return whole if operation == "/" else a - b * whole
 
@@ -70,12 +70,12 @@ def _quotient(a: float, b: float) -> float:
 
 
 def divided_by_0(test: Formula, given: Given) -> Computed | None:
-    """The first division of a test whose divisor is 0 for a row; None where there is none."""
+    """Return the first division of a test whose divisor is 0 in a row, or None."""
     return next((each for each in dividing(test) if value(each.arguments[1], given) == 0), None)
 
 
 def satisfied(test: Comparison | Matches, given: Given) -> bool:
-    """Whether a test holds of a row."""
+    """Return whether a test holds for a row."""
     if isinstance(test, Matches):
         found = groups_of(test, given)
         asked = enumerate(test.groups, 1)
@@ -95,9 +95,9 @@ def satisfied(test: Comparison | Matches, given: Given) -> bool:
 
 
 def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
-    """The first match, its groups by number (None: one that took no part); None where there is no match.
+    """Return the first match of a pattern, or None; a group that took no part in it is None.
 
-    Raises ExecutionError for a pattern that is RE2's alone.
+    Raise ExecutionError for a pattern that only RE2 understands.
     """
     try:
         return re.search(test.pattern, value(test.text, given))
@@ -109,22 +109,22 @@ def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """NaN is NaN, as in SQL."""
+    """Return whether two values are equal; NaN equals NaN, as in SQL."""
     return bool(one == other or (one != one and other != other))
 
 
 def _place(number: Any) -> tuple[bool, Any]:
-    """What a value is ordered by: NaN comes last."""
+    """Return a sort key; NaN comes last."""
     return number != number, number
 
 
 def _less(one: Any, other: Any) -> bool:
-    """NaN is greater than any number."""
+    """Compare two values; NaN is greater than any number."""
     return bool(one < other or (one == one and other != other))
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """An aggregate of a group's items, as SQL computes it; of none, as MonPoly has it."""
+    """Return an aggregate of a group's items, as SQL computes it; for an empty group, as MonPoly computes it."""
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf

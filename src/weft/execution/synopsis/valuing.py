@@ -1,6 +1,6 @@
-"""The value of each subformula over a batch, a table of the engine each.
+"""Compute the value of each subformula over a batch, as a table of the engine.
 
-What two formulas have in common, up to the names of variables, is computed once.
+Subformulas that are equal up to the names of variables are computed once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Values:
     known: dict[Formula, Value] = field(default_factory=dict)
 
     def value(self, formula: Formula) -> Value:
-        """The value of a formula; raises Refused for one that no rule takes."""
+        """Return the value of a formula. Raise DerivationError for a formula that is not evaluated over a batch."""
         form = canonical(formula)
         if form not in self.known:
             self.known[form] = self._computed(form)
@@ -61,7 +61,7 @@ class Values:
         return found.named(tuple(names[variable] for variable in found.variables))
 
     def kept(self, stored: Stored) -> str | None:
-        """The query of a stored relation after the batch; None: no rows."""
+        """Return the query for a stored relation after the batch; None: no rows."""
         self.value(stored.formula)
         return self.past.keeping[stored]
 

@@ -1,4 +1,4 @@
-"""The stepped formulas of a synopsis taken along the time points of a batch."""
+"""Evaluate the stepped formulas of a synopsis along the time points of a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """``values`` are those of the parts without fixpoints; ``points`` the batch's time points."""
+    """A walk along the batch's time points ``points``; ``values`` are the values of parts without fixpoints."""
 
     synopsis: Synopsis
     state: State
@@ -32,7 +32,9 @@ class Walk:
     stored: dict[Stored, Anchors] = field(default_factory=dict)
 
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
-        """The answers of one formula at each time point, ordered by what ``schema`` has; raises LimitExceeded."""
+        """Return the answers of one formula at each time point, sorted by all columns of ``schema``. Raise
+        LimitExceeded.
+        """
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
         stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
         places = self._places(formula)
@@ -51,13 +53,13 @@ class Walk:
         return _table(found, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Where the answers' variables are in a row."""
+        """Return the positions of the answers' variables in a row."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
     def kept(self, stored: Stored) -> pa.Table:
-        """What is stored of a stepped relation after the batch."""
+        """Return the rows of a stepped relation after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
@@ -67,7 +69,7 @@ class Walk:
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """What tells the rows of a part without fixpoints."""
+        """Return a function that yields the rows of a part without fixpoints at each time point."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
             return _Changing({})
@@ -84,13 +86,15 @@ class Walk:
 
 @dataclass
 class _Changing:
-    """The rows of a relation, asked for one time point after another; ``changes`` has what is added to counts."""
+    """The rows of a relation at one time point after another; ``changes`` has the differences of counts by time
+    point.
+    """
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """The rows at a time point; the same object as at the one before where they have not changed."""
+        """Return the rows at a time point; the same object as at the previous one if nothing changed."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)
@@ -109,7 +113,7 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """A count of any size in decimal digits; Python's own conversion of an int stops at 4,300 of them."""
+    """Format a count of any size in decimal digits; Python's own conversion of an int stops at 4,300 digits."""
     return str(Decimal(count))
 
 

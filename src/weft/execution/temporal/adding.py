@@ -1,4 +1,4 @@
-"""Adding a temporal view and taking it away."""
+"""Add and remove temporal views."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from weft.sql.render import scalar
 
 
 def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
-    """Keeps a view from now on: its table and its definition, and auxiliary views; nothing is computed yet.
+    """Add a view: its table, its definition and auxiliary views. Nothing is computed yet.
 
-    Raises SqlError for a text that is no view, Refused for a name or columns that no table can have and for what this
-    process does not compute, Conflict where the name is taken, LeaseBusy.
+    Raise SqlError if the text is not a view, Refused for an invalid name, an invalid column or an operation that this
+    process does not compute, Conflict if the name is in use, and LeaseBusy.
     """
     with home.writing(f"add the view {name}") as writer:
         bound = bound_view(text, {table.name: table.schema for table in writer.tables.known()})
@@ -41,7 +41,7 @@ def _refused(part: Scalar) -> Refused:
     match part:
         case Call(name="from_json", args=(column, _)) if column.type.shape is not None:
             return Refused("views have no parts of nested columns", where=scalar(column), hint=hint)
-        case Call(name="map"):  # no text has it: it is of a part by which rows are grouped, or that is selected whole
+        case Call(name="map"):  # no text contains map(): it comes from a part that is grouped by or selected whole
             return Refused("views have no parts of nested columns", hint=hint)
         case _:
             told = f"views have no {refusal(part)}: it might come out otherwise here than in a standing query"
@@ -49,7 +49,7 @@ def _refused(part: Scalar) -> Refused:
 
 
 def refusal(refused: Scalar) -> str:
-    """A function, an operator or a conversion, as the text of a query has it."""
+    """Describe a function, an operator or a conversion as a query's text names it."""
     match refused:
         case Call(name="/" | "%" | "*" as operator, args=args):
             return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
@@ -62,9 +62,9 @@ def refusal(refused: Scalar) -> str:
 
 
 def remove_view(home: Home, name: str) -> ViewRecord:
-    """Takes a view away with all that was recorded of it, and the auxiliary views that it read alone.
+    """Remove a view with its history, and the auxiliary views that no other view reads.
 
-    Raises NotFound, Conflict where something reads it.
+    Raise NotFound, and Conflict if something reads the view.
     """
     with home.writing(f"remove the view {name}") as writer:
         found = writer.views.named(name)

@@ -193,7 +193,9 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
             spend(place, app, number)
         else:
             commit_rows(writer, place, rows, reservation)
-        found = find_commit(place, app, number, table.stored.start)  # the writer may have committed just before ``spend``
+        found = find_commit(
+            place, app, number, table.stored.start
+        )  # the writer may have committed just before ``spend``
     if found is None or not found.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)

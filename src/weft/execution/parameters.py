@@ -114,7 +114,9 @@ def _add(
     mine = pa.table(columns)
     for number, found in enumerate(together):
         by_other = {_label(other): _label(own) for own, other in linked if _label(other) in found.column_names}
-        ties = {own: other for other, own in by_other.items()}  # Arrow joins by a column once only; fewer ties keep more rows
+        ties = {
+            own: other for other, own in by_other.items()
+        }  # Arrow joins by a column once only; fewer ties keep more rows
         apart = not tied.keys() & set(found.column_names)
         if ties and apart and _pairs(found, mine, ties) <= _JOINED:
             joined = found.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")

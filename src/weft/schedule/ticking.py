@@ -1,4 +1,4 @@
-"""One tick as a person or the runner asks for it: under the lease, and what it can tell beforehand."""
+"""Run one tick under the lease, for a user or the runner, and decide beforehand whether a tick would find anything."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from weft.runtime.session import plain_errors
 
 @dataclass(frozen=True, repr=False)
 class Ticked(Brief):
-    """What one call did: its tick, after one that had died if there was one, and what went out to channels.
+    """The result of one call: its tick, preceded by one that had died if any, and what was delivered to channels.
 
-    ``delivered`` is None where another process was delivering: what is new goes with its next round, or the next tick.
+    ``delivered`` is None if another process was delivering; new answers go out in its next round, or after the next
+    tick.
     """
 
     reports: tuple[TickReport, ...]
@@ -37,10 +38,10 @@ class Ticked(Brief):
 
 
 def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Ticks the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
+    """Tick the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
 
-    The views that queries read are maintained first.
-    Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
+    The views that queries read are refreshed first. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
+    example if the JVM ended).
     """
     maintain_queried(home, t)
     with (
@@ -52,9 +53,10 @@ def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:
-    """Whether a tick at ``t`` of the queries that are due would find nothing.
+    """Return whether a tick at ``t`` of the queries that are due would find nothing.
 
-    Nothing arrived for them, and no instant of their own is reached.  Asked of each plan, not of each query.
+    That is the case if nothing arrived for them and no instant of their own is reached. It is tested for each plan, not
+    for each query.
     """
     if catalog.ticks.planned() is not None:
         return False
@@ -70,7 +72,7 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     try:
         with query_faults():
             shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
-            # What a query reads is run along with it.
+            # A tick also runs the queries whose results these queries read.
             below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
             return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
                 is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below

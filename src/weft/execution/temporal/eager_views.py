@@ -1,4 +1,6 @@
-"""Eager views follow what they read: after a poll, or several of one command, each is maintained once."""
+"""Refresh the views that must be current: eager views after a poll, and views that standing queries read before a
+tick.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,10 @@ from weft.execution.temporal.refresh_views import Maintained, maintain_views, wi
 
 
 def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, ...]:
-    """Maintains, at one instant, the eager views that read something which came after they were maintained last.
+    """Refresh, at one instant, the eager views whose inputs have changed since their last refresh.
 
-    The instant is ``now`` (µs UTC; None: the home's clock), or that of the last of those changes where it is later: a
-    poll that died before its views were maintained is made good by the next.  Raises LeaseBusy, LeaseLost, ClockError,
-    StorageError.
+    The instant is ``now`` (µs UTC; None: the home's clock), or that of the last change if it is later. A poll that died
+    before the refresh is thus repaired by the next poll. Raise LeaseBusy, LeaseLost, ClockError or StorageError.
     """
     catalog = home.catalog
     views = catalog.views.all()
@@ -33,11 +34,11 @@ def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, .
 
 
 def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]:
-    """Maintains the views that standing queries read, for a tick at ``t`` (µs UTC; None: at the home's clock).
+    """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: at the home's clock).
 
-    That is at the instant before t, so that the tick sees what they gain.  Those are left out that nothing has come
-    for: time alone changes none of them, since a query has the definition of a view that depends on NOW.  Where no such
-    instant is open nothing is done.  Raises LeaseBusy, StorageError.
+    The refresh is at the instant before t, so that the tick sees its rows. Views whose inputs have not changed are
+    skipped: time alone changes none of them, since a query inlines the definition of a view that depends on NOW. If
+    that instant is past, nothing is done. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}
@@ -50,12 +51,12 @@ def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]
         return ()
     try:
         return maintain_views(home, wanted, now=None if t is None else t - 1)
-    except ClockError:  # the tick says so itself
+    except ClockError:  # the tick reports the clock error itself
         return ()
 
 
 def behind(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
-    """The views that something came for after they were maintained last, into what they read or what that reads."""
+    """Return the views whose inputs, direct or indirect, have changed since their last refresh."""
     found: dict[int, ViewRecord] = {}
     for view in views:
         last = [at for key in view.reads if (at := tables[key].last_ts) is not None]

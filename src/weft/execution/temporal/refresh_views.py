@@ -1,7 +1,7 @@
-"""Keeping temporal views: each maintained at one instant, after all that it reads, its change recorded as one.
+"""Refresh temporal views: each at one instant, after all that it reads, with its change recorded in one commit.
 
-A maintenance reads what was recorded up to its instant t; from before it begins nothing comes into what the view reads
-that is not after t.  One that died is made again, unless its commit is found in Delta (design law 6).
+A refresh reads what was recorded up to its instant t. From its start on, everything that arrives in its inputs is
+recorded after t. A refresh that died is repeated, unless its commit is found in Delta (design law 6).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from weft.storage.fence import make_durable
 
 @dataclass(frozen=True, repr=False)
 class Maintained(Brief):
-    """What a maintenance of the view ``name`` at ``t`` (µs UTC) recorded: periods that came or have another end.
+    """The result of refreshing the view ``name`` at ``t`` (µs UTC): ``changed`` periods are new or have another end.
 
-    ``gone`` counts the periods of which nothing is left; ``trouble`` says why nothing was recorded (None: it was).
+    ``gone`` counts the periods that no longer exist; ``trouble`` says why nothing was recorded (None: success).
     """
 
     name: str
@@ -55,12 +55,12 @@ class Maintained(Brief):
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
-    """The view as it was bound; raises PlanMismatch where what it reads is not as it was."""
+    """Return the view's plan; raise PlanMismatch if an input differs from what the plan was made for."""
     return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """The views with these ids and the views that they read, each after all that it reads."""
+    """Return the views with these ids and the views that they read, each after its inputs."""
     by_id = {view.table_id: view for view in views}
     found: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -74,14 +74,14 @@ def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewR
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
-    """Whether nothing can have changed since the view's last maintenance, which was at t or the instant before it."""
+    """Return whether the view was refreshed at t or one instant before, and its inputs have not changed since."""
     if view.tau is None or view.tau + 1 < t:
         return False
     return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
 
 
 def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t: int) -> tuple[ViewRecord, ...]:
-    """Those that something can have changed in, and those that read them."""
+    """Return the views that are not current, and the views that read them."""
     found: dict[int, ViewRecord] = {}
     for view in views:
         if found.keys() & view.reads.keys() or not is_current(view, tables, t):
@@ -90,11 +90,11 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None) -> tuple[Maintained, ...]:
-    """Maintains views by their ids, and before each what it reads, at one instant: ``now``, or the home's clock.
+    """Refresh views by id, each after its inputs, at one instant: ``now``, or the home's clock.
 
-    A view that fails leaves the others alone, but for those that read it; why is in its record, too.  One that is
-    current at the clock is left as it is.  Raises ClockError for a ``now`` that is past and to which one of them was
-    not maintained, LeaseBusy, LeaseLost, StorageError.
+    A view that fails does not stop the others, except those that read it; its record has the reason. A view that is
+    current at the clock is skipped. Raise ClockError if ``now`` is past and a view was not refreshed up to it,
+    LeaseBusy, LeaseLost and StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -116,11 +116,11 @@ def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None)
 
 
 def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
-    """Maintains views so that they can be read at ``at`` (µs UTC): the instant at which to read them.
+    """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
-    That is ``at`` where it was ``told``, else the last one at which they were maintained.  What lies before F cannot be
-    maintained as of then: they are maintained at the clock, and have the past in their periods.  Raises what a
-    maintenance failed with, LeaseBusy, StorageError.
+    That instant is ``at`` if ``told``, else the last refresh. Views cannot be refreshed as of an instant before F; they
+    are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy,
+    StorageError.
     """
     later = told and at >= home.catalog.home().forward
     if not told or later or any(view.tau is None or view.tau < at for view in views):
@@ -135,7 +135,7 @@ def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool)
 
 
 def bring_up(home: Home, name: str) -> None:
-    """Maintains the view of that name at the home's clock; where none has it, or there is no clock yet, nothing."""
+    """Refresh the view of that name at the home's clock; do nothing if there is no such view or no clock yet."""
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
@@ -143,9 +143,9 @@ def bring_up(home: Home, name: str) -> None:
 
 
 def _instant(home: Home, writer: Writer, now: int | None) -> int:
-    """The instant of a maintenance that is asked for ``now``; at the clock of a replay home all that came is there.
+    """Return the instant of a refresh requested for ``now``. On a replay home it covers everything that has arrived.
 
-    Such a home's clock stays where views were maintained last, as long as nothing has come since.
+    A replay home's clock stays at the last refresh of views as long as nothing arrives.
     """
     if now is not None:
         return now
@@ -156,7 +156,7 @@ def _instant(home: Home, writer: Writer, now: int | None) -> int:
 
 
 def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:
-    """The outcomes of all but auxiliary views; what one of those fails with is told of each view that reads it."""
+    """Yield the result of each view except auxiliary views; a failure is also a failure of each view that reads it."""
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
         try:
@@ -165,7 +165,7 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
                 raise _because_of(*below)
             done = maintain(writer, view, t, home.clock())
         except Exception as raised:
-            # A damaged file is of a table that this view reads or has: the others go on.
+            # A damaged file belongs to a table that this view reads or owns; continue with the others.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
@@ -178,16 +178,16 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
 
 
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
-    """Why a view that reads one that failed could not be maintained."""
+    """Return the error for a view that reads a failed view."""
     if view.auxiliary:
         return Refused(f"{error.message}, in its auxiliary view {view.sql}", hint=error.hint)
     return Refused(f"{view.name}, which it reads, could not be maintained", hint=f"See: weft view show {view.name}")
 
 
 def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
-    """Maintains one view at ``t``, which was begun (``Views.begin``), all that it reads having been.
+    """Refresh one view at ``t``, after ``Views.begin`` and after all its inputs.
 
-    ``at`` is the wall's instant, both µs UTC.  Raises LeaseLost, StorageError, ExecutionError, PlanMismatch.
+    ``at`` is the wall clock's instant; both are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]

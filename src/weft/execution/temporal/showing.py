@@ -1,4 +1,4 @@
-"""How much is kept of a view."""
+"""Compute how much a view stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.storage.periods import periods, read_log
 
 
 def counted(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """The periods of a tracked table, how many of them are open, and the bytes of its files; raises StorageError."""
+    """Return the numbers of periods and of open periods of a tracked table, and its bytes. Raise StorageError."""
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0
@@ -27,7 +27,7 @@ def counted(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: its query, the table that it is a part of, and what is kept of it (``counted``).
+    """An auxiliary view: its query, the table ``of`` which it is a part, and how much it stores (``counted``).
 
     ``shared`` names the other views that read it.
     """
@@ -43,7 +43,7 @@ class ShownAuxiliary:
 
 
 def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxiliary, ...]:
-    """The auxiliary views that a view reads; raises StorageError."""
+    """Return the auxiliary views that a view reads. Raise StorageError."""
     views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
     found = []
     for each in views:
@@ -56,7 +56,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 
 
 def names_read(view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]) -> tuple[str, ...]:
-    """The names of the tables and views that a view reads, auxiliary views being what they are parts of."""
+    """Return the names of the tables and views that a view reads, with tables instead of auxiliary views."""
     found: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)

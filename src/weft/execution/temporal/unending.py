@@ -1,4 +1,4 @@
-"""Moving windows over rows that do not end, which are running totals: warnings for whoever adds or explains a view."""
+"""Warn about moving windows over tables whose rows never end: such aggregates are running totals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from weft.sql.render import interval
 
 
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
-    """A warning for each moving window over tables of which no row has ended, each with what to write instead.
+    """Return a warning for each moving window over tables of which no row has ended, with the query to write instead.
 
-    Of a table without rows nothing is known, and nothing is said.  Raises PlanMismatch, StorageError.
+    Empty tables give no warning. Raise PlanMismatch or StorageError.
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
@@ -33,11 +33,13 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """The lengths of moving windows (µs), each with the tables below whose rows end when those of the window's do."""
+    """Yield the lengths of moving windows (µs), each with the tables whose rows determine when the window's rows
+    end.
+    """
     for part in each(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(each(part.input))
-            # Rows of these end although no row of a table does.
+            # These operators yield rows that end even if no row of a table ends.
             ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
                 yield part.window.value, [inner for inner in below if isinstance(inner, Base)]

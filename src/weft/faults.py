@@ -46,8 +46,12 @@ def plain_error(error: Exception) -> WeftError:
     if isinstance(error, WeftError):
         return error
     if isinstance(error, MemoryError):
-        return ExecutionError("it needs more memory than this process has", hint="Narrow it.")
-    return ExecutionError(f"Weft has a defect here: {told_shortly(error)}", hint="The home's logs/weft.log has more.")
+        return ExecutionError(
+            "the operation needs more memory than this process has", hint="Restrict it to fewer rows."
+        )
+    return ExecutionError(
+        f"this is a defect in Weft: {told_shortly(error)}", hint="The traceback is in the home's logs/weft.log."
+    )
 
 
 def told_shortly(error: BaseException) -> str:

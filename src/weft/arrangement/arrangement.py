@@ -45,7 +45,7 @@ from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
-_HINT: Final = "Nothing is lost: an arrangement is made from its table. Its folder may be deleted at any time."
+_HINT: Final = "Nothing is lost: an arrangement is derived from its table. Its folder may be deleted at any time."
 _ATTEMPTS: Final = 5
 
 
@@ -81,8 +81,8 @@ class Arrangement:
         unfit += [name for name in key if name not in kinds or pa.types.is_list(kinds[name])]
         if unfit or not key or len(kinds) < len(schema):
             raise ArrangementError(
-                f"an arrangement by ({', '.join(key)}) of ({', '.join(schema.names)}) cannot be made"
-                + (f": {', '.join(unfit)} has no type for that, or is not there" if unfit else ""),
+                f"an arrangement by ({', '.join(key)}) with the columns ({', '.join(schema.names)}) cannot be created"
+                + (f": {', '.join(unfit)} is missing or has an unsupported type" if unfit else ""),
                 where=str(folder),
             )
         found = cls(folder, key, schema)
@@ -138,7 +138,7 @@ class Arrangement:
             self._clean()
             kept: tuple[RunRecord, ...] = ()
             if before and missing is None:
-                self.why_rebuilt = "files that it covered are no longer in the table"
+                self.why_rebuilt = "covered files are no longer in the table"
             elif before:
                 kept = before.runs
             new = list(files) if missing is None else missing
@@ -156,10 +156,10 @@ class Arrangement:
         memory.
         """
         if self._manifest is None:
-            raise ArrangementError("an arrangement that has no state was asked", where=str(self.folder), hint=_HINT)
+            raise ArrangementError("a look-up needs an arrangement with state", where=str(self.folder), hint=_HINT)
         for run in self._runs:
             if is_cut(self.folder, run.record):
-                raise self._damaged("a run has another size than was written")
+                raise self._damaged("the size of a run differs from what was written")
         wanted = self._key_rows(keys, null_safe)
         if wanted is None:
             return self.schema.empty_table()
@@ -252,7 +252,8 @@ class Arrangement:
         expected = _rows_of(files)
         if expected is not None and rows != expected:
             raise ArrangementError(
-                f"{rows} rows were read of files that have {expected} by their table's log", where=str(self.folder)
+                f"{rows} rows were read from files that have {expected} rows according to the table's log",
+                where=str(self.folder),
             )
 
     def _conformed(self, table: pa.Table) -> pa.Table:
@@ -263,7 +264,7 @@ class Arrangement:
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
-            raise self._damaged("a merge did not give the rows that went into it")
+            raise self._damaged("a merge returned another number of rows than it read")
         return [*(record for record in records if record not in group), one]
 
     def _commit(self, files: Mapping[str, int], records: Sequence[RunRecord]) -> None:
@@ -286,7 +287,7 @@ class Arrangement:
         kinds = [self.schema.field(name).type for name in self.key]
         if keys.num_columns != len(kinds):
             raise ArrangementError(
-                f"{keys.num_columns} columns were given for the key ({', '.join(self.key)})", where=str(self.folder)
+                f"{keys.num_columns} columns do not match the key ({', '.join(self.key)})", where=str(self.folder)
             )
         columns = [column.cast(kind) for column, kind in zip(keys.columns, kinds, strict=True)]
         table = pa.table(columns, names=list(self.key))
@@ -305,7 +306,7 @@ class Arrangement:
         except duckdb.Error as error:
             raise self._damaged(f"its rows cannot be read: {error}") from error
         if not intact:
-            raise self._damaged("rows have other values than were written")
+            raise self._damaged("rows differ from what was written")
         return carried
 
     @contextmanager

@@ -106,9 +106,9 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
         raise StateRefused("its manifest is damaged")
     found: dict[str, Any] = json.loads(body)
     if found["format"] != FORMAT:
-        raise StateRefused(f"its format is {found['format']}, this Weft writes {FORMAT}")
+        raise StateRefused(f"its format is {found['format']}; this version of Weft writes {FORMAT}")
     if found["hash_version"] != hash_version:
-        raise StateRefused("this DuckDB's hash is another than that which sorted it")
+        raise StateRefused("it was sorted with the hash of another version of DuckDB")
     if tuple(found["key"]) != tuple(key):
         raise StateRefused(f"its key is {', '.join(found['key'])}")
     stored = tuple((name, kind) for name, kind in found["schema"])

@@ -266,8 +266,8 @@ def replay_without_clock(home: HomeRecord) -> bool:
 def no_clock() -> ClockError:
     """Return the error for rows without own time on a replay home without a clock."""
     return ClockError(
-        "a replay home has no clock before its first tick, and these rows have no time of their own",
-        hint="Name the column that holds their time with --ts-from, or tick once with --now.",
+        "these rows have no time of their own, and the clock of this replay home is not set yet",
+        hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
     )
 
 

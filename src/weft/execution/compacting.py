@@ -154,5 +154,5 @@ def clean(home: Home, table: Stored, keep_us: int, *, dry_run: bool) -> Iterator
             require_whole(writer)
             found = litter(place, keep_us, home.clock())
             if not delete(place, found, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
-                problem = "somebody is reading it"
+                problem = "another process is reading the table"
     yield Cleaned(table.name, len(found.data), len(found.log), found.size, problem)

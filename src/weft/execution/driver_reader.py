@@ -161,7 +161,7 @@ class DriverReader:
         files = news_files(relation, self.files(name), wanted)
         held = rows_of(files)
         if held > self.bounds.scanned:
-            return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
+            return Reading("Spark", f"{counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
         if isinstance(relation, Results):
             data = self._read(relation, files, (), None, None)
@@ -175,7 +175,7 @@ class DriverReader:
             data = None if data is None else _told(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
-        how = f"{counted(data.num_rows)} of {counted(len(files), 'file')} with {counted(held)}"
+        how = f"{counted(data.num_rows)} from {counted(len(files), 'file')} with {counted(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
@@ -195,7 +195,7 @@ class DriverReader:
         if not isinstance(found.relation, Results):
             met = [_among(found.column(column), parts) for column, parts in keys.items()]
             found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
-        return Reading("driver", f"{asked} in the whole table, {counted(held)}: {found.data.num_rows:,} met", found)
+        return Reading("driver", f"{asked} in the whole table, {counted(held)}: {found.data.num_rows:,} found", found)
 
     def _looked_up(
         self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], asked: str
@@ -224,7 +224,7 @@ class DriverReader:
         return Reading("arrangement", "; ".join(how), rows)
 
     def _beyond(self) -> str:
-        return f"more than {max(self.bounds.news, 0):,} rows, or {max(self.bounds.size, 0) >> 20:,} MB, are asked for"
+        return f"the result exceeds {max(self.bounds.news, 0):,} rows or {max(self.bounds.size, 0) >> 20:,} MB"
 
     def _read(
         self,
@@ -310,7 +310,7 @@ def counted(count: float, what: str = "row") -> str:
 
 def too_many(count: float, most: int, what: str = "row") -> str:
     """Format a number of things that exceeds its bound."""
-    return f"{counted(count, what)}, more than the {max(most, 0):,} that are read by the driver"
+    return f"{counted(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
 def _inside(part: Slice) -> pc.Expression:

@@ -118,7 +118,7 @@ def reason(member: Member, shape: Shape | None, tables: Mapping[str, Relation]) 
         return None
     names = " or ".join(sorted(schema.name for schema in shape.tables))
     if member.empty:
-        return "the window is empty: it was ticked at this instant already"
+        return "the query was already ticked at this instant"
     if not arrived(member, shape, tables):
         return f"nothing arrived in {names} since" if member.tau is not None else f"{names} is empty"
     later = all((tables[s.name].first_ts or member.t) >= member.t for s in shape.tables)

@@ -82,8 +82,8 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     record = catalog.queries.plan(query.plan_id)
     if is_synopsis(record.body):
         raise Refused(
-            f"{query.name} is kept as a synopsis: its tick reads the rows that arrived, and what is stored",
-            hint=f"See what that is: weft show {query.name}",
+            f"{query.name} runs as a synopsis: its tick reads the rows that arrived and the stored relations",
+            hint=f"To see the stored relations: weft show {query.name}",
         )
     shape = compiled(record, {key: table.schema for key, table in tables.items()})
     t = tick_instant(catalog, _asked(catalog), at)
@@ -98,7 +98,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
         read, small = _relations(driver, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         found = known_answers(ledger, asked, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
-    known = RelationRead("ledger", "what is known", found.by, found.how, None)
+    known = RelationRead("ledger", "known answers", found.by, found.how, None)
     quiet = None
     if due.is_quiet(member, shape, tables, catalog.home().t0):
         quiet = due.reason(member, shape, tables)

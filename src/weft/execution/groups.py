@@ -43,7 +43,7 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
     """
     found = shape_of(record, tables)
     if not isinstance(found, Plan):
-        raise PlanMismatch(f"the plan {record.signature} is that of a synopsis")
+        raise PlanMismatch(f"the plan {record.signature} belongs to a synopsis")
     return found
 
 
@@ -51,7 +51,7 @@ def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Synops
     """Return the plan of a record of a query that runs as a synopsis; raise PlanMismatch as ``compiled`` does."""
     found = shape_of(record, tables)
     if not isinstance(found, SynopsisPlan):
-        raise PlanMismatch(f"the plan {record.signature} is that of a query which is run by Spark")
+        raise PlanMismatch(f"the plan {record.signature} belongs to a query that Spark runs")
     return found
 
 

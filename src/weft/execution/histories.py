@@ -81,18 +81,22 @@ def history(home: Home, name: str, where: str | None, limit: int | None, known: 
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
-        raise Refused(f"{table.name} is not a tracked table", hint="Its rows do not end: ask for them with `weft try`.")
+        raise Refused(
+            f"{table.name} is not a tracked table", hint="Its rows have no periods. Query them with `weft try`."
+        )
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
     if where is None:
         found, count = _all(home, table, ordered, limit, known)
     elif not where.strip():
-        raise Refused("--where is empty", hint='Leave it out for all periods, or write a condition: --where "id = 2".')
+        raise Refused("--where is empty", hint='Omit it for all periods, or write a condition: --where "id = 2".')
     elif known is None:
         found, count = _asked(home, table, ordered, where, limit, at)
     else:
-        raise Refused("--where is about what is known now", hint="Leave one of --where and --known out.")
+        raise Refused(
+            "--where applies to the current history, and cannot be used with --known", hint="Omit one of them."
+        )
     return History(table.name, columns, len(table.keys), found, count, at, home.session)
 
 

@@ -63,8 +63,8 @@ class Home:
         known = self.catalog.home().now_at(self.clock())
         if known is None:
             raise ClockError(
-                "this home's clock is replay, and nothing has set it yet",
-                hint="Load something, or set it: weft tick --now T.",
+                "this home has a replay clock, which is not set yet",
+                hint="Load something, or set the clock: weft tick --now T.",
             )
         return known
 

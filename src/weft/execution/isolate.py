@@ -78,7 +78,7 @@ def reason(name: str, error: WeftError) -> str:
     if error.hint:
         told = f"{told.rstrip('.')}. {error.hint}"
     may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
-    return f"{told} `weft resume {name}` lets it go on." if may_pass else told
+    return f"{told} `weft resume {name}` resumes it." if may_pass else told
 
 
 def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:

@@ -73,9 +73,9 @@ def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> It
     """
     if not 0 <= keep_us <= LONGEST_KEPT_US:
         raise Refused(
-            f"files that nobody needs are kept for at most {format_interval(LONGEST_KEPT_US)}, "
-            f"{format_interval(keep_us)} was asked for",
-            hint="The log of a table forgets by then when a file was taken out of it.",
+            f"unneeded files can be kept for at most {format_interval(LONGEST_KEPT_US)}, "
+            f"not for {format_interval(keep_us)}",
+            hint="After that time, a table's log no longer records when a file was removed.",
         )
     return _steps(home, dry_run, keep_us)
 
@@ -202,7 +202,7 @@ def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator
             if not dry_run:
                 with home.writing("maintain"):
                     remove(folder)
-            yield Done(name, "delete", "neither a plan nor a view looks anything up in it")
+            yield Done(name, "delete", "no plan and no view uses it")
             return
         key, table = known
         schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})

@@ -40,7 +40,7 @@ class Replacement(Brief):
         return self.query.rows - self.known
 
     def _brief(self) -> str:
-        kept = f"{self.known:,} known, {self.only_old:,} only of the text before"
+        kept = f"{self.known:,} known, {self.only_old:,} only from the old text"
         return f"{self.query.name}: {counted(self.new, 'new answer')}, {kept}"
 
 

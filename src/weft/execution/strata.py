@@ -40,8 +40,6 @@ def member(
         return Member(query, begin, t)
     behind = min(ends, key=ends.__getitem__)
     name, end = lower[behind].name, ends[behind]
-    where = (
-        "which has yet to go through everything" if end == MIN_INSTANT else f"which was ticked to {format_instant(end)}"
-    )
+    where = "which was not ticked yet" if end == MIN_INSTANT else f"which was ticked up to {format_instant(end)}"
     how = {"active": "", "paused": " and is paused", "failed": " and has failed"}
     return Member(query, begin, end, f"waits for {name}, {where}{how.get(lower[behind].state, '')}")

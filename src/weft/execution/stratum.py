@@ -79,8 +79,8 @@ def _answers(run: Run, attempts: Attempts, members: Sequence[Member]) -> NewAnsw
 
 def _failed(error: ExecutionError) -> ExecutionError:
     return ExecutionError(
-        f"the tick failed, and no query alone is at fault: {error.message}",
-        hint="Nothing is lost: the next tick does this one again. Spark's log in the home's logs/ has the whole story.",
+        f"the tick failed, and no single query is at fault: {error.message}",
+        hint="Nothing is lost: the next tick repeats this one. Spark's log in the home's logs/ has the details.",
     )
 
 

@@ -73,7 +73,7 @@ class Tabular(Brief):
             import pandas as pd
         except ImportError:
             raise Refused(
-                "pandas is not installed", hint="pip install pandas, or take to_arrow() or to_dicts()."
+                "pandas is not installed", hint="Run pip install pandas, or use to_arrow() or to_dicts()."
             ) from None
         import pyarrow as pa
 

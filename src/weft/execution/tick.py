@@ -115,13 +115,15 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
         if home.clock == "wall":
             t = at
         elif home.now is None:
-            raise ClockError("this home's clock is replay and has not been set", hint="Say when: weft tick --now T.")
+            raise ClockError(
+                "this home has a replay clock, which is not set yet", hint="Set the clock: weft tick --now T."
+            )
         else:
             t = home.now
     reserved = catalog.reservations.earliest()
     if reserved is not None and reserved <= MIN_INSTANT:
         raise ClockError(
-            "a load holds this home where it is, before its first tick", hint="Tick again when the load is done."
+            "a load with --hold is running, and this home was never ticked", hint="Tick again when the load is done."
         )
     return t if reserved is None else min(t, reserved)
 
@@ -208,8 +210,8 @@ def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[in
         view = next((troubled[key] for key in read if key in troubled), None)
         if view is not None:
             found[query.query_id] = ExecutionError(
-                f"the view {view.name}, which it reads, could not be maintained: {(view.trouble or '').rstrip('.')}",
-                hint=f"Once `weft view refresh {view.name}` succeeds, `weft resume {query.name}` lets it go on.",
+                f"the query reads the view {view.name}, whose refresh failed: {(view.trouble or '').rstrip('.')}",
+                hint=f"After `weft view refresh {view.name}` succeeds, resume the query: `weft resume {query.name}`.",
             )
     return found
 

@@ -113,12 +113,14 @@ def _answers(topic: Topic) -> Iterator[None]:
         told = str(error)
         if "UnknownTopicOrPartition" in told or "InvalidTopic" in told:
             raise NotFound(
-                f"there is no topic {topic.name!r}", where=topic.servers, hint="Look at its name; Weft makes no topics."
+                f"the topic {topic.name!r} does not exist",
+                where=topic.servers,
+                hint="Check its name; Weft creates no topics.",
             ) from None
         if "Timeout" in told or "bootstrap" in told:
             raise ExtractionError(
-                f"no broker of Kafka answers for the topic {topic.name!r}",
+                f"no Kafka broker answers for the topic {topic.name!r}",
                 where=topic.servers,
-                hint="Look whether it runs, and whether it advertises an address that can be reached from here.",
+                hint="Check that a broker runs, and that it advertises an address that this machine can reach.",
             ) from None
         raise

@@ -55,19 +55,19 @@ def undo_load(home: Home, load_id: int) -> Undone:
 def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
     load_id, forward = told.load.load_id, writer.reservations.forward()
     if told.state == "undone":
-        raise Conflict(f"the load {load_id} was undone before", hint="`weft loads` lists them.")
+        raise Conflict(f"the load {load_id} is already undone", hint="`weft loads` lists the loads.")
     if told.active:
-        raise Conflict(f"the load {load_id} is at work", hint="Wait until it is done.")
+        raise Conflict(f"the load {load_id} is still running", hint="Wait until the load is done.")
     if table.tracked:
         raise Conflict(
-            f"the load {load_id} is of {table.name}, a tracked table, which records what its source held",
-            hint="`weft source correct` changes what is recorded of a key.",
+            f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
+            hint="Change the recorded history of a key with `weft source correct`.",
         )
     if told.first_ts is not None and told.first_ts < forward:
         raise Conflict(
-            f"the load {load_id} cannot be undone: this home has answered up to {format_instant(forward)}, and its "
-            f"rows begin at {format_instant(told.first_ts)}",
-            hint="What was answered stays answered. A copy of the home from before can take its place.",
+            f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(forward)}, "
+            f"and the rows of the load begin at {format_instant(told.first_ts)}",
+            hint="Delivered answers stay. You can restore a copy of the home from before the load.",
         )
 
 

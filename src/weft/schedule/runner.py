@@ -110,8 +110,8 @@ class Runner:
         """Tick until ``stop``. Raise errors that no later tick can repair (StorageError, a Spark that never starts)."""
         if self.home.catalog.home().clock != "wall":
             raise Refused(
-                "this home's clock is replay: it moves by `weft tick --now T` only",
-                hint="Tick it, or make a wall home with `weft init`.",
+                "this home has a replay clock, which only `weft tick --now T` moves",
+                hint="Tick it, or create a home with a wall clock: `weft init`.",
             )
         over = threading.Event()
         carrier = threading.Thread(target=self._carry, args=(over,), name="weft-deliver", daemon=True)
@@ -166,7 +166,7 @@ class Runner:
             return
         for each in done:
             if each.trouble is not None:
-                told = f"{each.name} was not maintained: {each.trouble.message}"
+                told = f"the view {each.name} was not refreshed: {each.trouble.message}"
                 self.troubled(ExecutionError(told, hint=each.trouble.hint))
 
     def _tick_due(self) -> int:

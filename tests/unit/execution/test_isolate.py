@@ -71,10 +71,10 @@ def test_a_jvm_that_ended_once_for_no_known_reason_is_nobodys_fault() -> None:
 
 
 def test_a_reason_says_what_to_do() -> None:
-    assert reason("slow", LATE) == "the query took longer than 9 s. Narrow it. `weft resume slow` lets it go on."
+    assert reason("slow", LATE) == "the query took longer than 9 s. Narrow it. `weft resume slow` resumes it."
     assert reason("q", too_many(1_500, 1_000)) == (
-        "the query found 1,500 rows, and may add 1,000 in a tick. Narrow it, or raise WEFT_QUERY_ROWS. "
-        "`weft resume q` lets it go on."
+        "the query found 1,500 new rows, but may add only 1,000 in a tick. "
+        "Restrict the query, or raise WEFT_QUERY_ROWS. `weft resume q` resumes it."
     )
     assert (
         reason("q", ExecutionError("a sum is beyond 64 bits", hint="Use i2f.")) == "a sum is beyond 64 bits. Use i2f."

@@ -71,13 +71,13 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
         return
     first = tps[0].as_py()
     if not tps.equals(pa.chunked_array([pa.array(range(first, first + rows), pa.int64())])):
-        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them one after another.")
+        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them consecutively.")
     if state.tp is not None and first != state.tp + 1:
-        raise ExecutionError(f"a batch begins at time point {first}, and the one before ended with {state.tp}")
+        raise ExecutionError(f"a batch begins at time point {first}, but the previous one ended at {state.tp}")
     steps = pc.min(pc.pairwise_diff(ats.combine_chunks())).as_py() if rows > 1 else 0
     if steps < 0 or (state.at is not None and ats[0].as_py() < state.at):
         raise ExecutionError(
-            "the time of a time point is before that of the one before it", hint="Order the states by their time."
+            "the time of a time point is earlier than that of the previous one", hint="Order the states by time."
         )
     for predicate, arity in synopsis.predicates:
         given = batch.events.get(predicate)

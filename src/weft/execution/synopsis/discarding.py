@@ -42,9 +42,9 @@ def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None
     for table in read:
         if table.source == "table" and table.id in found:
             raise Refused(
-                f"{table.name} keeps no history: its rows go once its synopses have taken them in "
-                "(--discard-history), so that no other query can be asked of it",
-                hint="Ask with --keep synopsis, before rows have gone; or load the history into another table.",
+                f"{table.name} keeps no history: its rows are discarded once its synopses have processed them "
+                "(--discard-history), so that no other query can read it",
+                hint="Install with --keep synopsis before rows are discarded, or load the history into another table.",
             )
 
 
@@ -52,22 +52,22 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     """Raise Conflict or Refused if rows of a table that the plan reads cannot be discarded."""
     if plan.history:
         raise Refused(
-            "the formula is asked of the kept history at each tick, so that no row of it can go",
-            hint="Leave --discard-history out.",
+            "the formula is evaluated over the kept history at each tick, so no row can be discarded",
+            hint="Omit --discard-history.",
         )
     tables = {table.table_id: table for table in catalog.tables.all()}
     for table in plan.tables:
         if tables[table.id].keys:
             raise Refused(
-                f"{table.name} knows its rows by their keys, and could not tell one that comes again once it is gone",
-                hint="Leave --discard-history out, or load into a table without keys.",
+                f"{table.name} recognises rows by their keys, and could not recognise a row that was discarded",
+                hint="Omit --discard-history, or load into a table without keys.",
             )
         readers = catalog.queries.reading(table.id)
         others = [query.name for query, body in readers if not is_synopsis(body) or asks_history(body)]
         if others:
             raise Conflict(
-                f"{table.name} is read by {', '.join(others)}, which asks its history",
-                hint="Leave --discard-history out, or remove that first.",
+                f"the history of {table.name} is read by {', '.join(others)}",
+                hint="Omit --discard-history, or remove the readers first.",
             )
 
 
@@ -79,7 +79,7 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     for table in plan.tables:
         if table.id in gone:
             raise Refused(
-                f"rows of {table.name} are gone (--discard-history): a new synopsis would not know them",
+                f"rows of {table.name} were discarded (--discard-history), so a new synopsis would lack them",
                 hint="Load them into another table.",
             )
 

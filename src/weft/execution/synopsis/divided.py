@@ -18,7 +18,7 @@ class DivisionByZero(ExecutionError):
         divisor = term_text(division.arguments[1])
         super().__init__(
             f"{bare_text(division)} divides by 0 at time point {tp}",
-            hint=f"Leave such rows out with a part beside it: AND NOT ({divisor} = 0).",
+            hint=f"Exclude such rows: AND NOT ({divisor} = 0).",
         )
         self.division = division
         self.test = test

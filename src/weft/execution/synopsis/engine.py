@@ -32,4 +32,4 @@ def hint_for(told: str) -> str | None:
     large = re.search("overflow|out of range|failed to cast decimal", told, re.IGNORECASE)
     if not large:
         return None
-    return "A number is larger than a BIGINT: leave out what makes it so large, count DISTINCT answers, or use i2f."
+    return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."

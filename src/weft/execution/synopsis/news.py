@@ -54,8 +54,8 @@ class News:
             found = found.append_column(TP, pa.array(range(first, first + found.num_rows), pa.int64()))
         elif last is not None and found.column(TP)[0].as_py() != last + 1:
             raise ExecutionError(
-                f"{self.log.name} goes on with the time point {found.column(TP)[0]}, and the last one was {last}",
-                hint="States are numbered one after another, and a log is loaded in its order.",
+                f"{self.log.name} continues with time point {found.column(TP)[0]}, but the last one was {last}",
+                hint="Number the states consecutively, and load the log in order.",
             )
         begin, size = 0, 0
         for place, rows in enumerate(found.column("rows").to_pylist()):

@@ -30,7 +30,7 @@ def value(term: Term, given: Given) -> Any:
 
 def _in_range(number: Any) -> Any:
     if isinstance(number, int) and not -_LARGEST <= number < _LARGEST:
-        raise ExecutionError(f"a batch of states cannot be evaluated: {number} is larger than a BIGINT")
+        raise ExecutionError(f"a batch of states cannot be evaluated: {number} exceeds BIGINT")
     return one_nan(number)
 
 
@@ -103,8 +103,8 @@ def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
         return re.search(test.pattern, value(test.text, given))
     except re.error as error:
         raise ExecutionError(
-            f"the pattern {test.pattern!r} is not understood beside a fixpoint: {error}",
-            hint="Write it without what RE2 alone has, or outside of the fixpoint.",
+            f"the pattern {test.pattern!r} cannot be evaluated beside a fixpoint: {error}",
+            hint="Avoid syntax that only RE2 has, or move the pattern out of the fixpoint.",
         ) from error
 
 

@@ -37,15 +37,15 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
 
 
 def _refused(part: Scalar) -> Refused:
-    hint = "Keep the whole column in the view, and ask for its parts in a query over the view."
+    hint = "Select the whole column in the view, and its parts in a query over the view."
     match part:
         case Call(name="from_json", args=(column, _)) if column.type.shape is not None:
-            return Refused("views have no parts of nested columns", where=scalar(column), hint=hint)
+            return Refused("a view cannot use a part of a nested column", where=scalar(column), hint=hint)
         case Call(name="map"):  # no text contains map(): it comes from a part that is grouped by or selected whole
-            return Refused("views have no parts of nested columns", hint=hint)
+            return Refused("a view cannot use a part of a nested column", hint=hint)
         case _:
-            told = f"views have no {refusal(part)}: it might come out otherwise here than in a standing query"
-            return Refused(told, where=scalar(part), hint="docs/reference/views.md lists what they have.")
+            told = f"a view cannot use {refusal(part)}: the result might differ from a standing query's"
+            return Refused(told, where=scalar(part), hint="docs/reference/views.md lists what a view can use.")
 
 
 def refusal(refused: Scalar) -> str:

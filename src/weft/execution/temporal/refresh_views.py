@@ -99,7 +99,7 @@ def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None)
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
         return ()
-    with home.writing("maintain views") as writer:
+    with home.writing("refresh views") as writer:
         writer.views.settle()
         views = with_read(writer.views.all(), ids)
         tables = {table.table_id: table for table in writer.tables.all()}
@@ -169,7 +169,7 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
-            error = isolated_error(raised, logs, home.clock(), f"maintaining the view {view.name}")
+            error = isolated_error(raised, logs, home.clock(), f"refreshing the view {view.name}")
             failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
             done = Maintained(view.name, t, trouble=error)
@@ -180,8 +180,10 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
     """Return the error for a view that reads a failed view."""
     if view.auxiliary:
-        return Refused(f"{error.message}, in its auxiliary view {view.sql}", hint=error.hint)
-    return Refused(f"{view.name}, which it reads, could not be maintained", hint=f"See: weft view show {view.name}")
+        return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
+    return Refused(
+        f"{view.name}, which the view reads, could not be refreshed", hint=f"See: weft view show {view.name}"
+    )
 
 
 def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:

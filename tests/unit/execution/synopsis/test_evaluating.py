@@ -191,7 +191,7 @@ def test_batches_that_do_not_follow_one_another_are_refused() -> None:
     state, _ = evaluated(plan, EMPTY, batch(EVENTS[:2], 0))
     with pytest.raises(ExecutionError, match="begins at time point 3"):
         evaluated(plan, state, batch(EVENTS[3:], 3))
-    with pytest.raises(ExecutionError, match="before that of the one before"):
+    with pytest.raises(ExecutionError, match="earlier than that of the previous one"):
         evaluated(plan, state, batch([(5, {})], 2))
 
 

@@ -50,11 +50,11 @@ def plain_error(error: Exception) -> WeftError:
             "the operation needs more memory than this process has", hint="Restrict it to fewer rows."
         )
     return ExecutionError(
-        f"this is a defect in Weft: {told_shortly(error)}", hint="The traceback is in the home's logs/weft.log."
+        f"this is a defect in Weft: {error_summary(error)}", hint="The traceback is in the home's logs/weft.log."
     )
 
 
-def told_shortly(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """Return the class of an exception and the first line of its message, at most 300 characters."""
     message = str(error).strip()
     return f"{type(error).__name__}: {message.splitlines()[0][:300]}" if message else type(error).__name__

@@ -15,8 +15,8 @@ from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import one_question, too_many
-from weft.execution.tabular import Columns, Tabular, told_columns
-from weft.execution.temp_views import Views
+from weft.execution.tabular import Columns, Tabular, columns_text
+from weft.execution.temp_views import TempViews
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
@@ -54,7 +54,7 @@ class Answer(Tabular):
 
     def _brief(self) -> str:
         shown = "" if len(self.rows) == self.count else f", {len(self.rows):,} of them here"
-        return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {columns_text(self.columns)}"
 
 
 def ask(
@@ -77,7 +77,7 @@ def ask(
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
     with one_question(spark, data, tables) as (reader, allowed):
-        views = Views(reader, columns_by_table(branches))
+        views = TempViews(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
         asked = _Asked(named, branches, limit, allowed.rows, order)
         found = _at_once(reader, asked) if views.small else None

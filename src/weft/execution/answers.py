@@ -17,7 +17,7 @@ from weft.execution.groups import Group
 from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
-from weft.execution.temp_views import Views
+from weft.execution.temp_views import TempViews
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
 from weft.runtime.session import spark_errors, told_by
@@ -110,7 +110,7 @@ def candidates(
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, found in work for branch in found]
-    views = Views(reader, columns_by_table(branches), small_only)
+    views = TempViews(reader, columns_by_table(branches), small_only)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
         views.register(paths, slices_of(work))

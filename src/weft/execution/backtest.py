@@ -19,7 +19,7 @@ from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import one_question, too_many
-from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.form import stored_form
@@ -70,7 +70,7 @@ class Backtest(Tabular):
     def _brief(self) -> str:
         since = "the start" if self.since is None else format_instant(self.since)
         window = f"from {since} to {format_instant(self.until)}"
-        return f"{counted(self.count, 'answer')} {window}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'answer')} {window}: {columns_text(self.columns)}"
 
 
 @dataclass(frozen=True)

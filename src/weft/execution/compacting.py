@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.catalog import CatalogParts, layout
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
@@ -24,7 +24,7 @@ from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_whole
 
-KEPT_US: Final = LONGEST_KEPT_US
+RETENTION_US: Final = LONGEST_KEPT_US
 """Default retention of unneeded files, in microseconds."""
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -61,7 +61,7 @@ class Cleaned:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTable:
     """A Delta table of a home: its display name, its path, and the order of its rows and files."""
 
     name: str
@@ -69,29 +69,29 @@ class Stored:
     sorting: Sorting
 
 
-def of_synopses(catalog: CatalogParts) -> list[Stored]:
+def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
     """Return the tables of synopses. Ticks compact them, but leave the old files."""
     paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
-    return [Stored(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
+    return [StoredTable(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 
 
-def stored(catalog: CatalogParts) -> list[Stored]:
+def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
     """Return the home's tables and the ledger, without those that have no commit yet."""
     found = [
-        Stored(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
+        StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
     ]
-    found.append(Stored("ledger", layout.LEDGER, compaction.LEDGER))
+    found.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
     return [each for each in found if has_commits(catalog.data / each.path)]
 
 
-def groups(home: Home, table: Stored) -> list[tuple[DataFile, ...]]:
+def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
     """Return groups of files, each to become one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
-def compact(home: Home, table: Stored, group: Sequence[DataFile]) -> Iterator[Compacted]:
+def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> Iterator[Compacted]:
     """Compact the files of the group into one file, or into a few if one would exceed memory.
 
     Stop early if another process has changed one of the files. Raise LeaseBusy, LeaseLost or StorageError.
@@ -115,7 +115,7 @@ def compact(home: Home, table: Stored, group: Sequence[DataFile]) -> Iterator[Co
         left = left[count:]
 
 
-def _committed(home: Home, table: Stored, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
+def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
     """Commit the new file; return how many files the table had and has, or None if the old files are gone."""
     with home.writing("maintain") as writer:
         require_whole(writer)
@@ -135,15 +135,15 @@ def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
     return all(file.location in there for file in group)
 
 
-def to_compact(home: Home, table: Stored) -> Iterator[Compacted]:
+def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
     """Yield what ``compact`` would do with each group, according to the log."""
     after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
-    for group in groups(home, table):
+    for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
         yield Compacted(table.name, len(group), before, after, sum(file.size for file in group), None)
 
 
-def clean(home: Home, table: Stored, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
+def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
     """Delete the table's files that have been unneeded for ``keep_us``. Raise LeaseBusy or StorageError."""
     place = home.catalog.data / table.path
     found, problem = litter(place, keep_us, home.clock()), None

@@ -30,18 +30,18 @@ _CHECKSUM: Final = 4
 """Length in bytes of the CRC-32 at the start of the file."""
 
 
-def open_now(writer: Writer, table: TableRecord) -> pa.Table:
+def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
     """Return the table's open periods, without ``valid_to``. Raise StorageError if the log is damaged."""
-    kept = open_if_kept(writer.path, table)
+    kept = cached_open_rows(writer.path, table)
     return open_periods(log_of(writer, table)) if kept is None else kept
 
 
-def open_if_kept(home: Path, table: TableRecord) -> pa.Table | None:
+def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
     """Return the table's open periods from the cache of the home in this folder, or None if the cache has none."""
     return _kept(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
-def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
+def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
     """Cache the open periods after ``added`` log rows (None: no row) are applied to the open periods ``before``.
 
     If the file cannot be written, the next reader uses the log.

@@ -138,11 +138,11 @@ class DriverReader:
         """Read a whole relation: the given columns and the start column."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
-            return Reading("Spark", f"the whole table, {too_many(rows, self.bounds.whole)}")
+            return Reading("Spark", f"the whole table, {over_bound(rows, self.bounds.whole)}")
         found = self._all(name, columns)
         if found is None:
             return Reading("Spark", self._beyond())
-        return Reading("driver", f"the whole table, {counted(rows)}", found)
+        return Reading("driver", f"the whole table, {count_text(rows)}", found)
 
     def _all(self, name: str, columns: Iterable[str]) -> LocalRows | None:
         relation, files = self.tables[name], self.files(name)
@@ -161,7 +161,7 @@ class DriverReader:
         files = news_files(relation, self.files(name), wanted)
         held = rows_of(files)
         if held > self.bounds.scanned:
-            return Reading("Spark", f"{counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
+            return Reading("Spark", f"{count_text(len(files), 'file')} with {over_bound(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
         if isinstance(relation, Results):
             data = self._read(relation, files, (), None, None)
@@ -175,7 +175,7 @@ class DriverReader:
             data = None if data is None else _told(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
-        how = f"{counted(data.num_rows)} from {counted(len(files), 'file')} with {counted(held)}"
+        how = f"{count_text(data.num_rows)} from {count_text(len(files), 'file')} with {count_text(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
@@ -184,9 +184,9 @@ class DriverReader:
         """
         given = sum(len(part) for parts in keys.values() for part in parts)
         if given > self.bounds.keys:
-            return Reading("Spark", too_many(given, self.bounds.keys, "key"))
+            return Reading("Spark", over_bound(given, self.bounds.keys, "key"))
         wide, held = {*columns, *keys}, rows_of(self.files(name))
-        asked = f"{counted(given, 'key')} looked up"
+        asked = f"{count_text(given, 'key')} looked up"
         if held > self.bounds.filtered:
             return self._looked_up(name, keys, wide, asked)
         found = self._all(name, wide)
@@ -195,14 +195,18 @@ class DriverReader:
         if not isinstance(found.relation, Results):
             met = [_among(found.column(column), parts) for column, parts in keys.items()]
             found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
-        return Reading("driver", f"{asked} in the whole table, {counted(held)}: {found.data.num_rows:,} found", found)
+        return Reading(
+            "driver", f"{asked} in the whole table, {count_text(held)}: {found.data.num_rows:,} found", found
+        )
 
     def _looked_up(
         self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], asked: str
     ) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, Results):
-            return Reading("Spark", f"no arrangement, and {too_many(rows_of(self.files(name)), self.bounds.filtered)}")
+            return Reading(
+                "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
+            )
         if not may_look_up(relation, keys):
             return Reading("Spark", "the ends of periods are not looked up in a large table")
         shown = {*columns, relation.schema.start}
@@ -297,10 +301,10 @@ def rows_of(files: Iterable[DataFile]) -> float:
     return sum(float("inf") if file.rows is None else file.rows for file in files)
 
 
-def counted(count: float, what: str = "row") -> str:
+def count_text(count: float, what: str = "row") -> str:
     """Format a number of things.
 
-    >>> counted(1), counted(4_000, "file"), counted(float("inf"))
+    >>> count_text(1), count_text(4_000, "file"), count_text(float("inf"))
     ('1 row', '4,000 files', 'an unknown number of rows')
     """
     if count == float("inf"):
@@ -308,9 +312,9 @@ def counted(count: float, what: str = "row") -> str:
     return f"{count:,.0f} {what}" + ("" if count == 1 else "s")
 
 
-def too_many(count: float, most: int, what: str = "row") -> str:
+def over_bound(count: float, most: int, what: str = "row") -> str:
     """Format a number of things that exceeds its bound."""
-    return f"{counted(count, what)}, more than the {max(most, 0):,} that the driver reads"
+    return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
 def _inside(part: Slice) -> pc.Expression:

@@ -75,7 +75,7 @@ def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int
     return not due.undated and due.next_due is not None and due.next_due >= t
 
 
-def foreseen(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
+def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
     """Return the groups that ``next_due`` runs: the time-driven branches over the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}

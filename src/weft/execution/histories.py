@@ -14,8 +14,8 @@ from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.ad_hoc import ask
 from weft.execution.history_log import log_of
-from weft.execution.home import Home
-from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.execution.home import OpenHome
+from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
 from weft.printable import Brief, counted
@@ -69,10 +69,10 @@ class History(Tabular):
         return self.session()
 
     def _brief(self) -> str:
-        return f"{counted(self.count, 'period')} of {self.name}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'period')} of {self.name}: {columns_text(self.columns)}"
 
 
-def history(home: Home, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
+def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
     """Return the periods that satisfy the SQL condition ``where`` (None: all), at most ``limit`` of them (None: all).
 
     The condition may use the columns, valid_from, valid_to and NOW(); it starts Spark. ``known`` selects the periods as
@@ -100,7 +100,7 @@ def history(home: Home, name: str, where: str | None, limit: int | None, known: 
     return History(table.name, columns, len(table.keys), found, count, at, home.session)
 
 
-def _now(home: Home) -> int:
+def _now(home: OpenHome) -> int:
     record = home.catalog.home()
     if record.clock == "wall":
         return home.clock()
@@ -108,7 +108,7 @@ def _now(home: Home) -> int:
 
 
 def _all(
-    home: Home, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
+    home: OpenHome, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
 ) -> tuple[tuple[Stretch, ...], int]:
     log = log_of(home.catalog, table)
     found = periods(log if known is None else known_at(log, known))
@@ -120,7 +120,7 @@ def _all(
 
 
 def _asked(
-    home: Home, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
+    home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
     """Return the periods that satisfy a condition, by Spark. Without an end column, the query sees ended rows, too."""
     lasting = replace(table, schema=replace(table.schema, end=None))

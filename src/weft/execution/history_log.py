@@ -52,7 +52,7 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Part:
+class TableChanges:
     """The changes of one table in an append to several tables.
 
     ``changes`` returns the log rows, given the earliest open instant (µs UTC). ``seen`` is the read position of the
@@ -74,10 +74,10 @@ def record(
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
     """Store log rows of one table, all or none; see ``record_together``."""
-    return record_together(writer, [Part(table, load_id, changes, seen)], at_least)[0]
+    return record_together(writer, [TableChanges(table, load_id, changes, seen)], at_least)[0]
 
 
-def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> list[Recorded]:
+def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> list[Recorded]:
     """Store log rows of several tables, all or none; no tick sees some without the others.
 
     The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
@@ -105,7 +105,7 @@ def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> lis
     return [stored.get(number, Recorded(0, 0)) for number in range(len(parts))]
 
 
-def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]) -> list[Recorded]:
+def _stored(writer: Writer, wanted: Sequence[tuple[TableChanges, Reservation, pa.Table]]) -> list[Recorded]:
     """Commit the rows to Delta and record them in the catalog, one table after the other."""
     several = len(wanted) > 1
     if several:
@@ -122,7 +122,7 @@ def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]
     return done
 
 
-def _commit(writer: Writer, part: Part, reservation: Reservation, rows: pa.Table) -> Recorded:
+def _commit(writer: Writer, part: TableChanges, reservation: Reservation, rows: pa.Table) -> Recorded:
     place = writer.data / part.table.path
     version = commit_rows(writer, place, rows, reservation)
     failpoint("source.written")

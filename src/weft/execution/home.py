@@ -23,7 +23,7 @@ _RENEW_SECONDS: Final = 60.0
 
 
 @dataclass
-class Home:
+class OpenHome:
     """An open home, the context of every operation; ``clock`` returns the wall clock in microseconds UTC."""
 
     folder: Path
@@ -82,7 +82,7 @@ class Home:
         """Hold the write lease, after settling what dead writers left behind, including a tick. Raise LeaseBusy."""
         from weft.execution.tick import settle_tick
 
-        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, kept(writer, self.clock):
+        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.half_undone():
                 from weft.execution.append_rows import settle
@@ -117,7 +117,7 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 
 @contextmanager
-def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
+def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
     """Renew the lease every minute while the block runs: a tick or the build of an arrangement may outlast a lease."""
     over = threading.Event()
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault, WeftError
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
-from weft.execution.spark_runner import Attempts
+from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
@@ -63,7 +63,9 @@ def _parts(
     yield result
 
 
-def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
+def failing_queries(
+    attempts: SparkRunner, groups: Sequence[Group], trial: Trial
+) -> Iterator[tuple[int, ExecutionError]]:
     """Yield the queries of the groups that fail when Spark runs them alone, each with its error (one of FAULTS).
 
     Each query is yielded as soon as it is found; the search may take long.
@@ -81,7 +83,7 @@ def reason(name: str, error: WeftError) -> str:
     return f"{told} `weft resume {name}` resumes it." if may_pass else told
 
 
-def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
+def _failing(attempts: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
     """Yield the failing queries of a group by halving, since queries of one plan may differ in a constant that Spark
     rejects.
 
@@ -107,7 +109,7 @@ def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> 
         yield from found
 
 
-def _tried(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
+def _tried(attempts: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
     """Return the error of running the group's queries, or None."""
     try:
         attempts.run(lambda reader: trial(reader, group), seconds)

@@ -46,7 +46,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 
 
 @dataclass(frozen=True)
-class Found:
+class LookUpResult:
     """The result of a look-up: the reader ``by`` and a description ``how``. ``by`` Spark: the caller reads the table.
 
     For another reader, ``rows`` None means that the arrangement may not catch up and that the table is too large to
@@ -75,7 +75,7 @@ class LookUps:
 
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
-    ) -> Found:
+    ) -> LookUpResult:
         """Look up the rows whose ``column`` is one of the keys (a table of one column); return the given columns."""
         found = table.column(column)
         assert found is not None
@@ -84,19 +84,21 @@ class LookUps:
         schema = stored_schema(table, {found.name, *columns, *carried_columns(folder)})
         return self._found(folder, (found.name,), schema, files, keys)
 
-    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> Found:
+    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
         """Look up which of these answers (query id and hash) the ledger has."""
         return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
-    ) -> Found:
+    ) -> LookUpResult:
         """Look up the full rows whose ``columns`` equal a key; NULL equals NULL."""
         found = [column.id for column in map(table.column, columns) if column is not None]
         folder = self.folder / f"{table.id}-row-{'-'.join(map(str, found))}"
         return self._found(folder, columns, stored_schema(table), files, keys, null_safe=True)
 
-    def known(self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table) -> Found:
+    def known(
+        self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
+    ) -> LookUpResult:
         """Look up which keys (of ``columns``) rows of the table have already; NULL equals NULL."""
         ids = [found.id for found in map(table.column, columns) if found is not None]
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
@@ -113,7 +115,7 @@ class LookUps:
         keys: pa.Table,
         *,
         null_safe: bool = False,
-    ) -> Found:
+    ) -> LookUpResult:
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
             return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
 
@@ -123,15 +125,15 @@ class LookUps:
             behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
                 missing = "an unknown number of" if behind is None else f"{behind:,}"
-                return Found("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
+                return LookUpResult("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
                 arrangement.catch_up(files, read, moved)
             elif behind:
-                return Found("arrangement", how, self._scanned(files, schema, key, keys))
-            return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
+                return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
+            return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
-            return Found("Spark", f"its arrangement cannot be used: {error.message}")
+            return LookUpResult("Spark", f"its arrangement cannot be used: {error.message}")
 
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table

@@ -21,23 +21,23 @@ from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
 from weft.errors import QueryFault, Refused
 from weft.execution.compacting import (
-    KEPT_US,
+    RETENTION_US,
     Cleaned,
     Compacted,
-    Stored,
+    StoredTable,
     clean,
     compact,
-    groups,
-    of_synopses,
-    stored,
+    groups_to_compact,
+    stored_tables,
+    synopsis_tables,
     to_compact,
 )
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
-from weft.execution.undoing import clear_forgotten, forgotten
+from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
@@ -65,7 +65,7 @@ Step = Done | Compacted | Cleaned
 """The result of one step."""
 
 
-def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> Iterator[Step]:
+def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
     """Do the maintenance, or with ``dry_run`` only report it, step by step; the caller may stop after any step.
 
     ``keep_us`` is the retention of unneeded files. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy,
@@ -80,33 +80,33 @@ def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> It
     return _steps(home, dry_run, keep_us)
 
 
-def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
-    if not dry_run and forgotten(home.catalog):
+def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
+    if not dry_run and dropped_folders(home.catalog):
         with home.writing("maintain") as writer:
-            clear_forgotten(writer)
+            clear_dropped_folders(writer)
     wanted = looked_up(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)
-    for each in stored(home.catalog):
+    for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
-        elif found := groups(home, each):
+        elif found := groups_to_compact(home, each):
             _catch_up(home, each, wanted)
             for group in found:
                 yield from compact(home, each, group)
     for name in _folders(home):
         yield from _kept(home, name, wanted, dry_run=dry_run)
-    for each in (*stored(home.catalog), *of_synopses(home.catalog)):
+    for each in (*stored_tables(home.catalog), *synopsis_tables(home.catalog)):
         yield from clean(home, each, keep_us, dry_run=dry_run)
 
 
-def _folders(home: Home) -> list[str]:
+def _folders(home: OpenHome) -> list[str]:
     """Return the names of the existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
-def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
+def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
     """Let the arrangements of a table cover all its files before compaction. An arrangement that covers only some of
     the compacted files would have to be built again.
     """
@@ -130,7 +130,7 @@ def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
                 look_ups.rows(table, files, key[0], key, keys)
 
 
-def _path(home: Home, table: TableSchema) -> str:
+def _path(home: OpenHome, table: TableSchema) -> str:
     return home.catalog.tables.by_id(table.id).path
 
 
@@ -162,7 +162,7 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
     return found
 
 
-def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
+def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
     """Build or catch up the arrangement of a large table if the arrangement is far behind."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
@@ -193,7 +193,7 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
     yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
 
 
-def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
+def _kept(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
     """Merge the runs of an arrangement, or delete an unneeded arrangement."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)

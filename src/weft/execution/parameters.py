@@ -41,7 +41,7 @@ def register_parameters(
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
-    rows = asked(parameters(group, table), branches, local)
+    rows = relevant_parameters(parameters(group, table), branches, local)
     typed = [_typed(column.name, column.type.name) for column in table.columns]
     given_rows(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
 
@@ -62,7 +62,7 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
     )
 
 
-def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
+def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
     """Return the parameters of the queries for which a branch may yield a row, or a superset.
 
     Law: a branch requires of a parameter row that each of its keys (``keys_of``) equals its column in a row of that

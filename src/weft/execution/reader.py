@@ -140,7 +140,9 @@ class Reader:
         data = self._frame(name, files, names)
         if not isinstance(table, Results) and wanted != tuple(slices):
             recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
-            data = told(self._stored(table, files).where(recorded), table).select(*map(quoted, data.columns))
+            data = recorded_periods(self._stored(table, files).where(recorded), table).select(
+                *map(quoted, data.columns)
+            )
         with small(self.spark):  # the filter contains the window, so generated code would serve this tick only
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
@@ -164,7 +166,7 @@ class Reader:
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         met = met.drop(*(f"_met{number}" for number in range(len(marks))))
         if shown is not None and not isinstance(table, Results):
-            met = told(met, table).select(*map(quoted, shown))
+            met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
             found = met.repartition(1)
             # Cut the plan off. Look-ups depend on each other step by step, and the next step names each several times;
@@ -194,7 +196,7 @@ class Reader:
         if isinstance(table, Results):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         if table.tracked:
-            return told(self._stored(table, files), table).select(*map(quoted, schema.names))
+            return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
     def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
@@ -205,7 +207,7 @@ class Reader:
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 
-def told(log: DataFrame, table: TableRecord) -> DataFrame:
+def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
     """Return the periods that a tracked table's log records (``storage.periods``), by Spark."""
     from pyspark.sql import functions as F
 

@@ -44,7 +44,7 @@ class Replacement(Brief):
         return f"{self.query.name}: {counted(self.new, 'new answer')}, {kept}"
 
 
-def foreseen(
+def preview_replacement(
     spark: SparkSession,
     data: Location,
     tables: Mapping[str, Relation],

@@ -110,7 +110,7 @@ def spark_faults() -> Iterator[None]:
 
 
 @dataclass
-class Attempts:
+class SparkRunner:
     """Runs the computations of a tick with the home's session and a reader over the tick's tables."""
 
     session: Callable[[], SparkSession]

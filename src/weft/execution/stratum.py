@@ -21,8 +21,8 @@ from weft.execution.isolate import failing_queries, isolated
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.outputs import Output
 from weft.execution.reader import Reader
-from weft.execution.spark_runner import Attempts, spark_faults, too_many
-from weft.execution.tick_report import Run
+from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
+from weft.execution.tick_report import TickRun
 from weft.faults import FAULTS
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.ledger import Added
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def extend(run: Run, attempts: Attempts, members: Sequence[Member], name: str) -> Mapping[int, Added]:
+def extend(run: TickRun, attempts: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
     """Compute the new answers of the queries, commit them as the output ``name``, and return what was added by query.
 
     Queries at fault are set aside. Raise ExecutionError if the computation fails without a single query at fault, and
@@ -54,7 +54,7 @@ def by_query(members: Sequence[Member]) -> dict[int, Member]:
     return {each.query.query_id: each for each in members}
 
 
-def _answers(run: Run, attempts: Attempts, members: Sequence[Member]) -> NewAnswers:
+def _answers(run: TickRun, attempts: SparkRunner, members: Sequence[Member]) -> NewAnswers:
     """Return the new rows, cached in memory."""
     seconds, most = attempts.limits.seconds, attempts.limits.rows
     try:
@@ -84,7 +84,9 @@ def _failed(error: ExecutionError) -> ExecutionError:
     )
 
 
-def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: float, *, apart: bool) -> NewAnswers:
+def _together(
+    run: TickRun, attempts: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
+) -> NewAnswers:
     """Return the new rows of the queries; set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
     found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
@@ -96,7 +98,7 @@ def _together(run: Run, attempts: Attempts, members: Sequence[Member], seconds: 
 
 
 def _write(
-    run: Run, attempts: Attempts, found: NewAnswers, members: Sequence[Member], name: str
+    run: TickRun, attempts: SparkRunner, found: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
     """Number the answers and commit them; return what was added by query."""
     if not found.added:
@@ -112,7 +114,7 @@ def _write(
 
 
 def _commit(
-    run: Run, found: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
+    run: TickRun, found: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
     """Number and commit the answers. With a reader, Spark computes the rows before writing, to find the query at
     fault.
@@ -140,7 +142,7 @@ def _joined(found: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFra
     return union(found.spark, [each for each in parts if not isinstance(each, pa.Table)])
 
 
-def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
+def _foresee(run: TickRun, attempts: SparkRunner, members: Sequence[Member]) -> None:
     """Record when time alone next adds a row, for queries that got no row.
 
     If rows keep arriving, the next tick runs these queries anyway, so this is done only if the driver's memory
@@ -152,7 +154,7 @@ def _foresee(run: Run, attempts: Attempts, members: Sequence[Member]) -> None:
         lambda some: any(due.arrived(each, run.plans[each.query.plan_id], run.tables) for each in some),
         run.set_aside,
     )
-    groups = due.foreseen([each for each in members if each.query.query_id not in run.failed], run.plans)
+    groups = due.time_driven_groups([each for each in members if each.query.query_id not in run.failed], run.plans)
     if not groups:
         return
     ask = partial(due.next_due, small_only=any(arrived))

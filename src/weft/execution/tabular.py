@@ -124,7 +124,7 @@ class Tabular(Brief):
         return f"<p>{_cell(self._brief())}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
-def told_columns(columns: Iterable[tuple[str, DataType]]) -> str:
+def columns_text(columns: Iterable[tuple[str, DataType]]) -> str:
     """Return the columns with their types in one line."""
     return ", ".join(f"{name} {kind.declared}" for name, kind in columns)
 

@@ -24,7 +24,7 @@ class NotSmall(Exception):
 
 
 @dataclass
-class Views:
+class TempViews:
     """Registers the views of some branches; ``local`` are those whose rows are in the driver's memory.
 
     With ``small_only``, ``register`` raises NotSmall at the first view that is not small.

@@ -25,12 +25,12 @@ from weft.execution.looking_back import LookingBack
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
-from weft.execution.spark_runner import Attempts, limits
+from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
-from weft.execution.tick_report import Run, TickReport, committed
+from weft.execution.tick_report import TickReport, TickRun, committed
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
@@ -144,8 +144,8 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    attempts = Attempts(session, writer.data, limits(writer.data), look_ups) if session is not None else None
-    run = Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
+    attempts = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
+    run = TickRun(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
     since = LookingBack(writer, run.plans, run.lower, taus).since
     try:
         for number, found in strata(_compile(run, queries)):
@@ -159,13 +159,13 @@ def _run(
     return committed(run)
 
 
-def _each(run: Run, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
+def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
     """Return what ``compute`` gives for each query (by id); set aside the queries with which it fails."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
 
-def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
+def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
     """Compile the plans of the queries; set aside the queries whose plans cannot be restored or no longer fit the
     tables.
 
@@ -196,7 +196,7 @@ def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
     return [query for query in left if query.query_id not in behind]
 
 
-def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
+def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
     """Return the queries that read a view whose last refresh failed, each with the reason.
 
     The view lacks the latest changes. If such a query advanced to this tick's t, it would never see what begins before
@@ -216,12 +216,12 @@ def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[in
     return found
 
 
-def _written(run: Run, stratum: int) -> int | None:
+def _written(run: TickRun, stratum: int) -> int | None:
     """Return the version of the ledger that has a stratum's answers already, or None."""
     return run.outputs.found(answers_name(stratum), layout.LEDGER)
 
 
-def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
+def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
     """Write a stratum's answers, or find them written, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
@@ -236,7 +236,7 @@ def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
     _note(run, members, added)
 
 
-def _run_synopses(run: Run, members: Sequence[Member]) -> None:
+def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
     """Advance the queries that run as synopses, without Spark."""
     if not members:
         return
@@ -249,7 +249,7 @@ def _run_synopses(run: Run, members: Sequence[Member]) -> None:
     _note(run, [each for each in members if each.query.query_id not in run.failed], added)
 
 
-def _note(run: Run, members: Sequence[Member], added: Mapping[int, Added]) -> None:
+def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -> None:
     """Record how far the queries advanced, and make their answers visible to the next stratum."""
     run.done += members
     run.added.update(added)

@@ -15,7 +15,7 @@ from weft.execution.isolate import isolated, reason
 from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, Results
-from weft.execution.spark_runner import Attempts
+from weft.execution.spark_runner import SparkRunner
 from weft.failpoint import failpoint
 from weft.faults import log_defect
 from weft.instants import MIN_INSTANT, format_instant
@@ -61,7 +61,7 @@ class TickReport(Brief):
 
 
 @dataclass
-class Run:
+class TickRun:
     """The inputs of one tick and its results so far, by query id.
 
     ``attempts`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached``
@@ -69,7 +69,7 @@ class Run:
     """
 
     writer: Writer
-    attempts: Attempts | None
+    attempts: SparkRunner | None
     at: int
     tick: TickRecord
     outputs: Outputs
@@ -123,7 +123,7 @@ class Run:
         return frozenset(each.query.query_id for each in self.done)
 
 
-def committed(run: Run) -> TickReport:
+def committed(run: TickRun) -> TickReport:
     """Count the answers, close the tick, and return its report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
@@ -140,7 +140,7 @@ def committed(run: Run) -> TickReport:
     return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
 
 
-def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
+def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
     """Return the outcome of each query, and the queries whose outcome raised an error although their answers are
     counted.
     """
@@ -155,11 +155,11 @@ def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionErr
     return found, failed
 
 
-def _rows(run: Run, query: QueryRecord) -> int:
+def _rows(run: TickRun, query: QueryRecord) -> int:
     return run.added[query.query_id].rows if query.query_id in run.added else 0
 
 
-def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
+def _reason(run: TickRun, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
     """Return why a query got nothing; ``told`` caches the reasons by plan and window, on which alone they depend."""
     like = (member.query.plan_id, member.tau, member.t)
     if like not in told:
@@ -168,7 +168,7 @@ def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], st
     return told[like]
 
 
-def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
+def _outcome(run: TickRun, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
     query = member.query
     rows = _rows(run, query)
     why = member.waits or (None if rows else _reason(run, member, told))
@@ -176,7 +176,7 @@ def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], s
     return QueryOutcome(query, member.tau, member.t, rows, why, next_due)
 
 
-def _next_due(run: Run, query: QueryRecord) -> int | None:
+def _next_due(run: TickRun, query: QueryRecord) -> int | None:
     """Return the next instant at which time alone adds a row to the query or to one that it reads."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
@@ -185,14 +185,14 @@ def _next_due(run: Run, query: QueryRecord) -> int | None:
     return due.earliest([own, *(_next_due(run, each) for each in below)])
 
 
-def _count(run: Run, outcome: QueryOutcome) -> Count:
+def _count(run: TickRun, outcome: QueryOutcome) -> Count:
     gained = run.added.get(outcome.query.query_id)
     forward = outcome.t > MIN_INSTANT if outcome.tau is None else outcome.t >= outcome.tau
     until = outcome.t if forward else None
     return Count(outcome.rows, outcome.reason, outcome.next_due, until, gained.last_first_at if gained else None)
 
 
-def _versions(run: Run) -> list[tuple[str, int, int]]:
+def _versions(run: TickRun) -> list[tuple[str, int, int]]:
     """Return the versions read and written, which the catalog compares with Delta at the next start."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

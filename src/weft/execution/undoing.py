@@ -10,7 +10,7 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.load_history import ToldLoad
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
@@ -33,7 +33,7 @@ class Undone(Brief):
         return f"undone: {self.load._brief()}"
 
 
-def undo_load(home: Home, load_id: int) -> Undone:
+def undo_load(home: OpenHome, load_id: int) -> Undone:
     """Remove what a load has stored in its table and in quarantine; the table and its columns stay.
 
     Raise NotFound, LeaseBusy, StorageError, and Conflict if the load is running, was undone before, or belongs to a
@@ -71,7 +71,7 @@ def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
         )
 
 
-def drop_table(home: Home, name: str) -> TableRecord:
+def drop_table(home: OpenHome, name: str) -> TableRecord:
     """Drop a table with its rows, its loads, and their records in quarantine.
 
     Raise NotFound, LeaseBusy, and Conflict if something depends on the table.
@@ -81,17 +81,17 @@ def drop_table(home: Home, name: str) -> TableRecord:
         digests = writer.table_changes.drop(table.table_id)
         failpoint("table.forgotten")
         remove_quarantined(writer, digests)
-        clear_forgotten(writer)
+        clear_dropped_folders(writer)
         return table
 
 
-def rename_table(home: Home, old: str, new: str) -> TableRecord:
+def rename_table(home: OpenHome, old: str, new: str) -> TableRecord:
     """Rename a table. Raise NotFound, Refused, Conflict or LeaseBusy."""
     with home.writing(f"rename the table {old}") as writer:
         return writer.table_changes.rename(writer.tables.named(old).table_id, new)
 
 
-def forgotten(catalog: CatalogParts) -> list[str]:
+def dropped_folders(catalog: CatalogParts) -> list[str]:
     """Return the folders of dropped tables, relative to the data."""
     # List the folders first: the table of a folder that appears later is in the catalog already.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
@@ -99,9 +99,9 @@ def forgotten(catalog: CatalogParts) -> list[str]:
     return [path for path in named if path not in known]
 
 
-def clear_forgotten(writer: Writer) -> None:
+def clear_dropped_folders(writer: Writer) -> None:
     """Delete the folders of dropped tables, except those that somebody is reading."""
-    for path in forgotten(writer):
+    for path in dropped_folders(writer):
         place = writer.data / path
         with place.alone(_PATIENCE_SECONDS) as alone:
             if alone:

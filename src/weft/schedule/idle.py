@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import LeaseBusy, WeftError
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step, maintain
 from weft.interruption import CancelToken, Stopped, cancellable_by
 
@@ -23,7 +23,7 @@ class Idle:
     An error ends the current round only; the next round starts from the beginning.
     """
 
-    home: Home
+    home: OpenHome
     maintained: Callable[[Step], None]
     troubled: Callable[[WeftError], None]
     every_us: int = EVERY_US

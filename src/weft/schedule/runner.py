@@ -15,10 +15,10 @@ from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step
-from weft.execution.temporal.eager_views import maintain_eager, maintain_queried
-from weft.execution.temporal.refresh_views import Maintained
+from weft.execution.temporal.eager_views import refresh_eager, refresh_queried
+from weft.execution.temporal.refresh_views import Refreshed
 from weft.extraction.sources.polling import poll_feed
 from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
@@ -95,7 +95,7 @@ class Runner:
     A thread of its own delivers answers to channels, so that a stalled channel delays deliveries only.
     """
 
-    home: Home
+    home: OpenHome
     ticked: Callable[[Ticked], None]
     delivered: Callable[[list[Delivered]], None]
     troubled: Callable[[WeftError], None]
@@ -153,11 +153,11 @@ class Runner:
                     for each in done:
                         self.polled(each)
         if changed:
-            self._follow(maintain_eager)
+            self._follow(refresh_eager)
         dues = [source.due_at for source in self.home.catalog.sources.all()]
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
-    def _follow(self, maintain: Callable[[Home], tuple[Maintained, ...]]) -> None:
+    def _follow(self, maintain: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
         """Refresh views with this function; report errors."""
         try:
             done = maintain(self.home)
@@ -174,7 +174,7 @@ class Runner:
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
-        self._follow(maintain_queried)
+        self._follow(refresh_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us
         return self._tick(self.home.clock())

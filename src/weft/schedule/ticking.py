@@ -10,9 +10,9 @@ from weft.delivery.outbox import Delivered
 from weft.errors import QueryFault
 from weft.execution.due import are_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, tau_of
-from weft.execution.home import Home, kept
+from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
-from weft.execution.temporal.eager_views import maintain_queried
+from weft.execution.temporal.eager_views import refresh_queried
 from weft.execution.tick import run_tick
 from weft.execution.tick_report import TickReport
 from weft.faults import query_faults
@@ -37,16 +37,16 @@ class Ticked(Brief):
         return (ticks or "no tick") + (f"; {counted(sent, 'answer')} delivered" if sent else "")
 
 
-def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
+def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
     """Tick the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
 
     The views that queries read are refreshed first. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
     example if the JVM ended).
     """
-    maintain_queried(home, t)
+    refresh_queried(home, t)
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,
-        kept(writer, home.clock),
+        renewing_lease(writer, home.clock),
         plain_errors("ticking"),
     ):
         return Ticked(run_tick(writer, home.session, choice=choice, t=t, at=home.clock()))

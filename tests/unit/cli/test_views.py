@@ -12,7 +12,7 @@ from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.catalog.records import TableRecord
 from weft.errors import ExecutionError
-from weft.execution.temporal.computing import Gained, gained
+from weft.execution.temporal.computing import ViewChange, view_change
 from weft.planning.view_plan import ViewPlan
 
 
@@ -118,12 +118,12 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
 def test_a_view_that_fails_says_so_and_stops_no_other(
     staff: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> Gained:
+    def failing(view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> ViewChange:
         if view.name == "sums":
             raise ExecutionError("the view cannot be computed: out of memory")
-        return gained(view_plan, view, *rest, **options)
+        return view_change(view_plan, view, *rest, **options)
 
-    monkeypatch.setattr("weft.execution.temporal.refresh_views.gained", failing)
+    monkeypatch.setattr("weft.execution.temporal.refresh_views.view_change", failing)
     staff("view", "add", "sums", "SELECT SUM(id) AS n FROM staff")
     staff("view", "add", "over", "SELECT n FROM sums")
     staff("view", "add", "devs", "SELECT id FROM staff")

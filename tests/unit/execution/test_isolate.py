@@ -10,7 +10,7 @@ from weft.catalog.records import QueryRecord
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded
 from weft.execution.groups import Group, Member
 from weft.execution.isolate import failing_queries, reason
-from weft.execution.spark_runner import Attempts, Limits, too_many
+from weft.execution.spark_runner import Limits, SparkRunner, too_many
 from weft.planning.plan import plan
 
 LATE = LimitExceeded("the query took longer than 9 s", hint="Narrow it.")
@@ -18,7 +18,7 @@ ENDED = JvmEnded("Spark's JVM ended", hint="The log may say why.")
 SHAPE = plan("SELECT msgid FROM msgs", TABLES)
 
 
-class _Scripted(Attempts):
+class _Scripted(SparkRunner):
     """Attempts without Spark: what comes of running queries is told by their ids."""
 
     def __init__(self, outcome: Callable[[list[int]], Exception | None]) -> None:
@@ -49,7 +49,7 @@ def _record(query_id: int) -> QueryRecord:
     )
 
 
-def _found(attempts: Attempts, *groups: Group) -> dict[int, ExecutionError]:
+def _found(attempts: SparkRunner, *groups: Group) -> dict[int, ExecutionError]:
     return dict(failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members]))
 
 

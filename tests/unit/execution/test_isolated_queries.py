@@ -221,6 +221,6 @@ def test_what_belongs_to_the_home_is_no_views_trouble(
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(refresh_views, "gained", failing)
+        patch.setattr(refresh_views, "view_change", failing)
         views.refresh_views(now=200)
     assert {view.trouble for view in views.catalog.views.all()} == {None}

@@ -15,7 +15,7 @@ from weft.execution.synopsis.duckdb_engine import local_engine
 from weft.execution.synopsis.engine import Engine
 from weft.execution.synopsis.past import Past
 from weft.execution.synopsis.relating import Relating
-from weft.execution.synopsis.valuing import Values
+from weft.execution.synopsis.valuing import BatchValues
 from weft.execution.synopsis.walking import Walk
 from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
@@ -71,7 +71,7 @@ class _Step:
         self.engine.given(TIME_POINTS, pa.table(points))
         now = ats[-1].as_py()
         relating = Relating(self.engine, self.synopsis.semantics, extent, now)
-        values = Values(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
+        values = BatchValues(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
         walk = Walk(self.synopsis, self.state, self.batch.points, values)
         answers = tuple(
             walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)
@@ -84,7 +84,7 @@ class _Step:
         there = {stored: rows for stored, rows in kept.items() if rows is not None and rows.num_rows}
         return State(extent.last, now, there), answers
 
-    def _answers(self, values: Values, number: int) -> pa.Table:
+    def _answers(self, values: BatchValues, number: int) -> pa.Table:
         value = values.value(self.synopsis.formulas[number])
         if value is None:
             return self.no_answers(number)
@@ -108,7 +108,7 @@ class _Step:
         count = [pa.field("n", pa.string() if of_any_size else pa.int64())] if self.synopsis.semantics != "set" else []
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
-    def _kept(self, values: Values, stored: Stored) -> pa.Table | None:
+    def _kept(self, values: BatchValues, stored: Stored) -> pa.Table | None:
         """Return the rows of a stored relation after the batch; None: no rows."""
         query = values.kept(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -76,7 +76,7 @@ class Standing:
 
 
 @dataclass
-class _Found:
+class _Results:
     """The results of some queries: answers, and by name the changes of stored relations and the last states."""
 
     answers: list[pa.Table] = field(default_factory=list)
@@ -132,7 +132,7 @@ class SynopsesOfTick:
             return added_by_query(self.writer.data, version)
         return {} if rows is None else arrow_answers.added(rows)
 
-    def _evaluated(self, members: Sequence[Standing]) -> Iterator[_Found]:
+    def _evaluated(self, members: Sequence[Standing]) -> Iterator[_Results]:
         together: dict[tuple[str, int | None, str, bool], list[Standing]] = {}
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
@@ -153,7 +153,7 @@ class SynopsesOfTick:
 
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
-    def _in_time(self, some: Sequence[Standing]) -> _Found:
+    def _in_time(self, some: Sequence[Standing]) -> _Results:
         with time_limit(limits(self.writer.data).seconds):
             return self._take_in(some)
 
@@ -163,7 +163,7 @@ class SynopsesOfTick:
         lasts = (self.tables[each.id].last_ts for each in read)
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
-    def _take_in(self, some: Sequence[Standing]) -> _Found:
+    def _take_in(self, some: Sequence[Standing]) -> _Results:
         """Evaluate queries that process the same states from the same one on.
 
         Queries over kept history process all states again; the answers at earlier states are dropped.
@@ -185,9 +185,9 @@ class SynopsesOfTick:
                 for part in one.plan.parts:
                     answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
         if state is before:
-            return _Found()
+            return _Results()
         assert state.tp is not None and state.at is not None
-        found = _Found(answers.rows, states={plan.states: (state.tp, state.at)})
+        found = _Results(answers.rows, states={plan.states: (state.tp, state.at)})
         for stored in () if plan.history else synopsis.stored:
             relation = plan.relation(stored)
             if self.outputs.found(*_output(relation)) is None:
@@ -210,7 +210,7 @@ class SynopsesOfTick:
             relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
-    def _write_states(self, found: _Found) -> None:
+    def _write_states(self, found: _Results) -> None:
         if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
             return
         log = log_of(self.writer.data / _STATES_PATH, STATES)
@@ -240,7 +240,7 @@ class SynopsesOfTick:
         found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in found if query.tau is not None]
 
-    def _numbered(self, found: _Found, members: Sequence[Standing]) -> pa.Table:
+    def _numbered(self, found: _Results, members: Sequence[Standing]) -> pa.Table:
         """Return the new answers in the ledger's form."""
         rows = pa.concat_tables([NO_ANSWERS, *found.answers])
 
@@ -277,9 +277,9 @@ def _by_query(some: Sequence[Standing]) -> dict[int, Standing]:
     return {each.member.query.query_id: each for each in some}
 
 
-def _joined(parts: Iterable[_Found]) -> _Found:
+def _joined(parts: Iterable[_Results]) -> _Results:
     """Return the combined results."""
-    found = _Found()
+    found = _Results()
     for part in parts:
         found.answers += part.answers
         found.relations |= part.relations

@@ -42,7 +42,7 @@ from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.range_restriction import binding, conjuncts, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, after, looked_back
 from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, same_value, satisfied, value
 
 _NONE: Final[Anchors] = {}
@@ -70,7 +70,7 @@ class Stepping:
     """By part, the inputs and the value of its last computation."""
     kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
     """By part, the inputs and the stored anchors of their last computation."""
-    now: State = field(default_factory=lambda: State(0, 0, None))
+    now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
     def __post_init__(self) -> None:
         # Replace equal parts by one object, so that look-ups compare no trees.
@@ -88,7 +88,7 @@ class Stepping:
         for part in _maximal(self.formula, counts=self.counts):
             self.leaves[part] = self.leaf(part)
 
-    def at(self, now: State) -> Rows:
+    def at(self, now: CurrentPoint) -> Rows:
         """Return the answers at the next time point, and update what is stored."""
         self.now = now
         self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}

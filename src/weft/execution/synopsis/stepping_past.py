@@ -22,7 +22,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 
 @dataclass(frozen=True)
-class State:
+class CurrentPoint:
     """A time point, its instant, and the instant of the previous time point (None: this is the first)."""
 
     tp: int
@@ -30,7 +30,7 @@ class State:
     earlier: int | None
 
 
-def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Rows:
+def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Rows:
     """Return the value of a temporal formula at a time point; ``of`` returns the values of its parts."""
     if isinstance(formula, Previous):
         if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
@@ -46,7 +46,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: 
     return found
 
 
-def after(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Anchors:
+def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
     """Return what is stored of a temporal formula after a time point."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
@@ -89,7 +89,7 @@ def _new(formula: Once | Since, of: Of) -> Rows:
     return {tuple(row[place] for place in places): count for row, count in of(right).items()}
 
 
-def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: Sums) -> Anchors:
+def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
     """Return the anchors that survive the time point and those that it adds."""
     holds = _holding(formula, of)
     found = {key: count for key, count in before.items() if holds(key[0])}
@@ -102,7 +102,7 @@ def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: S
     return found
 
 
-def _kept(anchors: Anchors, formula: Once | Since, now: State, sums: Sums) -> Anchors:
+def _kept(anchors: Anchors, formula: Once | Since, now: CurrentPoint, sums: Sums) -> Anchors:
     low, high = formula.interval.low, formula.interval.high
     if formula.interval.everything:
         return anchors

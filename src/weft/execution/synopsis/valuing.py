@@ -41,7 +41,7 @@ from weft.sql.sweeping import listed
 
 
 @dataclass
-class Values:
+class BatchValues:
     """The values over a batch; ``events`` are its rows by predicate."""
 
     relating: Relating

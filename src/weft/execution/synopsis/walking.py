@@ -12,10 +12,9 @@ from weft.algebra.formula import Formula, free_variables
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepping
-from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
-from weft.execution.synopsis.stepping_past import State as Now
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows
 from weft.execution.synopsis.stepping_terms import one_nan
-from weft.execution.synopsis.valuing import Values
+from weft.execution.synopsis.valuing import BatchValues
 from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed
 from weft.storage.time_limit import require_time
@@ -28,7 +27,7 @@ class Walk:
     synopsis: Synopsis
     state: State
     points: pa.Table
-    values: Values
+    values: BatchValues
     stored: dict[Stored, Anchors] = field(default_factory=dict)
 
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
@@ -42,7 +41,7 @@ class Walk:
         earlier = self.state.at
         for tp, at in zip(*(self.points.column(name).to_pylist() for name in ("tp", "at")), strict=True):
             require_time()
-            rows = stepping.at(Now(tp, at, earlier))
+            rows = stepping.at(CurrentPoint(tp, at, earlier))
             count = "n" in schema.names
             found += sorted(
                 (tp, *(row[place] for place in places), *([_decimal(number)] if count else []))

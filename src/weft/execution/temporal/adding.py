@@ -9,14 +9,14 @@ from weft.algebra.traverse import range_variables, rename
 from weft.catalog import Writer
 from weft.catalog.views import Mode, ViewRecord
 from weft.errors import Refused
-from weft.execution.home import Home
-from weft.execution.temporal.auxiliaries import over_parts, reads_of
+from weft.execution.home import OpenHome
+from weft.execution.temporal.auxiliaries import over_auxiliaries, reads_of
 from weft.planning.view_plan import bound_view, stored_view
 from weft.sql.duckdb_dialect import not_local
 from weft.sql.render import scalar
 
 
-def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
+def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
     """Add a view: its table, its definition and auxiliary views. Nothing is computed yet.
 
     Raise SqlError if the text is not a view, Refused for an invalid name, an invalid column or an operation that this
@@ -29,7 +29,7 @@ def add_view(home: Home, name: str, text: str, mode: Mode) -> ViewRecord:
             raise _refused(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)}))
         at = home.clock()
         try:
-            kept = over_parts(writer, bound, at)
+            kept = over_auxiliaries(writer, bound, at)
             form, reads, depends = stored_view(kept), reads_of(kept), bound.depends_on_now
             return writer.views.add(name, bound.columns, text, form, reads, mode, at, depends_on_now=depends)
         finally:
@@ -61,7 +61,7 @@ def refusal(refused: Scalar) -> str:
             return f"constants of the type {refused.type}"
 
 
-def remove_view(home: Home, name: str) -> ViewRecord:
+def remove_view(home: OpenHome, name: str) -> ViewRecord:
     """Remove a view with its history, and the auxiliary views that no other view reads.
 
     Raise NotFound, and Conflict if something reads the view.

@@ -16,7 +16,7 @@ from weft.planning.auxiliaries import auxiliary_of, over_tables, query_of, text_
 from weft.planning.view_plan import ViewPlan, stored_view
 
 
-def over_parts(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
+def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
     """Return the view over auxiliary views of those tables of which it needs only a part; reuse existing ones.
 
     ``at`` is the wall clock's instant, µs UTC.

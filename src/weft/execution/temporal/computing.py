@@ -17,7 +17,7 @@ from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import change_of, first_difference
-from weft.execution.temporal.valuing import Value, Values
+from weft.execution.temporal.valuing import RefreshValues, Value
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Asked
@@ -30,7 +30,7 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 @dataclass(frozen=True)
-class Reading:
+class RefreshInput:
     """The inputs of one refresh: tables by id as they are stored, and the files of these tables and of the view itself.
 
     ``since`` is t0, ``tau`` the instant of the last refresh (None: never), ``t`` that of this one, µs UTC.
@@ -50,7 +50,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Gained:
+class ViewChange:
     """The rows to append to a view's log, in any order, and the first instant that they change.
 
     ``begins`` is None if nothing changes or if it was not requested.
@@ -60,7 +60,9 @@ class Gained:
     begins: int | None = None
 
 
-def gained(view_plan: ViewPlan, view: TableRecord, reading: Reading, look_ups: LookUps, *, dated: bool) -> Gained:
+def view_change(
+    view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
+) -> ViewChange:
     """Return the rows that a refresh appends to the view's log, with ``begins`` if ``dated``. The caller holds the
     lease.
 
@@ -70,10 +72,10 @@ def gained(view_plan: ViewPlan, view: TableRecord, reading: Reading, look_ups: L
         work = _Work(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
         found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
         if found is None:
-            return Gained(stored_schema(view.stored).empty_table())
+            return ViewChange(stored_schema(view.stored).empty_table())
         rows = sql.rows(change_of(*found, len(view_plan.columns)))
         begins = sql.one(first_difference(*found, len(view_plan.columns))) if dated and rows.num_rows else None
-    return Gained(_as_log(rows, view, reading.t), begins)
+    return ViewChange(_as_log(rows, view, reading.t), begins)
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
@@ -91,7 +93,7 @@ class _Work:
 
     sql: TemporalSql
     view_plan: ViewPlan
-    reading: Reading
+    reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
     """∇R and ΔR by kind and table id."""
@@ -188,10 +190,10 @@ class _Work:
             self.there.add(typed)
         return typed
 
-    def _values(self, known: int, parameters: Mapping[str, Literal]) -> Values:
+    def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
         """Return the values of expressions at t, over the tables as known at ``known``."""
         asked = Asked(self.reading.t, self.reading.since, parameters)
-        return Values(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
+        return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 
     def _table(self, name: str, text: str) -> str:
         self.sql.table(name, text)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError
-from weft.execution.home import Home
-from weft.execution.temporal.refresh_views import Maintained, maintain_views, with_read
+from weft.execution.home import OpenHome
+from weft.execution.temporal.refresh_views import Refreshed, refresh_views, with_read
 
 
-def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, ...]:
+def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh, at one instant, the eager views whose inputs have changed since their last refresh.
 
     The instant is ``now`` (µs UTC; None: the home's clock), or that of the last change if it is later. A poll that died
@@ -30,10 +30,10 @@ def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, .
     if now is not None:
         below = {key for view in views for key in view.reads}
         now = max([now, catalog.home().forward, *(last for key in below if (last := tables[key].last_ts) is not None)])
-    return maintain_views(home, (view.table_id for view in wanted), now=now)
+    return refresh_views(home, (view.table_id for view in wanted), now=now)
 
 
-def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]:
+def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: at the home's clock).
 
     The refresh is at the instant before t, so that the tick sees its rows. Views whose inputs have not changed are
@@ -50,7 +50,7 @@ def maintain_queried(home: Home, t: int | None = None) -> tuple[Maintained, ...]
     if not wanted:
         return ()
     try:
-        return maintain_views(home, wanted, now=None if t is None else t - 1)
+        return refresh_views(home, wanted, now=None if t is None else t - 1)
     except ClockError:  # the tick reports the clock error itself
         return ()
 

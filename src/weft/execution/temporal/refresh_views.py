@@ -20,11 +20,11 @@ from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
 from weft.execution.append_rows import commit_rows, properties
-from weft.execution.current_rows_cache import open_if_kept
-from weft.execution.home import Home
+from weft.execution.current_rows_cache import cached_open_rows
+from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import stored_files
-from weft.execution.temporal.computing import Reading, gained
+from weft.execution.temporal.computing import RefreshInput, view_change
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
 from weft.instants import format_instant
@@ -37,7 +37,7 @@ from weft.storage.fence import make_durable
 
 
 @dataclass(frozen=True, repr=False)
-class Maintained(Brief):
+class Refreshed(Brief):
     """The result of refreshing the view ``name`` at ``t`` (µs UTC): ``changed`` periods are new or have another end.
 
     ``gone`` counts the periods that no longer exist; ``trouble`` says why nothing was recorded (None: success).
@@ -89,7 +89,7 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
     return tuple(found.values())
 
 
-def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None) -> tuple[Maintained, ...]:
+def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh views by id, each after its inputs, at one instant: ``now``, or the home's clock.
 
     A view that fails does not stop the others, except those that read it; its record has the reason. A view that is
@@ -115,7 +115,7 @@ def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None)
         return tuple(_each(home, writer, views, t))
 
 
-def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
+def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
     """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
     That instant is ``at`` if ``told``, else the last refresh. Views cannot be refreshed as of an instant before F; they
@@ -124,7 +124,7 @@ def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool)
     """
     later = told and at >= home.catalog.home().forward
     if not told or later or any(view.tau is None or view.tau < at for view in views):
-        done = maintain_views(home, [view.table_id for view in views], now=at if later else None)
+        done = refresh_views(home, [view.table_id for view in views], now=at if later else None)
         for each in done:
             if each.trouble is not None:
                 raise each.trouble
@@ -134,15 +134,15 @@ def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool)
     return max([each.tau for each in home.catalog.views.all() if each.table_id in ids and each.tau is not None])
 
 
-def bring_up(home: Home, name: str) -> None:
+def refresh_named(home: OpenHome, name: str) -> None:
     """Refresh the view of that name at the home's clock; do nothing if there is no such view or no clock yet."""
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
-            bring_up_to(home, views, home.now(), told=False)
+            refresh_up_to(home, views, home.now(), told=False)
 
 
-def _instant(home: Home, writer: Writer, now: int | None) -> int:
+def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh requested for ``now``. On a replay home it covers everything that has arrived.
 
     A replay home's clock stays at the last refresh of views as long as nothing arrives.
@@ -155,7 +155,7 @@ def _instant(home: Home, writer: Writer, now: int | None) -> int:
     return writer.views.present(max(home.now(), found.forward, found.last_ts))
 
 
-def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:
+def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
     """Yield the result of each view except auxiliary views; a failure is also a failure of each view that reads it."""
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
@@ -163,7 +163,7 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
             below = next((failed[key] for key in view.reads if key in failed), None)
             if below is not None:
                 raise _because_of(*below)
-            done = maintain(writer, view, t, home.clock())
+            done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
             # A damaged file belongs to a table that this view reads or owns; continue with the others.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
@@ -172,7 +172,7 @@ def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> It
             error = isolated_error(raised, logs, home.clock(), f"refreshing the view {view.name}")
             failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
-            done = Maintained(view.name, t, trouble=error)
+            done = Refreshed(view.name, t, trouble=error)
         if not view.auxiliary:
             yield done
 
@@ -186,7 +186,7 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
     )
 
 
-def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
+def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
     """Refresh one view at ``t``, after ``Views.begin`` and after all its inputs.
 
     ``at`` is the wall clock's instant; both are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
@@ -199,12 +199,12 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     assert since is not None, "the home's time has begun"
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     queried = writer.views.is_queried(view.table_id)
-    reading = Reading(tables, files, since, view.tau, t, partial(open_if_kept, writer.path))
-    change = gained(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
+    reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
+    change = view_change(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
     found = change.rows
     if not found.num_rows:
         writer.views.unchanged(view.table_id, t)
-        return Maintained(view.name, t)
+        return Refreshed(view.name, t)
     place = writer.data / own.path
     writer.check()
     require_table(place, stored_schema(own.stored), properties(own))
@@ -221,4 +221,4 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     writer.views.settle([view.table_id])
     writer.loads.finish(load_id, found.num_rows, 0, 0, 0, at)
     gone = pc.sum(pc.fill_null(pc.equal(found.column(VALID_FROM), found.column(VALID_TO)), False)).as_py()
-    return Maintained(view.name, t, found.num_rows - gone, gone)
+    return Refreshed(view.name, t, found.num_rows - gone, gone)

@@ -14,7 +14,7 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.periods import periods, read_log
 
 
-def counted(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
+def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
     """Return the numbers of periods and of open periods of a tracked table, and its bytes. Raise StorageError."""
     place = catalog.data / table.path
     if not has_commits(place):
@@ -49,13 +49,15 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
     for each in views:
         if each.auxiliary and each.table_id in view.reads:
             own, (base,) = tables[each.table_id], each.reads
-            periods, still, size = counted(catalog, own)
+            periods, still, size = storage_counts(catalog, own)
             shared = tuple(other.name for other in readers(views, each.table_id) if other.name != view.name)
             found.append(ShownAuxiliary(each.name, each.sql, tables[base].name, periods, still, own.rows, size, shared))
     return tuple(found)
 
 
-def names_read(view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]) -> tuple[str, ...]:
+def input_names(
+    view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
+) -> tuple[str, ...]:
     """Return the names of the tables and views that a view reads, with tables instead of auxiliary views."""
     found: dict[str, None] = {}
     for key in view.reads:

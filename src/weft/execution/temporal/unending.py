@@ -11,7 +11,7 @@ from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.execution.temporal.refresh_views import view_plan_of
-from weft.execution.temporal.showing import counted
+from weft.execution.temporal.showing import storage_counts
 from weft.planning.words import length
 from weft.sql.identifiers import quoted
 from weft.sql.render import interval
@@ -46,7 +46,7 @@ def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
 
 
 def _unending(catalog: CatalogParts, table: TableRecord) -> bool:
-    periods, still_open, _ = counted(catalog, table)
+    periods, still_open, _ = storage_counts(catalog, table)
     return periods > 0 and periods == still_open
 
 

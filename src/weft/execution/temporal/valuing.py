@@ -47,7 +47,7 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 @dataclass
-class Values:
+class RefreshValues:
     """The values at ``asked.now``, over the tables as known at ``known`` (µs UTC).
 
     ``changes`` has ∇R and ΔR by kind and table id.

@@ -70,17 +70,17 @@ def query_faults() -> Iterator[None]:
     except Exception as error:
         if is_of_the_home(error):
             raise
-        found = plain_error(error)
+        plain = plain_error(error)
         defect = isinstance(error, DerivationError) or not isinstance(error, WeftError | MemoryError)
-        raise QueryFault(found.message, hint=found.hint, where=found.where, defect=defect) from error
+        raise QueryFault(plain.message, hint=plain.hint, where=plain.where, defect=defect) from error
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
     """Return ``plain_error`` for one view or one channel; write a defect to the log (``log_defect``)."""
-    found = plain_error(error)
-    if found is not error:
+    plain = plain_error(error)
+    if plain is not error:
         log_defect(logs, at, doing, error)
-    return found
+    return plain
 
 
 def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:

@@ -163,7 +163,7 @@ class Viewing(WeftMethods):
         named = words(sql)
         views = [view for view in self.opened.catalog.views.known() if folded(view.name) in named]
         at = self.opened.now() if now is None else now
-        return refresh_up_to(self.opened, views, at, told=now is not None) if views else at
+        return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
     def remove_view(self, name: str) -> ViewRecord:
         """Takes a view away with all that was recorded of it.

@@ -85,9 +85,9 @@ class Arrangement:
                 + (f": {', '.join(unfit)} is missing or has an unsupported type" if unfit else ""),
                 where=str(folder),
             )
-        found = cls(folder, key, schema)
-        found._load()
-        return found
+        arrangement = cls(folder, key, schema)
+        arrangement._load()
+        return arrangement
 
     @property
     def rows(self) -> int:
@@ -136,14 +136,14 @@ class Arrangement:
                 return
             make_folder(self.folder)
             self._clean()
-            kept: tuple[RunRecord, ...] = ()
+            existing: tuple[RunRecord, ...] = ()
             if before and missing is None:
                 self.why_rebuilt = "covered files are no longer in the table"
             elif before:
-                kept = before.runs
+                existing = before.runs
             new = list(files) if missing is None else missing
-            records = [*kept, *self._written(new, read)]
-            while tier := merging.full_tier(records, any_size=not kept):
+            records = [*existing, *self._written(new, read)]
+            while tier := merging.full_tier(records, any_size=not existing):
                 records = self._merged(records, tier)
             self._commit(sizes(files), records)
 
@@ -164,19 +164,19 @@ class Arrangement:
         if wanted is None:
             return self.schema.empty_table()
         hashes, first, times = distinct_hashes(wanted)
-        found: list[pa.RecordBatch] = []
-        for rows, which in (each for run in self._runs for each in run.lookup(hashes)):
-            found.append(rows.append_column("which", which))
-            if most is not None and sum(batch.num_rows for batch in found) > most:
+        batches: list[pa.RecordBatch] = []
+        for rows, places in (each for run in self._runs for each in run.lookup(hashes)):
+            batches.append(rows.append_column("which", places))
+            if most is not None and sum(batch.num_rows for batch in batches) > most:
                 raise ArrangementError(f"more than {most} rows have one of the keys", where=str(self.folder))
-        if not found:
+        if not batches:
             return self.schema.empty_table()
         checked = []
-        for batch in pa.Table.from_batches(found).combine_chunks().to_batches():
+        for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             carried = self._checked(batch)
-            which = batch.column("which")
-            same = _equal_rows(carried.select(self.key), wanted.take(first.take(which)))
-            checked.append(carried.filter(pc.or_(same, pc.greater(times.take(which), 1))))
+            places = batch.column("which")
+            same = _equal_rows(carried.select(self.key), wanted.take(first.take(places)))
+            checked.append(carried.filter(pc.or_(same, pc.greater(times.take(places), 1))))
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
@@ -321,10 +321,10 @@ class Arrangement:
             ) from error
 
 
-def _equal_rows(found: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
+def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
     """Compare two batches row by row as keys: NULL equals NULL, NaN equals NaN."""
     same = None
-    for one, other in zip(found.columns, wanted.columns, strict=True):
+    for one, other in zip(rows.columns, wanted.columns, strict=True):
         equal = pc.fill_null(pc.equal(one, other), False)
         equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
         if pa.types.is_floating(one.type):

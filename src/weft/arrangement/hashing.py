@@ -68,8 +68,8 @@ def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Ar
     key_columns = [_key_form(batch.column(position)) for position in key]
     for at, column in enumerate(key_columns):
         carried = carried.append_column(f"k{at}", column)
-    found = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
-    return _one(found["hash"]), _one(found["sum"])
+    hashes = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
+    return _one(hashes["hash"]), _one(hashes["sum"])
 
 
 def row_checksums(batch: pa.RecordBatch) -> pa.Array:
@@ -84,8 +84,8 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
     number.
     """
     columns = [_key_form(column) for column in keys.columns]
-    given = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
-    hashes = _one(_computed(given, f"{_key_hash(columns)} AS hash")["hash"])
+    table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
+    hashes = _one(_computed(table, f"{_key_hash(columns)} AS hash")["hash"])
     order = pc.array_sort_indices(hashes)
     hashes = hashes.take(order)
     differs = pc.not_equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))
@@ -125,27 +125,27 @@ def _bytes_of(column: pa.Array) -> pa.Array:
     return column
 
 
-def _computed(given: pa.Table, expressions: str) -> Any:
+def _computed(table: pa.Table, expressions: str) -> Any:
     """Evaluate expressions over a table. Registering the table and parsing a statement would take three times as
     long.
     """
-    return _connection().from_arrow(given).project(expressions).to_arrow_table()
+    return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
     """Return this thread's connection, which preserves row order; opening one takes longer than a look-up."""
-    found: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
-    if found is None:
-        found = duckdb.connect(":memory:")
+    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
+    if connection is None:
+        connection = duckdb.connect(":memory:")
         for setting in (
             "SET autoinstall_known_extensions = false",
             "SET autoload_known_extensions = false",
             "SET threads = 2",
             "SET preserve_insertion_order = true",
         ):
-            found.execute(setting)
-        _local.connection = found
-    return found
+            connection.execute(setting)
+        _local.connection = connection
+    return connection
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -104,21 +104,21 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")
-    found: dict[str, Any] = json.loads(body)
-    if found["format"] != FORMAT:
-        raise StateRefused(f"its format is {found['format']}; this version of Weft writes {FORMAT}")
-    if found["hash_version"] != hash_version:
+    content: dict[str, Any] = json.loads(body)
+    if content["format"] != FORMAT:
+        raise StateRefused(f"its format is {content['format']}; this version of Weft writes {FORMAT}")
+    if content["hash_version"] != hash_version:
         raise StateRefused("it was sorted with the hash of another version of DuckDB")
-    if tuple(found["key"]) != tuple(key):
-        raise StateRefused(f"its key is {', '.join(found['key'])}")
-    stored = tuple((name, kind) for name, kind in found["schema"])
+    if tuple(content["key"]) != tuple(key):
+        raise StateRefused(f"its key is {', '.join(content['key'])}")
+    stored = tuple((name, kind) for name, kind in content["schema"])
     if stored != columns_of(schema):
         raise StateRefused("it carries other columns")
     runs = tuple(
         RunRecord(run["name"], run["rows"], run["size"], run["crc"], tuple((a, b) for a, b in run["values"]))
-        for run in found["runs"]
+        for run in content["runs"]
     )
-    return Manifest(found["hash_version"], tuple(found["key"]), stored, found["files"], runs)
+    return Manifest(content["hash_version"], tuple(content["key"]), stored, content["files"], runs)
 
 
 def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -> bytes:

@@ -83,8 +83,8 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
                 yield part.slice(start, step)
         return
     together = pa.Table.from_batches(parts).combine_chunks().to_batches()
-    whole = together[0] if len(together) == 1 else pa.concat_batches(together)
-    yield whole.take(pc.array_sort_indices(whole.column("hash")))
+    batch = together[0] if len(together) == 1 else pa.concat_batches(together)
+    yield batch.take(pc.array_sort_indices(batch.column("hash")))
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:

@@ -66,9 +66,9 @@ class SortedRun:
         end = insertion_points(wanted, self.greatest, "right").to_pylist()
         for batch, first, last in zip(self.batches, begin, end, strict=True):
             if first < last:
-                positions, which = matches(batch.column("hash"), wanted.slice(first, last - first))
+                positions, places = matches(batch.column("hash"), wanted.slice(first, last - first))
                 if len(positions):
-                    yield batch.take(positions), pc.add(which, first)
+                    yield batch.take(positions), pc.add(places, first)
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:
@@ -96,11 +96,11 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
             writer.write_batch(batch)
     follow_folder(path)
     with pa.memory_map(str(path)) as source:
-        whole = source.read_buffer()
-    written = _batches(whole)
-    values = tuple(sorted(_value_ranges(whole, written)))
+        buffer = source.read_buffer()
+    written = _batches(buffer)
+    values = tuple(sorted(_value_ranges(buffer, written)))
     rows = sum(batch.num_rows for batch in written)
-    record = RunRecord(path.name, rows, whole.size, _crc_without(whole, values), values)
+    record = RunRecord(path.name, rows, buffer.size, _crc_without(buffer, values), values)
     _checked.add(_identity(path, record))
     return record
 
@@ -115,12 +115,12 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
         if os.stat(path).st_size != record.size:
             raise ArrangementDamaged("the size of an arrangement's run differs from what was written", where=str(path))
         with pa.memory_map(str(path)) as source:
-            whole = source.read_buffer()
-        if identity not in _checked and _crc_without(whole, record.values) != record.crc:
+            buffer = source.read_buffer()
+        if identity not in _checked and _crc_without(buffer, record.values) != record.crc:
             raise ArrangementDamaged(
                 "the content of an arrangement's run differs from what was written", where=str(path)
             )
-        batches = _batches(whole)
+        batches = _batches(buffer)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -142,25 +142,25 @@ def is_cut(folder: Path, record: RunRecord) -> bool:
         return False  # merged by another process; the mapping remains valid
 
 
-def _batches(whole: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
-    reader = pa.ipc.open_file(whole)
-    found = tuple(reader.get_batch(at) for at in range(reader.num_record_batches))
-    for batch in found:
+def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
+    reader = pa.ipc.open_file(buffer)
+    batches = tuple(reader.get_batch(at) for at in range(reader.num_record_batches))
+    for batch in batches:
         batch.validate()
-    return tuple(batch for batch in found if batch.num_rows)
+    return tuple(batch for batch in batches if batch.num_rows)
 
 
-def _value_ranges(whole: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
+def _value_ranges(buffer: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the columns' values, which are in each column's last buffer."""
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             last = column.buffers()[-1]
             if name != "hash" and last is not None and last.size:
-                yield last.address - whole.address, last.size
+                yield last.address - buffer.address, last.size
 
 
-def _crc_without(whole: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
-    bytes_of = memoryview(whole)
+def _crc_without(buffer: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
+    bytes_of = memoryview(buffer)
     crc = at = 0
     for start, length in values:
         crc = zlib.crc32(bytes_of[at:start], crc)
@@ -169,5 +169,5 @@ def _crc_without(whole: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
 
 
 def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
-    found = os.stat(path)
-    return path, found.st_dev, found.st_ino, found.st_mtime_ns, record.crc
+    status = os.stat(path)
+    return path, status.st_dev, status.st_ino, status.st_mtime_ns, record.crc

@@ -29,8 +29,8 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
     for _ in range(len(values).bit_length()):
         middle = pc.shift_right(pc.add(low, high), pa.scalar(1, pa.uint64()))
         is_open = pc.less(low, high)
-        found = values.take(pc.min_element_wise(middle, pa.scalar(len(values) - 1, pa.uint64())))
-        before = lies_before(found, wanted)
+        probed = values.take(pc.min_element_wise(middle, pa.scalar(len(values) - 1, pa.uint64())))
+        before = lies_before(probed, wanted)
         low = pc.if_else(pc.and_(is_open, before), pc.add(middle, pa.scalar(1, pa.uint64())), low)
         high = pc.if_else(pc.and_not(is_open, before), middle, high)
     return low

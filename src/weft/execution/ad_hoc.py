@@ -79,15 +79,15 @@ def ask(
     with one_question(spark, data, tables) as (reader, allowed):
         views = TempViews(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
-        asked = _Asked(named, branches, limit, allowed.rows, order)
-        found = _at_once(reader, asked) if views.small else None
-        rows, count = found or _step_by_step(reader, asked)
+        request = _Request(named, branches, limit, allowed.rows, order)
+        result = _from_memory(reader, request) if views.small else None
+        rows, count = result or _from_files(reader, request)
     types = [type_ for _, type_ in columns]
     return Answer(columns, tuple(decode(row, types) for row in rows), count, s, spark)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """A query with its branches at one instant.
 
     ``limit`` is the number of rows to return; a query with more than ``most`` rows fails.
@@ -111,25 +111,25 @@ def _sorting(rows: DataFrame, key: Key) -> Column:
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
-def _at_once(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int] | None:
+def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int] | None:
     """Return the first rows and the row count from one job over rows in memory; None if there are too many rows."""
-    distinct = reader.spark.sql(_text(asked.query, asked.branches, min(asked.most, COLLECTED))).distinct()
-    found = in_memory(reader.spark, _encoded(asked.query, asked.sorted(distinct)))
-    if found is None:
+    distinct = reader.spark.sql(_text(request.query, request.branches, min(request.most, COLLECTED))).distinct()
+    result = in_memory(reader.spark, _encoded(request.query, request.sorted(distinct)))
+    if result is None:
         return None
-    if found.num_rows > asked.most:
-        raise too_many(found.num_rows, asked.most)
-    return found.slice(0, asked.limit).column("row").to_pylist(), found.num_rows
+    if result.num_rows > request.most:
+        raise too_many(result.num_rows, request.most)
+    return result.slice(0, request.limit).column("row").to_pylist(), result.num_rows
 
 
-def _step_by_step(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int]:
+def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
     """Return the first rows and the row count where Spark reads the files: count first, then sort and limit."""
-    found = reader.keep(reader.spark.sql(_text(asked.query, asked.branches, asked.most)).distinct())
-    count = found.count()
-    if count > asked.most:
-        raise too_many(count, asked.most)
-    ordered = asked.sorted(found)
-    shown = _encoded(asked.query, ordered if asked.limit is None else ordered.limit(asked.limit))
+    result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
+    count = result.count()
+    if count > request.most:
+        raise too_many(count, request.most)
+    ordered = request.sorted(result)
+    shown = _encoded(request.query, ordered if request.limit is None else ordered.limit(request.limit))
     return [row["row"] for row in shown.collect()], count
 
 

@@ -109,20 +109,20 @@ def candidates(
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
-    branches = [branch for _, found in work for branch in found]
+    branches = [branch for _, branches_of_group in work for branch in branches_of_group]
     views = TempViews(reader, columns_by_table(branches), small_only)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
         views.register(paths, slices_of(work))
-        for group, found in work:
-            register_parameters(spark, group, found, views.local)
+        for group, branches_of_group in work:
+            register_parameters(spark, group, branches_of_group, views.local)
     parts = []
-    for group, found in work:
+    for group, branches_of_group in work:
         queries = len(group.members)
         single = group.members[0].query.query_id if queries == 1 else None
         bounds = [most * queries] if most is not None else []
         bounds += [collected] if collected is not None and views.small else []
-        selects = [ledger_select(branch, single) for branch in found]
+        selects = [ledger_select(branch, single) for branch in branches_of_group]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
     # One SQL text: Spark analyses a DataFrame made from others from scratch.
     with phase(ANALYSIS):
@@ -158,8 +158,8 @@ def gave_too_many(error: Exception) -> bool:
     if not isinstance(error, PySparkException):
         return False
     try:
-        told = error.getMessageParameters() or {}
-        return error.getCondition() == _RAISED and told.get("errorMessage") == MANY
+        parameters = error.getMessageParameters() or {}
+        return error.getCondition() == _RAISED and parameters.get("errorMessage") == MANY
     except spark_errors():  # py4j asks the JVM, which may have ended
         return False
 
@@ -172,8 +172,8 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
     try:
         with rows_only(spark):
             # Every task receives the whole union, so use only as many tasks as run in parallel.
-            found: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
-            return found
+            table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
+            return table
     except spark_errors() as error:
         if not gave_too_many(error) and _TOO_LARGE not in told_by(error):
             raise
@@ -194,8 +194,8 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
     """Return for each table the columns that any branch reads."""
-    found: dict[str, set[str]] = {}
+    columns: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():
-            found.setdefault(table, set()).update(names)
-    return found
+            columns.setdefault(table, set()).update(names)
+    return columns

@@ -186,22 +186,22 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
     place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
-    found = find_commit(place, app, number, table.stored.start)
-    if found is None:
+    commit = find_commit(place, app, number, table.stored.start)
+    if commit is None:
         rows = staged(writer.data, number) if writer.sources.intended(number) else None
         if rows is None:
             spend(place, app, number)
         else:
             commit_rows(writer, place, rows, reservation)
-        found = find_commit(
+        commit = find_commit(
             place, app, number, table.stored.start
         )  # the writer may have committed just before ``spend``
-    if found is None or not found.rows:
+    if commit is None or not commit.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
-    make_durable(place, found.version)
-    writer.reservations.commit(number, found.version, found.rows, found.first_ts, found.last_ts)
-    return Settled(reservation, found.rows)
+    make_durable(place, commit.version)
+    writer.reservations.commit(number, commit.version, commit.rows, commit.first_ts, commit.last_ts)
+    return Settled(reservation, commit.rows)
 
 
 def _new_rows(
@@ -218,13 +218,13 @@ def _new_rows(
     files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
     bounds, there = driver_reader.BOUNDS, rows_of(files)
     if bounds.loaded < there and (first.num_rows <= bounds.keys or bounds.passes * first.num_rows < there):
-        found = _not_found(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
-        if found is not None:
-            return found
+        new = _rows_not_in_table(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
+        if new is not None:
+            return new
     return without_known(first, [file.location for file in files], distinct_on, SEQ)
 
 
-def _not_found(
+def _rows_not_in_table(
     look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
 ) -> pa.Table | None:
     """Return the rows whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
@@ -232,12 +232,12 @@ def _not_found(
     for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
         piece = rows.slice(at, driver_reader.BOUNDS.keys)
         try:
-            found = look_ups.known(table.schema, files, keys, piece.select(keys))
+            known = look_ups.known(table.schema, files, keys, piece.select(keys))
         except (pa.ArrowException, KeyError):  # a key of another type than the table's
             return None
-        if found.rows is None:
+        if known.rows is None:
             return None
-        new.append(without_equals(piece, found.rows, keys, SEQ))
+        new.append(without_equals(piece, known.rows, keys, SEQ))
     return pa.concat_tables(new) if new else rows
 
 

@@ -49,8 +49,8 @@ def added(rows: pa.Table) -> dict[int, Added]:
 
 def first_instants(rows: pa.Table) -> dict[int, int]:
     """Return for each query its least instant in microseconds."""
-    found = _by_query(rows, [("first_at", "min")])
-    return dict(zip(found.column("query_id").to_pylist(), found.column("first_at_min").to_pylist(), strict=True))
+    least = _by_query(rows, [("first_at", "min")])
+    return dict(zip(least.column("query_id").to_pylist(), least.column("first_at_min").to_pylist(), strict=True))
 
 
 def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_id: int) -> pa.Table:
@@ -65,10 +65,10 @@ def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_i
     known = pa.array(list(before.values()), pa.int64())
     own = known.take(pc.index_in(ordered.column("query_id"), value_set=pa.array(list(before), pa.int64())))
     ordinal = pc.add(pc.add(pc.subtract(places, first), own), pa.scalar(1, pa.int64()))
-    made = {name: ordered.column(name) for name in ordered.column_names}
-    made |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
+    columns_by_name = {name: ordered.column(name) for name in ordered.column_names}
+    columns_by_name |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
     schema = ledger_schema()
-    return pa.table({name: made[name] for name in schema.names}).cast(schema)
+    return pa.table({name: columns_by_name[name] for name in schema.names}).cast(schema)
 
 
 def _begins(ordered: pa.Table, names: list[str]) -> pa.Array:

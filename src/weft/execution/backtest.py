@@ -100,8 +100,8 @@ def backtest(
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
     with one_question(spark, data, tables) as (reader, allowed):
-        found = new_answers(reader, [group], most=allowed.rows)
-        return _told(spark, found, plan, window, limit, allowed.rows)
+        new = new_answers(reader, [group], most=allowed.rows)
+        return _result(spark, new, plan, window, limit, allowed.rows)
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
@@ -126,26 +126,26 @@ def _as_standing(plan: Plan) -> QueryRecord:
     )
 
 
-def _told(spark: SparkSession, found: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
-    added = found.added.get(0)
+def _result(spark: SparkSession, new: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
+    added = new.added.get(0)
     count = added.rows if added is not None else 0
     if count > most:
         raise too_many(count, most)
     columns = columns_of(plan.query)
     types = [type_ for _, type_ in columns]
-    begin = min(window.since if window.since is not None else found.first.get(0, window.until), window.until)
+    begin = min(window.since if window.since is not None else new.first.get(0, window.until), window.until)
     length = max(1, -(-(window.until - begin) // PARTS))
-    if isinstance(found.rows, pa.Table):
-        ordered = in_order(found.rows, {0: types})
+    if isinstance(new.rows, pa.Table):
+        ordered = in_order(new.rows, {0: types})
         shown = ordered if limit is None else ordered.slice(0, limit)
         parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
         by_part = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
     else:
         from pyspark.sql import functions as F
 
-        ordered = found.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
+        ordered = new.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
         shown = (ordered if limit is None else ordered.limit(limit)).toArrow()
-        part = found.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
+        part = new.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
         by_part = {row["part"]: row["count"] for row in part.collect()}
     instants = shown.column("first_at").cast(pa.int64()).to_pylist()
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)

@@ -27,25 +27,27 @@ def readings(
     all its look-ups of one step, so a look-up may return rows for the keys of another. Extra rows are harmless: each
     branch tests its own equalities.
     """
-    found: dict[str, Reading] = {}
+    by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
         first = same[0]
         names = columns[first.table]
         if isinstance(first, FullScan):
             reading = driver.whole(first.table, names)
         elif isinstance(first, Lookup):
-            reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], found)
+            reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], by_view)
         else:
             reading = driver.news(first.table, slices[first.table], names)
         for path in same:
-            found.setdefault(path.view, reading)
+            by_view.setdefault(path.view, reading)
         yield same, reading
 
 
-def _looked_up(driver: DriverReader, names: set[str], same: Sequence[Lookup], found: Mapping[str, Reading]) -> Reading:
+def _looked_up(
+    driver: DriverReader, names: set[str], same: Sequence[Lookup], by_view: Mapping[str, Reading]
+) -> Reading:
     keys: dict[str, list[pa.ChunkedArray]] = {}
     for path in same:
-        via = found[path.via.view]
+        via = by_view[path.via.view]
         if via.rows is None:
             if via.by == "Spark":
                 return Reading("Spark", f"its keys come from {path.via.view}, which Spark reads")

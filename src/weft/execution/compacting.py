@@ -77,12 +77,12 @@ def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
     """Return the home's tables and the ledger, without those that have no commit yet."""
-    found = [
+    tables = [
         StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
     ]
-    found.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
-    return [each for each in found if has_commits(catalog.data / each.path)]
+    tables.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
+    return [each for each in tables if has_commits(catalog.data / each.path)]
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
@@ -96,15 +96,15 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 
     Stop early if another process has changed one of the files. Raise LeaseBusy, LeaseLost or StorageError.
     """
-    place, left = home.catalog.data / table.path, tuple(group)
-    while len(left) > 1:
+    place, remaining = home.catalog.data / table.path, tuple(group)
+    while len(remaining) > 1:
         stop_here()
         with place.shared():  # keeps a purge from deleting the files
-            if not _are_there(place, left):
+            if not _are_there(place, remaining):
                 return
-            rewritten = rewrite(place, left, table.sorting.within, compaction.BOUNDS)
+            rewritten = rewrite(place, remaining, table.sorting.within, compaction.BOUNDS)
         if rewritten is None:  # the first file alone exceeds the bound
-            left = left[1:]
+            remaining = remaining[1:]
             continue
         failpoint("compaction.written")
         counted = _committed(home, table, place, rewritten)
@@ -112,7 +112,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
             return
         count, size = len(rewritten.removed), sum(file.size for file in rewritten.removed)
         yield Compacted(table.name, count, *counted, size, rewritten.added.size)
-        left = left[count:]
+        remaining = remaining[count:]
 
 
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
@@ -146,13 +146,13 @@ def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
 def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
     """Delete the table's files that have been unneeded for ``keep_us``. Raise LeaseBusy or StorageError."""
     place = home.catalog.data / table.path
-    found, problem = litter(place, keep_us, home.clock()), None
-    if not found.data and not found.log:
+    unneeded, problem = litter(place, keep_us, home.clock()), None
+    if not unneeded.data and not unneeded.log:
         return
     if not dry_run:
         with home.writing("maintain") as writer:
             require_whole(writer)
-            found = litter(place, keep_us, home.clock())
-            if not delete(place, found, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
+            unneeded = litter(place, keep_us, home.clock())
+            if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
                 problem = "another process is reading the table"
-    yield Cleaned(table.name, len(found.data), len(found.log), found.size, problem)
+    yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size, problem)

@@ -32,13 +32,13 @@ _CHECKSUM: Final = 4
 
 def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
     """Return the table's open periods, without ``valid_to``. Raise StorageError if the log is damaged."""
-    kept = cached_open_rows(writer.path, table)
-    return open_periods(log_of(writer, table)) if kept is None else kept
+    cached = cached_open_rows(writer.path, table)
+    return open_periods(log_of(writer, table)) if cached is None else cached
 
 
 def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
     """Return the table's open periods from the cache of the home in this folder, or None if the cache has none."""
-    return _kept(layout.present_folder(home) / f"{table.table_id}.parquet", table)
+    return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
@@ -51,12 +51,12 @@ def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Tabl
         return
     begins = before.append_column(VALID_TO, pa.nulls(before.num_rows, added.schema.field(VALID_TO).type))
     begins = conformed(begins.append_column(TS, before.column(VALID_FROM)), added.schema)
-    found = open_periods(pa.concat_tables([begins, added]))
+    rows = open_periods(pa.concat_tables([begins, added]))
     file = _file(writer, table)
     new = file.with_suffix(".new")
     with suppress(OSError):
         make_folder(file.parent)
-        marked = found.replace_schema_metadata({_MARK: _mark(table)})
+        marked = rows.replace_schema_metadata({_MARK: _mark(table)})
         written = pa.BufferOutputStream()
         pq.write_table(marked, written, compression="zstd", compression_level=1)
         content = written.getvalue().to_pybytes()
@@ -73,7 +73,7 @@ def _mark(table: TableRecord) -> bytes:
     return f"{table.rows} {table.last_ts} {' '.join(str(column.id) for column in table.stored.columns)}".encode()
 
 
-def _kept(file: Path, table: TableRecord) -> pa.Table | None:
+def _cached(file: Path, table: TableRecord) -> pa.Table | None:
     """Return the cached rows of exactly this log, or None if the file is missing, outdated or damaged."""
     if table.rows < FEWEST or not file.exists():
         return None
@@ -85,10 +85,8 @@ def _kept(file: Path, table: TableRecord) -> pa.Table | None:
     checked = content[_CHECKSUM:]
     if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None
-    found = pq.read_table(pa.BufferReader(content[_CHECKSUM:]))
-    if (found.schema.metadata or {}).get(_MARK) != _mark(table):
+    rows = pq.read_table(pa.BufferReader(content[_CHECKSUM:]))
+    if (rows.schema.metadata or {}).get(_MARK) != _mark(table):
         return None
     schema = stored_schema(table.stored)
-    return conformed(
-        found.replace_schema_metadata(None), pa.schema([f for f in schema if f.name not in (VALID_TO, TS)])
-    )
+    return conformed(rows.replace_schema_metadata(None), pa.schema([f for f in schema if f.name not in (VALID_TO, TS)]))

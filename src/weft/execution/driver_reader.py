@@ -132,27 +132,27 @@ class DriverReader:
     files: Callable[[str], Sequence[DataFile]]
     bounds: Bounds = BOUNDS
     look_ups: LookUps | None = None
-    kept: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+    tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """Read a whole relation: the given columns and the start column."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
             return Reading("Spark", f"the whole table, {over_bound(rows, self.bounds.whole)}")
-        found = self._all(name, columns)
-        if found is None:
+        local = self._all(name, columns)
+        if local is None:
             return Reading("Spark", self._beyond())
-        return Reading("driver", f"the whole table, {count_text(rows)}", found)
+        return Reading("driver", f"the whole table, {count_text(rows)}", local)
 
     def _all(self, name: str, columns: Iterable[str]) -> LocalRows | None:
         relation, files = self.tables[name], self.files(name)
-        asked = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
-        if (name, asked) not in self.kept:
-            found = self._read(relation, files, _stored_of(relation, asked), None, None)
-            if found is None:
+        names = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
+        if (name, names) not in self.tables_read:
+            data = self._read(relation, files, _stored_of(relation, names), None, None)
+            if data is None:
                 return None
-            self.kept[name, asked] = _told(relation, found, asked)
-        return LocalRows(relation, self.kept[name, asked])
+            self.tables_read[name, names] = _rows_for_queries(relation, data, names)
+        return LocalRows(relation, self.tables_read[name, names])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
         """Read the rows in any of the slices."""
@@ -172,7 +172,7 @@ class DriverReader:
         else:
             condition = reduce(or_, map(_inside, wanted))
             data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news)
-            data = None if data is None else _told(relation, data, names)
+            data = None if data is None else _rows_for_queries(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
         how = f"{count_text(data.num_rows)} from {count_text(len(files), 'file')} with {count_text(held)}"
@@ -182,25 +182,25 @@ class DriverReader:
         """Read the rows for which one of the columns in ``keys`` has one of its keys; the result may have other rows,
         too.
         """
-        given = sum(len(part) for parts in keys.values() for part in parts)
-        if given > self.bounds.keys:
-            return Reading("Spark", over_bound(given, self.bounds.keys, "key"))
+        count = sum(len(part) for parts in keys.values() for part in parts)
+        if count > self.bounds.keys:
+            return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
         wide, held = {*columns, *keys}, rows_of(self.files(name))
-        asked = f"{count_text(given, 'key')} looked up"
+        keys_text = f"{count_text(count, 'key')} looked up"
         if held > self.bounds.filtered:
-            return self._looked_up(name, keys, wide, asked)
-        found = self._all(name, wide)
-        if found is None:
-            return self._looked_up(name, keys, wide, asked)
-        if not isinstance(found.relation, Results):
-            met = [_among(found.column(column), parts) for column, parts in keys.items()]
-            found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
+            return self._looked_up(name, keys, wide, keys_text)
+        local = self._all(name, wide)
+        if local is None:
+            return self._looked_up(name, keys, wide, keys_text)
+        if not isinstance(local.relation, Results):
+            met = [_among(local.column(column), parts) for column, parts in keys.items()]
+            local = LocalRows(local.relation, local.data.filter(reduce(pc.or_kleene, met)))
         return Reading(
-            "driver", f"{asked} in the whole table, {count_text(held)}: {found.data.num_rows:,} found", found
+            "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
         )
 
     def _looked_up(
-        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], asked: str
+        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], keys_text: str
     ) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, Results):
@@ -210,21 +210,21 @@ class DriverReader:
         if not may_look_up(relation, keys):
             return Reading("Spark", "the ends of periods are not looked up in a large table")
         shown = {*columns, relation.schema.start}
-        schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [asked]
-        for column, given in keys.items():
+        schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
+        for column, column_keys in keys.items():
             kind = schema.field(_spelled(schema, column)).type
-            wanted = pa.table({"key": pa.chunked_array([chunk for part in given for chunk in part.chunks], kind)})
-            found = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
-            if found.by == "Spark":
-                return Reading("Spark", f"by {column}: {found.how}")
-            how.append(f"by {column}: {found.how}")
-            if found.rows is not None:
-                if found.rows.num_rows > self.bounds.news or found.rows.nbytes > self.bounds.size:
+            wanted = pa.table({"key": pa.chunked_array([chunk for part in column_keys for chunk in part.chunks], kind)})
+            result = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
+            if result.by == "Spark":
+                return Reading("Spark", f"by {column}: {result.how}")
+            how.append(f"by {column}: {result.how}")
+            if result.rows is not None:
+                if result.rows.num_rows > self.bounds.news or result.rows.nbytes > self.bounds.size:
                     return Reading("Spark", f"by {column}: {self._beyond()}")
-                parts.append(found.rows.select(schema.names))
+                parts.append(result.rows.select(schema.names))
         rows = None
         if len(parts) == len(keys):
-            rows = LocalRows(relation, _told(relation, pa.concat_tables(parts), shown))
+            rows = LocalRows(relation, _rows_for_queries(relation, pa.concat_tables(parts), shown))
         return Reading("arrangement", "; ".join(how), rows)
 
     def _beyond(self) -> str:
@@ -244,15 +244,15 @@ class DriverReader:
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
         else:
             schema = stored_schema(relation.stored, columns)
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in (each for file in files for each in file_batches(file, schema, condition)):
             if batch.num_rows:
-                found.append(batch)
+                batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
             if size > self.bounds.size or (most is not None and rows > most):
                 return None
-        return pa.Table.from_batches(found, schema)
+        return pa.Table.from_batches(batches, schema)
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
@@ -262,7 +262,7 @@ def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
     return {column.name for column in relation.stored.columns}
 
 
-def _told(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
+def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
     """Return the rows as queries see them; for a tracked table, these columns of the periods in the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows

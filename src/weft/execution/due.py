@@ -50,16 +50,16 @@ def quiet(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
     """Return the ids of the quiet queries. Queries with equal plan and window are tested once."""
-    told: dict[tuple[int, int | None, int, int | None], bool] = {}
-    found = set()
+    verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
+    ids = set()
     for member in members:
         query = member.query
         like = (query.plan_id, member.tau, member.t, query.next_due)
-        if like not in told:
-            told[like] = is_quiet(member, plans[query.plan_id], tables, t0)
-        if told[like]:
-            found.add(query.query_id)
-    return found
+        if like not in verdicts:
+            verdicts[like] = is_quiet(member, plans[query.plan_id], tables, t0)
+        if verdicts[like]:
+            ids.add(query.query_id)
+    return ids
 
 
 def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
@@ -81,7 +81,10 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
-    return [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
+    return [
+        Group(key, plans[key], tuple(members_of_plan), NEVER, time_driven_only=True)
+        for key, members_of_plan in by_plan.items()
+    ]
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
@@ -92,10 +95,10 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
     """
     members = [member for group in groups for member in group.members]
     try:
-        found = new_answers(reader, groups, most=None, small_only=small_only).first
+        instants = new_answers(reader, groups, most=None, small_only=small_only).first
     except NotSmall:
         return {member.query.query_id: None for member in members}
-    return {member.query.query_id: found.get(member.query.query_id, NEVER) for member in members}
+    return {member.query.query_id: instants.get(member.query.query_id, NEVER) for member in members}
 
 
 def earliest(dues: Iterable[int | None]) -> int | None:

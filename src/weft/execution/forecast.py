@@ -67,8 +67,8 @@ class Forecast(Brief):
     lower: tuple[str, ...]
 
     def _brief(self) -> str:
-        told = self.quiet or f"reads {counted(len(self.relations), 'relation')}"
-        return f"next tick of {self.query.name}, at {format_instant(self.t)}: {told}"
+        text = self.quiet or f"reads {counted(len(self.relations), 'relation')}"
+        return f"next tick of {self.query.name}, at {format_instant(self.t)}: {text}"
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
@@ -86,19 +86,19 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
             hint=f"To see the stored relations: weft show {query.name}",
         )
     shape = compiled(record, {key: table.schema for key, table in tables.items()})
-    t = tick_instant(catalog, _asked(catalog), at)
+    t = tick_instant(catalog, _replay_instant(catalog), at)
     member = Member(query, tau_of(query, query.tau), t)
     look_ups = LookUps(layout.arrangements_folder(catalog.path), catching_up=False)
     snapshots: dict[str, DeltaSnapshot | None] = {}
     driver = DriverReader(
         tables, lambda name: files_of(catalog.data, tables[name], snapshots), driver_reader.BOUNDS, look_ups
     )
-    asked = [query.query_id] if query.rows else []
+    with_answers = [query.query_id] if query.rows else []
     with held(catalog.data, [layout.LEDGER, *(table.path for table in tables.values())]):
         read, small = _relations(driver, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
-        found = known_answers(ledger, asked, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
-    known = RelationRead("ledger", "known answers", found.by, found.how, None)
+        look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
+    known = RelationRead("ledger", "known answers", look_up.by, look_up.how, None)
     quiet = None
     if due.is_quiet(member, shape, tables, catalog.home().t0):
         quiet = due.reason(member, shape, tables)
@@ -107,7 +107,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     return Forecast(query, member.tau, t, read, known, way, quiet, lower)
 
 
-def _asked(catalog: CatalogParts) -> int | None:
+def _replay_instant(catalog: CatalogParts) -> int | None:
     """Return the t to assume: after everything loaded on a replay home, whose clock stands; None for the wall clock."""
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
@@ -121,16 +121,16 @@ def _relations(
     """Return what the query's branches read, and whether the driver reads all of it."""
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
-    branches: list[Branch] = [branch for _, found in work for branch in found]
+    branches: list[Branch] = [branch for _, reads in work for branch in reads]
     paths = [path for branch in branches for path in branch.paths.values() if path.table in driver.tables]
-    found, small = [], True
+    reads, small = [], True
     for same, reading in readings(driver, columns_by_table(branches), paths, slices_of(work)):
         small = small and reading.by != "Spark"
         rows = None if reading.rows is None else reading.rows.data.num_rows
         for view in dict.fromkeys(path.view for path in same):
             what = ", ".join(dict.fromkeys(_words(path) for path in same if path.view == view))
-            found.append(RelationRead(view, what, reading.by, reading.how, rows))
-    return tuple(found), small
+            reads.append(RelationRead(view, what, reading.by, reading.how, rows))
+    return tuple(reads), small
 
 
 def _words(path: Access) -> str:

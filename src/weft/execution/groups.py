@@ -41,18 +41,18 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
 
     Raise PlanMismatch if it differs from the installed plan or belongs to a synopsis.
     """
-    found = shape_of(record, tables)
-    if not isinstance(found, Plan):
+    shape = shape_of(record, tables)
+    if not isinstance(shape, Plan):
         raise PlanMismatch(f"the plan {record.signature} belongs to a synopsis")
-    return found
+    return shape
 
 
 def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
     """Return the plan of a record of a query that runs as a synopsis; raise PlanMismatch as ``compiled`` does."""
-    found = shape_of(record, tables)
-    if not isinstance(found, SynopsisPlan):
+    shape = shape_of(record, tables)
+    if not isinstance(shape, SynopsisPlan):
         raise PlanMismatch(f"the plan {record.signature} belongs to a query that Spark runs")
-    return found
+    return shape
 
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
@@ -62,12 +62,12 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
     if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
         return known  # results are not part of the key: many come and go, and another home has others
     restore = restored_synopsis if is_synopsis(record.body) else restored_plan
-    found = restore(record.body, record.signature, tables.values())
-    periods = [table.name for table in found.tables if needs_definition(table)]
+    shape = restore(record.body, record.signature, tables.values())
+    periods = [table.name for table in shape.tables if needs_definition(table)]
     if periods:
         raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
-    _compiled[key] = found
-    return found
+    _compiled[key] = shape
+    return shape
 
 
 def tau_of(query: QueryRecord, tau: int | None) -> int | None:
@@ -178,6 +178,6 @@ def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None
         window = (member.tau is None, length, member.t)
         sorted_in.setdefault(window, {}).setdefault(member.query.plan_id, []).append(member)
     return tuple(
-        tuple(Group(key, plans[key], tuple(found), window[2], t0) for key, found in sorted_in[window].items())
+        tuple(Group(key, plans[key], tuple(in_group), window[2], t0) for key, in_group in sorted_in[window].items())
         for window in sorted(sorted_in)
     )

@@ -88,16 +88,16 @@ def history(home: OpenHome, name: str, where: str | None, limit: int | None, kno
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
     if where is None:
-        found, count = _all(home, table, ordered, limit, known)
+        stretches, count = _all(home, table, ordered, limit, known)
     elif not where.strip():
         raise Refused("--where is empty", hint='Omit it for all periods, or write a condition: --where "id = 2".')
     elif known is None:
-        found, count = _asked(home, table, ordered, where, limit, at)
+        stretches, count = _matching(home, table, ordered, where, limit, at)
     else:
         raise Refused(
             "--where applies to the current history, and cannot be used with --known", hint="Omit one of them."
         )
-    return History(table.name, columns, len(table.keys), found, count, at, home.session)
+    return History(table.name, columns, len(table.keys), stretches, count, at, home.session)
 
 
 def _now(home: OpenHome) -> int:
@@ -111,15 +111,15 @@ def _all(
     home: OpenHome, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
 ) -> tuple[tuple[Stretch, ...], int]:
     log = log_of(home.catalog, table)
-    found = periods(log if known is None else known_at(log, known))
+    matching = periods(log if known is None else known_at(log, known))
     by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
-    shown = found.sort_by(by).slice(0, limit)
+    shown = matching.sort_by(by).slice(0, limit)
     ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))
     rows = zip(*(shown.column(each).to_pylist() for each in ordered), strict=True)
-    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), found.num_rows
+    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), matching.num_rows
 
 
-def _asked(
+def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
     """Return the periods that satisfy a condition, by Spark. Without an end column, the query sees ended rows, too."""

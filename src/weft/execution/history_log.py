@@ -97,10 +97,10 @@ def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int
         for each in reserved:
             writer.reservations.abandon(each.reservation_id)
         raise
-    for found, each in zip(rows, reserved, strict=True):
-        if not found.num_rows:
+    for log_rows, each in zip(rows, reserved, strict=True):
+        if not log_rows.num_rows:
             writer.reservations.abandon(each.reservation_id)
-    wanted = [number for number, found in enumerate(rows) if found.num_rows]
+    wanted = [number for number, log_rows in enumerate(rows) if log_rows.num_rows]
     stored = dict(zip(wanted, _stored(writer, [(parts[n], reserved[n], rows[n]) for n in wanted]), strict=True))
     return [stored.get(number, Recorded(0, 0)) for number in range(len(parts))]
 
@@ -114,7 +114,11 @@ def _stored(writer: Writer, wanted: Sequence[tuple[TableChanges, Reservation, pa
             stage(writer.data, reservation.reservation_id, rows)
         failpoint("source.staged")
     writer.sources.intend(
-        [(part.table.table_id, kept.reservation_id, part.seen) for part, kept, _ in wanted if part.seen is not None]
+        [
+            (part.table.table_id, reservation_of_part.reservation_id, part.seen)
+            for part, reservation_of_part, _ in wanted
+            if part.seen is not None
+        ]
     )
     done = [_commit(writer, part, reservation, rows) for part, reservation, rows in wanted]
     if several:

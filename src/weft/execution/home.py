@@ -42,9 +42,9 @@ class OpenHome:
         """
         from weft.runtime.session import require_connector, spark_session
 
-        found = spark_session(self.folder, kafka=lambda: True)
+        session = spark_session(self.folder, kafka=lambda: True)
         require_connector()
-        return found
+        return session
 
     def _follows_topics(self) -> bool:
         return any("topic" in source.options for source in self.catalog.sources.all())

@@ -63,37 +63,35 @@ def _parts(
     yield result
 
 
-def failing_queries(
-    attempts: SparkRunner, groups: Sequence[Group], trial: Trial
-) -> Iterator[tuple[int, ExecutionError]]:
+def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
     """Yield the queries of the groups that fail when Spark runs them alone, each with its error (one of FAULTS).
 
     Each query is yielded as soon as it is found; the search may take long.
     """
     for group in groups:
-        yield from _failing(attempts, group, trial, attempts.limits.seconds)
+        yield from _failing(runner, group, trial, runner.limits.seconds)
 
 
 def reason(name: str, error: WeftError) -> str:
     """Return one line: why the query is set aside and what the user can do."""
-    told = f"{error.message} ({error.where})" if error.where else error.message
+    text = f"{error.message} ({error.where})" if error.where else error.message
     if error.hint:
-        told = f"{told.rstrip('.')}. {error.hint}"
+        text = f"{text.rstrip('.')}. {error.hint}"
     may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
-    return f"{told} `weft resume {name}` resumes it." if may_pass else told
+    return f"{text} `weft resume {name}` resumes it." if may_pass else text
 
 
-def _failing(attempts: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
+def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
     """Yield the failing queries of a group by halving, since queries of one plan may differ in a constant that Spark
     rejects.
 
     Exceeding ``seconds`` says nothing against several queries, so each half gets half the time; a single query gets the
     full limit.
     """
-    alone, limit = len(group.members) == 1, attempts.limits.seconds
-    error = _tried(attempts, group, trial, limit if alone else seconds)
+    alone, limit = len(group.members) == 1, runner.limits.seconds
+    error = _tried(runner, group, trial, limit if alone else seconds)
     if alone and isinstance(error, JvmEnded) and not error.known:
-        error = _tried(attempts, group, trial, limit)  # another process may have ended the JVM
+        error = _tried(runner, group, trial, limit)  # another process may have ended the JVM
     if error is None:
         return
     if alone:
@@ -103,18 +101,18 @@ def _failing(attempts: SparkRunner, group: Group, trial: Trial, seconds: float) 
     seconds = min(limit, max(_LEAST_SECONDS, seconds / 2))
     for part in (group.members[:half], group.members[half:]):
         began = time.monotonic()
-        found = list(_failing(attempts, replace(group, members=part), trial, seconds))
-        if not found:
+        failing = list(_failing(runner, replace(group, members=part), trial, seconds))
+        if not failing:
             seconds = min(seconds, max(_LEAST_SECONDS, _PATIENCE * (time.monotonic() - began)))
-        yield from found
+        yield from failing
 
 
-def _tried(attempts: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
+def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
     """Return the error of running the group's queries, or None."""
     try:
-        attempts.run(lambda reader: trial(reader, group), seconds)
+        runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:
         return error
     finally:
-        attempts.release()
+        runner.release()
     return None

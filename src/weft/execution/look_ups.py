@@ -77,36 +77,36 @@ class LookUps:
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
         """Look up the rows whose ``column`` is one of the keys (a table of one column); return the given columns."""
-        found = table.column(column)
-        assert found is not None
-        folder = self.folder / f"{table.id}-{found.id}"
+        key_column = table.column(column)
+        assert key_column is not None
+        folder = self.folder / f"{table.id}-{key_column.id}"
         # Plans come and go, and each reads some columns. Carry every column that any look-up has needed.
-        schema = stored_schema(table, {found.name, *columns, *carried_columns(folder)})
-        return self._found(folder, (found.name,), schema, files, keys)
+        schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
+        return self._look_up(folder, (key_column.name,), schema, files, keys)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
         """Look up which of these answers (query id and hash) the ledger has."""
-        return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
+        return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
         """Look up the full rows whose ``columns`` equal a key; NULL equals NULL."""
-        found = [column.id for column in map(table.column, columns) if column is not None]
-        folder = self.folder / f"{table.id}-row-{'-'.join(map(str, found))}"
-        return self._found(folder, columns, stored_schema(table), files, keys, null_safe=True)
+        ids = [column.id for column in map(table.column, columns) if column is not None]
+        folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
+        return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
 
     def known(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
         """Look up which keys (of ``columns``) rows of the table have already; NULL equals NULL."""
-        ids = [found.id for found in map(table.column, columns) if found is not None]
+        ids = [column_record.id for column_record in map(table.column, columns) if column_record is not None]
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
         carried = stored_schema(table, columns)
         schema = pa.schema([carried.field(name) for name in columns])
-        return self._found(folder, columns, schema, files, keys, null_safe=True)
+        return self._look_up(folder, columns, schema, files, keys, null_safe=True)
 
-    def _found(
+    def _look_up(
         self,
         folder: Path,
         key: Sequence[str],

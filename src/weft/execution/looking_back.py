@@ -27,7 +27,7 @@ class LookingBack:
     plans: Mapping[int, Plan]
     lower: Mapping[int, QueryRecord]
     taus: Mapping[int, int | None]
-    told: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
+    earliest_changes: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
         """Return where a query's window begins (µs UTC), which is never before the query was installed from now."""
@@ -35,9 +35,9 @@ class LookingBack:
         if tau is None or query.plan_id not in self.plans:
             return tau
         like = (query.plan_id, tuple(query.reads), tau)
-        if like not in self.told:
-            self.told[like] = self.catalog.revisions.earliest(self._tables(query), tau)
-        begins = self.told[like]
+        if like not in self.earliest_changes:
+            self.earliest_changes[like] = self.catalog.revisions.earliest(self._tables(query), tau)
+        begins = self.earliest_changes[like]
         if begins is None or begins >= tau:
             return tau
         if query.from_mode == "now" and query.from_instant is not None:
@@ -47,8 +47,8 @@ class LookingBack:
     def _tables(self, query: QueryRecord) -> set[int]:
         """Return the tables that the query reads, directly or through the queries that it reads."""
         plan = self.plans.get(query.plan_id)
-        found = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
+        tables = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
         for key in query.reads:
             if key in self.lower:
-                found |= self._tables(self.lower[key])
-        return found
+                tables |= self._tables(self.lower[key])
+        return tables

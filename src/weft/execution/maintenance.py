@@ -84,18 +84,18 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
     if not dry_run and dropped_folders(home.catalog):
         with home.writing("maintain") as writer:
             clear_dropped_folders(writer)
-    wanted = looked_up(home.catalog)
+    wanted = look_ups_of_plans(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)
     for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
-        elif found := groups_to_compact(home, each):
+        elif file_groups := groups_to_compact(home, each):
             _catch_up(home, each, wanted)
-            for group in found:
+            for group in file_groups:
                 yield from compact(home, each, group)
     for name in _folders(home):
-        yield from _kept(home, name, wanted, dry_run=dry_run)
+        yield from _merged_or_deleted(home, name, wanted, dry_run=dry_run)
     for each in (*stored_tables(home.catalog), *synopsis_tables(home.catalog)):
         yield from clean(home, each, keep_us, dry_run=dry_run)
 
@@ -134,7 +134,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
     return home.catalog.tables.by_id(table.id).path
 
 
-def looked_up(catalog: CatalogParts) -> LookedUp:
+def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
     """Return what the plans of installed queries look up in tables."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
@@ -142,7 +142,7 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
     schemas = {name: table.schema for name, table in tables.items()}
     own = {table.name for table in catalog.tables.all()}
     window = {"t": instant(1), "t0": instant(0)}
-    found: LookedUp = {}
+    columns: LookedUp = {}
     for record in records:
         try:
             with query_faults():
@@ -157,27 +157,27 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
             for path in branch.paths.values():
                 while isinstance(path, Lookup):
                     if path.table in own:
-                        found.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
+                        columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
                     path = path.via
-    return found
+    return columns
 
 
 def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
     """Build or catch up the arrangement of a large table if the arrangement is far behind."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
-    found = table.schema.column(column)
-    if not has_commits(place) or found is None:
+    key_column = table.schema.column(column)
+    if not has_commits(place) or key_column is None:
         return
     files = delta_snapshot(place, check_files=False).files
     stored = table.stored
-    whole = [column.name for column in stored.columns] if table.tracked else [stored.start]
-    schema = stored_schema(stored, {found.name, *columns, *whole})
-    folder = f"{table.schema.id}-{found.id}"
+    required = [column.name for column in stored.columns] if table.tracked else [stored.start]
+    schema = stored_schema(stored, {key_column.name, *columns, *required})
+    folder = f"{table.schema.id}-{key_column.id}"
     there = layout.arrangements_folder(home.folder) / folder
     carried = stored_schema(stored, {*schema.names, *carried_columns(there)})
     try:
-        arrangement = Arrangement.open(there, [found.name], carried)
+        arrangement = Arrangement.open(there, [key_column.name], carried)
         behind = arrangement.behind(files, moved_since(arrangement, files))
     except ArrangementError as error:
         yield Done(folder, "build", f"{name} by {column}", error.message)
@@ -187,13 +187,13 @@ def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run
     problem = None
     if not dry_run:
         with home.writing("maintain"):
-            keys = pa.table({"key": pa.array([], schema.field(found.name).type)})
+            keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
             answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None
     yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
 
 
-def _kept(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
+def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
     """Merge the runs of an arrangement, or delete an unneeded arrangement."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)

@@ -44,19 +44,19 @@ def monitored(
 
     Raise DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
     """
-    kept = synopsis(formula, semantics)
+    synopsis_of_formula = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
     types = predicate_types(formula)
     state = EMPTY
     for batch in batches(points, size):
-        state, answers, failure = _taken_in(kept, state, batch, types)
+        state, answers, failure = _evaluated(synopsis_of_formula, state, batch, types)
         yield from _answered([point for point in batch if failure is None or point.number < failure.tp], answers, order)
         if failure is not None:
             raise failure
 
 
-def _taken_in(
-    kept: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
+def _evaluated(
+    constructed: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
     """Return the state after the time points and their answers.
 
@@ -65,7 +65,7 @@ def _taken_in(
     failure: DivisionByZero | None = None
     while True:
         try:
-            after, (answers,) = evaluated_together(kept, before, _batch(points, types))
+            after, (answers,) = evaluated_together(constructed, before, _batch(points, types))
             return after, answers, failure
         except DivisionByZero as error:
             failure, points = error, [point for point in points if point.number < error.tp]
@@ -74,12 +74,12 @@ def _taken_in(
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
     """Return the predicates of a formula with their column types; a dated predicate appears as in the log."""
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
-    found = {}
+    by_predicate = {}
     for atom in atoms:
         types = tuple(term.type for term in atom.terms)
         plain = undated(atom.predicate)
-        found[plain or atom.predicate] = types if plain is None else types[:-1]
-    return found
+        by_predicate[plain or atom.predicate] = types if plain is None else types[:-1]
+    return by_predicate
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
@@ -97,10 +97,10 @@ def _events(points: Sequence[TimePoint], name: str, types: tuple[DataType, ...])
     numbers: list[int] = []
     rows: list[Row] = []
     for point in points:
-        found = point.rows.get(name)
-        if found:
-            numbers += [point.number] * len(found)
-            rows += found
+        rows_at_point = point.rows.get(name)
+        if rows_at_point:
+            numbers += [point.number] * len(rows_at_point)
+            rows += rows_at_point
     values = list(zip(*rows, strict=True)) if rows else [()] * len(types)
     columns = {"tp": pa.array(numbers, pa.int64())}
     for place, (column, found_type) in enumerate(zip(values, types, strict=True), 1):

@@ -43,8 +43,8 @@ class NewAnswers:
 
     def without(self, queries: Collection[int]) -> NewAnswers:
         """Return the answers of the other queries."""
-        added = {key: found for key, found in self.added.items() if key not in queries}
-        first = {key: found for key, found in self.first.items() if key not in queries}
+        added = {key: value for key, value in self.added.items() if key not in queries}
+        first = {key: value for key, value in self.first.items() if key not in queries}
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
@@ -67,46 +67,46 @@ def new_answers(
     """
     groups = [group for window in windows for group in window]
     sets = [[group] for group in groups] if apart else windows
-    found = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
-    if groups and not any(each.branches for each in found):
+    parts = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
+    if groups and not any(each.branches for each in parts):
         return NewAnswers(reader.spark, _NONE, {}, {})
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
-    if all(each.small for each in found):
-        collected = _collected(reader.spark, [each.rows for each in found], apart=apart)
+    if all(each.small for each in parts):
+        collected = _collected(reader.spark, [each.rows for each in parts], apart=apart)
         if collected is not None:
             with phase(SETTLING):
                 rows = arrow_answers.each_once(collected)
                 rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
                 return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
-        found = [candidates(reader, each, most) for each in sets]  # Spark decides whether a query has too many rows
+        parts = [candidates(reader, each, most) for each in sets]  # Spark decides whether a query has too many rows
     if small_only:
         raise NotSmall
     with phase(COMPUTING):
-        return _by_spark(reader, [each.rows for each in found], known_to, apart=apart)
+        return _by_spark(reader, [each.rows for each in parts], known_to, apart=apart)
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
     """Return the rows in the driver's memory, or None if they are too many."""
     with phase(COMPUTING):
-        found = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
-    tables = [each for each in found if each is not None]
-    return pa.concat_tables(tables) if len(tables) == len(found) else None
+        results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
+    tables = [each for each in results if each is not None]
+    return pa.concat_tables(tables) if len(tables) == len(results) else None
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
     """Return which of these rows the ledger has, or a superset."""
     keys = rows.select(ANSWER.names)
-    found = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
-    if found.rows is not None:
-        return found.rows
+    look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
+    if look_up.rows is not None:
+        return look_up.rows
     known = _known(reader, queries)
     if known is None:
         return ANSWER.empty_table()
     from pyspark.sql import functions as F
 
     with scanning(reader.spark):
-        given = F.broadcast(reader.spark.createDataFrame(keys))
-        return known.join(given, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
+        wanted = F.broadcast(reader.spark.createDataFrame(keys))
+        return known.join(wanted, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
 
 
 def _by_spark(reader: Reader, parts: Sequence[DataFrame], known_to: Sequence[int], *, apart: bool) -> NewAnswers:
@@ -128,13 +128,13 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
     return rows.where(~rows["query_id"].isin(list(queries)))
 
 
-def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFrame:
+def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
     """Return each candidate row once, with its first instant, without those in the ledger; cached in memory."""
     from pyspark.sql import functions as F
 
     # Most rows occur once. Repartitioning first sorts them once; otherwise Spark sorts before the exchange, too.
     once = (
-        found.repartition("query_id", "row_hash")
+        candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
         .agg(F.min("first_at").alias("first_at"), F.any_value("row").alias("row"))
     )

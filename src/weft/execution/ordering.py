@@ -33,10 +33,10 @@ _HERE: Final = ["query_id", "first_at"]
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
     """Return the queries by the types that their columns are compared as."""
-    found: dict[Kinds, list[int]] = {}
+    by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
-        found.setdefault(tuple(map(_kind, types)), []).append(query_id)
-    return found
+        by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)
+    return by_kinds
 
 
 def _kind(type_: DataType) -> str:
@@ -102,8 +102,8 @@ def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
         odd = pc.is_nan(numbers)
         return {" is NaN": odd, "": pc.if_else(odd, pa.scalar(0.0), numbers)}
     if kind == "BINARY":
-        given = (None if text is None else base64.b64decode(text) for text in texts.to_pylist())
-        return {"": pa.array(given, pa.binary())}
+        values = (None if text is None else base64.b64decode(text) for text in texts.to_pylist())
+        return {"": pa.array(values, pa.binary())}
     if kind == "STRING":
         return {"": texts}
     if kind == "BIGINT":

@@ -40,14 +40,14 @@ class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same when the tick runs again. ``rows`` are a Spark
-    DataFrame or, for few rows, an Arrow table (columns in any order), which is committed without a Spark job. ``anew``
-    (µs UTC, the wall clock's instant): these Arrow rows replace all rows of the table.
+    DataFrame or, for few rows, an Arrow table (columns in any order), which is committed without a Spark job. With
+    ``replaced_at`` (µs UTC, the wall clock's instant), these Arrow rows replace all rows of the table.
     """
 
     name: str
     path: str
     rows: DataFrame | pa.Table
-    anew: int | None = None
+    replaced_at: int | None = None
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Outputs:
     again: bool
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
-    def found(self, name: str, path: str) -> int | None:
+    def find(self, name: str, path: str) -> int | None:
         """Return the version of the table at ``path`` that has this output already, or None."""
         if not self.again:
             return None
@@ -123,18 +123,18 @@ class Outputs:
 
     def _commit(self, output: Output, table: Location) -> int:
         app = application(output.name)
-        if isinstance(output.rows, pa.Table) and output.anew is not None:
-            return replace_rows(table, output.rows, app, self.tick_id, output.anew)
+        if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
+            return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
         # Spark writes files, and this process commits them. Delta's own commit through Spark takes several jobs and
         # ignores a repeated transaction silently.
-        left = self.writer.data / layout.WRITING
+        parent = self.writer.data / layout.WRITING
         # A folder for each lease: a writer that was thought dead may wake up, write files, and clear its folder.
-        folder = left / str(self.writer.lease.token)
+        folder = parent / str(self.writer.lease.token)
         try:
-            _clear_earlier(left, self.writer.lease.token)
-            left.make()
+            _clear_earlier(parent, self.writer.lease.token)
+            parent.make()
             output.rows.write.parquet(folder.spark, compression="zstd")
             return append_files(table, folder, app, self.tick_id)
         finally:
@@ -156,19 +156,19 @@ class Outputs:
         return added, (path, now.version, now.rows or 0)
 
     def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
-        self.stored.update({whole[0]: whole for _, _, whole in written})
+        self.stored.update({table[0]: table for _, _, table in written})
         self.writer.ticks.outputs_written(self.tick_id, written)
 
 
-def _clear_earlier(left: Location, token: int) -> None:
+def _clear_earlier(parent: Location, token: int) -> None:
     """Remove the folders of earlier writers, which can no longer commit.
 
     A later writer's folder stays, because this writer may have lost its lease.
     """
-    for name in left.names():
+    for name in parent.names():
         if name.isdigit() and int(name) <= token:
             with suppress(OSError):  # the earlier writer may still write there
-                (left / name).clear()
+                (parent / name).clear()
 
 
 def application(name: str) -> str:

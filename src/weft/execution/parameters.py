@@ -51,14 +51,17 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 
     Instants and intervals are sent as numbers, so that no conversion on the way to Spark can shift or round them.
     """
-    given: list[Sequence[object]] = [
+    columns: list[Sequence[object]] = [
         [member.query.query_id for member in group.members],
         [member.tau for member in group.members],
     ]
-    for number in range(len(table.columns) - len(given)):
-        given.append(restored_values(member.query.parameters[number] for member in group.members))
+    for number in range(len(table.columns) - len(columns)):
+        columns.append(restored_values(member.query.parameters[number] for member in group.members))
     return pa.table(
-        {column.name: pa.array(values, _sent(column.type)) for column, values in zip(table.columns, given, strict=True)}
+        {
+            column.name: pa.array(values, _sent(column.type))
+            for column, values in zip(table.columns, columns, strict=True)
+        }
     )
 
 
@@ -94,9 +97,9 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
             _add(together, local[path.view], tied, linked, rows.schema)
     if not together:
         return None
-    for found in together:
-        names = [name for name in found.column_names if name in rows.column_names]
-        rows = rows.join(found.select(names), keys=names, join_type="left semi")
+    for values in together:
+        names = [name for name in values.column_names if name in rows.column_names]
+        rows = rows.join(values.select(names), keys=names, join_type="left semi")
     return rows.column("_place").combine_chunks()
 
 
@@ -112,14 +115,14 @@ def _add(
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)
-    for number, found in enumerate(together):
-        by_other = {_label(other): _label(own) for own, other in linked if _label(other) in found.column_names}
+    for number, table in enumerate(together):
+        by_other = {_label(other): _label(own) for own, other in linked if _label(other) in table.column_names}
         ties = {
             own: other for other, own in by_other.items()
         }  # Arrow joins by a column once only; fewer ties keep more rows
-        apart = not tied.keys() & set(found.column_names)
-        if ties and apart and _pairs(found, mine, ties) <= _JOINED:
-            joined = found.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")
+        apart = not tied.keys() & set(table.column_names)
+        if ties and apart and _pairs(table, mine, ties) <= _JOINED:
+            joined = table.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")
             together[number] = joined
             return
     together.append(mine)

@@ -26,10 +26,10 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 @contextmanager
 def measured() -> Iterator[dict[str, float]]:
     """Collect the seconds of each phase within the block, by name; a phase is added when it ends."""
-    found: dict[str, float] = {}
-    token = _seconds.set(found)
+    seconds: dict[str, float] = {}
+    token = _seconds.set(seconds)
     try:
-        yield found
+        yield seconds
     finally:
         _seconds.reset(token)
 
@@ -37,12 +37,12 @@ def measured() -> Iterator[dict[str, float]]:
 @contextmanager
 def phase(name: str) -> Iterator[None]:
     """Add the block's seconds to the phase. Phases must not be nested."""
-    found = _seconds.get()
-    if found is None:
+    seconds = _seconds.get()
+    if seconds is None:
         yield
         return
     began = time.perf_counter()
     try:
         yield
     finally:
-        found[name] = found.get(name, 0.0) + time.perf_counter() - began
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - began

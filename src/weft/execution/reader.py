@@ -61,8 +61,8 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
     if path not in snapshots:
         place = data / path
         snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
-    found = snapshots[path]
-    return () if found is None else found.files
+    snapshot = snapshots[path]
+    return () if snapshot is None else snapshot.files
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
@@ -91,7 +91,7 @@ class Reader:
     data: Location
     tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
-    kept: list[DataFrame] = field(default_factory=list)
+    cached: list[DataFrame] = field(default_factory=list)
     frames: dict[str, DataFrame] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
@@ -105,13 +105,13 @@ class Reader:
         """Return a reader that sees the same versions of tables, and the current results."""
         same = {name for name, table in tables.items() if not isinstance(table, Results)}
         paths = {tables[name].path for name in same}
-        snapshots = {path: found for path, found in self.snapshots.items() if path in paths}
+        snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
         frames = {name: frame for name, frame in self.frames.items() if name in same}
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
         """Return a reader of the same versions in another session, after the JVM of this one ended."""
-        return replace(self, spark=spark, kept=[], frames={})
+        return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
         """Return the files that may have rows of the relation; none before the first commit."""
@@ -168,23 +168,23 @@ class Reader:
         if shown is not None and not isinstance(table, Results):
             met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
-            found = met.repartition(1)
+            rows = met.repartition(1)
             # Cut the plan off. Look-ups depend on each other step by step, and the next step names each several times;
             # Spark took minutes to analyse plans that contained all previous steps.
-            return found.localCheckpoint(eager=False)
+            return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
         """Release the cached relations; a JVM that ended has done so already."""
         with suppress(*spark_errors()):
-            for data in self.kept:
+            for data in self.cached:
                 data.unpersist()
-        self.kept.clear()
+        self.cached.clear()
 
     def keep(self, data: DataFrame) -> DataFrame:
         """Cache ``data`` in memory (or on disk) until ``release``."""
-        kept = data.persist()
-        self.kept.append(kept)
-        return kept
+        cached = data.persist()
+        self.cached.append(cached)
+        return cached
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         table = self.tables[name]

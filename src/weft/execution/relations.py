@@ -44,11 +44,11 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
     """Return by name the home's tables and the results of the queries with the ids ``read``, as the catalog has
     them.
     """
-    found: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
+    by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)
-        found[results.schema.name] = results
-    return found
+        by_name[results.schema.name] = results
+    return by_name
 
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"

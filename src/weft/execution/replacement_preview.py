@@ -40,8 +40,8 @@ class Replacement(Brief):
         return self.query.rows - self.known
 
     def _brief(self) -> str:
-        kept = f"{self.known:,} known, {self.only_old:,} only from the old text"
-        return f"{self.query.name}: {counted(self.new, 'new answer')}, {kept}"
+        text = f"{self.known:,} known, {self.only_old:,} only from the old text"
+        return f"{self.query.name}: {counted(self.new, 'new answer')}, {text}"
 
 
 def preview_replacement(
@@ -50,7 +50,7 @@ def preview_replacement(
     tables: Mapping[str, Relation],
     old: QueryRecord,
     plan: Plan,
-    given: QueryDefinition,
+    definition: QueryDefinition,
     until: int,
     t0: int | None,
 ) -> Replacement:
@@ -58,18 +58,18 @@ def preview_replacement(
 
     Raise LimitExceeded if it exceeds the limits of a query in a tick, ExecutionError, and StorageError.
     """
-    query = replace(old, parameters=given.parameters, names=given.names)
+    query = replace(old, parameters=definition.parameters, names=definition.names)
     with one_question(spark, data, tables) as (reader, allowed):
-        fresh = _answers(reader, plan, query, given.from_instant, until, t0, allowed.rows)
-        if fresh > allowed.rows:
-            raise too_many(fresh, allowed.rows)
-        whole = fresh
+        new = _answers(reader, plan, query, definition.from_instant, until, t0, allowed.rows)
+        if new > allowed.rows:
+            raise too_many(new, allowed.rows)
+        total = new
         if old.rows:
             # A query without answers excludes nothing. The difference is the number of answers that the query already
             # has.
-            anew = replace(query, next_ordinal=1)
-            whole = _answers(reader, plan, anew, given.from_instant, until, t0, None)
-    return Replacement(old, fresh, whole - fresh, given.from_instant, until)
+            without_answers = replace(query, next_ordinal=1)
+            total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
+    return Replacement(old, new, total - new, definition.from_instant, until)
 
 
 def _answers(

@@ -55,9 +55,9 @@ def unstage_all(writer: Writer) -> None:
     The lease is checked after the folder is listed, so that no row staged by a later writer is deleted.
     """
     folder = writer.data / layout.STAGED
-    left = folder.names()
+    names = folder.names()
     writer.check()
-    for name in left:
+    for name in names:
         with suppress(FileNotFoundError):
             (folder / name).remove()
 

@@ -17,10 +17,10 @@ from weft.instants import MIN_INSTANT, format_instant
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:
     """Return the queries by stratum in ascending order: (stratum, queries)."""
-    found: dict[int, list[QueryRecord]] = {}
+    by_stratum: dict[int, list[QueryRecord]] = {}
     for query in queries:
-        found.setdefault(query.stratum, []).append(query)
-    return tuple((number, tuple(found[number])) for number in sorted(found))
+        by_stratum.setdefault(query.stratum, []).append(query)
+    return tuple((number, tuple(by_stratum[number])) for number in sorted(by_stratum))
 
 
 def member(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def extend(run: TickRun, attempts: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
+def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
     """Compute the new answers of the queries, commit them as the output ``name``, and return what was added by query.
 
     Queries at fault are set aside. Raise ExecutionError if the computation fails without a single query at fault, and
@@ -43,9 +43,9 @@ def extend(run: TickRun, attempts: SparkRunner, members: Sequence[Member], name:
     moving = [each for each in members if each.query.query_id not in {*quiet, *run.failed}]
     if not moving:
         return {}
-    attempts.begin(run.tables, small=not any(each.tau is None for each in moving))
-    added = _write(run, attempts, _answers(run, attempts, moving), moving, name)
-    _foresee(run, attempts, [each for each in moving if each.query.query_id not in {*added, *run.failed}])
+    runner.begin(run.tables, small=not any(each.tau is None for each in moving))
+    added = _write(run, runner, _answers(run, runner, moving), moving, name)
+    _foresee(run, runner, [each for each in moving if each.query.query_id not in {*added, *run.failed}])
     return added
 
 
@@ -54,25 +54,25 @@ def by_query(members: Sequence[Member]) -> dict[int, Member]:
     return {each.query.query_id: each for each in members}
 
 
-def _answers(run: TickRun, attempts: SparkRunner, members: Sequence[Member]) -> NewAnswers:
+def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> NewAnswers:
     """Return the new rows, cached in memory."""
-    seconds, most = attempts.limits.seconds, attempts.limits.rows
+    seconds, most = runner.limits.seconds, runner.limits.rows
     try:
-        return _together(run, attempts, members, seconds, apart=False)
+        return _together(run, runner, members, seconds, apart=False)
     except FAULTS as error:
-        attempts.release()
+        runner.release()
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
         faulty: set[int] = set()
-        for key, found in failing_queries(
-            attempts, groups, lambda reader, group: new_answers(reader, (group,), most=most)
+        for key, fault in failing_queries(
+            runner, groups, lambda reader, group: new_answers(reader, (group,), most=most)
         ):
-            run.set_aside({key: found})
+            run.set_aside({key: fault})
             faulty.add(key)
         if not faulty and not isinstance(error, LimitExceeded | JvmEnded):
             raise _failed(error) from error
     rest = [each for each in members if each.query.query_id not in faulty]
     try:
-        return _together(run, attempts, rest, seconds * max(1, len(rest)), apart=True)
+        return _together(run, runner, rest, seconds * max(1, len(rest)), apart=True)
     except FAULTS as error:
         raise _failed(error) from error
 
@@ -85,64 +85,64 @@ def _failed(error: ExecutionError) -> ExecutionError:
 
 
 def _together(
-    run: TickRun, attempts: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
+    run: TickRun, runner: SparkRunner, members: Sequence[Member], seconds: float, *, apart: bool
 ) -> NewAnswers:
     """Return the new rows of the queries; set aside the queries that would add too many rows."""
-    windows, most = grouped(members, run.plans, run.t0), attempts.limits.rows
-    found = attempts.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
-    many = {key: too_many(each.rows, most) for key, each in found.added.items() if each.rows > most}
+    windows, most = grouped(members, run.plans, run.t0), runner.limits.rows
+    new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
+    many = {key: too_many(each.rows, most) for key, each in new.added.items() if each.rows > most}
     if not many:
-        return found
+        return new
     run.set_aside(many)
-    return found.without(many)
+    return new.without(many)
 
 
 def _write(
-    run: TickRun, attempts: SparkRunner, found: NewAnswers, members: Sequence[Member], name: str
+    run: TickRun, runner: SparkRunner, new: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
     """Number the answers and commit them; return what was added by query."""
-    if not found.added:
+    if not new.added:
         return {}
-    with attempts.planned() as reader:
+    with runner.planned() as reader:
         try:
-            return _commit(run, found, members, name, None)
+            return _commit(run, new, members, name, None)
         except spark_errors() as error:
             # Spark numbers rows only while it writes them. If this failed, nothing was committed.
             if disk_is_full(error) or not session_started():
                 raise
-        return _commit(run, found, members, name, reader)
+        return _commit(run, new, members, name, reader)
 
 
 def _commit(
-    run: TickRun, found: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
+    run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
     """Number and commit the answers. With a reader, Spark computes the rows before writing, to find the query at
     fault.
     """
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
-        rows = found.without(found.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
+        rows = new.without(new.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
         if reader is not None and not isinstance(rows, pa.Table):
             with spark_faults():
                 reader.keep(rows).count()
         return rows
 
-    adding = {key: each for key, each in by_query(members).items() if key in found.added}
+    adding = {key: each for key, each in by_query(members).items() if key in new.added}
     parts = isolated(adding, numbered, run.set_aside)
-    left = found.without(found.added.keys() & run.failed.keys())
-    if left.added:
-        run.outputs.write(Output(name, layout.LEDGER, _joined(left, parts)))
-    return left.added
+    remaining = new.without(new.added.keys() & run.failed.keys())
+    if remaining.added:
+        run.outputs.write(Output(name, layout.LEDGER, _joined(remaining, parts)))
+    return remaining.added
 
 
-def _joined(found: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:
+def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:
     tables = [each for each in parts if isinstance(each, pa.Table)]
     if tables:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    return union(found.spark, [each for each in parts if not isinstance(each, pa.Table)])
+    return union(new.spark, [each for each in parts if not isinstance(each, pa.Table)])
 
 
-def _foresee(run: TickRun, attempts: SparkRunner, members: Sequence[Member]) -> None:
+def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
     """Record when time alone next adds a row, for queries that got no row.
 
     If rows keep arriving, the next tick runs these queries anyway, so this is done only if the driver's memory
@@ -159,14 +159,14 @@ def _foresee(run: TickRun, attempts: SparkRunner, members: Sequence[Member]) -> 
         return
     ask = partial(due.next_due, small_only=any(arrived))
     try:
-        run.nexts |= attempts.run(lambda reader: ask(reader, *groups), attempts.limits.seconds)
+        run.nexts |= runner.run(lambda reader: ask(reader, *groups), runner.limits.seconds)
     except FAULTS as error:
-        attempts.release()
+        runner.release()
         if not _counts(error):
             return
-        for key, found in failing_queries(attempts, groups, lambda reader, group: due.next_due(reader, group)):
-            if _counts(found):
-                run.set_aside({key: found})
+        for key, fault in failing_queries(runner, groups, lambda reader, group: due.next_due(reader, group)):
+            if _counts(fault):
+                run.set_aside({key: fault})
 
 
 def _counts(error: ExecutionError) -> bool:

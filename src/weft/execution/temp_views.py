@@ -33,13 +33,13 @@ class TempViews:
     reader: Reader
     columns: Mapping[str, set[str]]
     small_only: bool = False
-    made: dict[str, DataFrame] = field(default_factory=dict)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
     local: dict[str, LocalRows] = field(default_factory=dict)
 
     @property
     def small(self) -> bool:
         """Whether Spark gets only rows, and no file to read."""
-        return len(self.local) == len(self.made)
+        return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
         """Register every view that ``paths`` need, news first, then look-ups step by step."""
@@ -63,16 +63,16 @@ class TempViews:
         keys: dict[str, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
+                keys.setdefault(path.column, []).append(self.frames[path.via.view].select(quoted(path.via_column)))
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
         """Register the rows under each of these names."""
         frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
         for view in views:
-            if view in self.made:
+            if view in self.frames:
                 continue
-            self.made[view] = frame
+            self.frames[view] = frame
             if isinstance(data, LocalRows):
                 self.local[view] = data
             frame.createOrReplaceTempView(quoted(view))

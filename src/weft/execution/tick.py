@@ -96,9 +96,9 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     for output in writer.ticks.outputs(died.tick_id):
         if written_after(output.name):
             continue
-        if outputs.found(output.name, output.path) is None:
+        if outputs.find(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
-            outputs.found(output.name, output.path)  # its writer may have committed just before ``give_up``
+            outputs.find(output.name, output.path)  # its writer may have committed just before ``give_up``
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
@@ -144,18 +144,18 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    attempts = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
-    run = TickRun(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
+    runner = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
+    run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     since = LookingBack(writer, run.plans, run.lower, taus).since
     try:
-        for number, found in strata(_compile(run, queries)):
-            by_id = {query.query_id: query for query in found}
+        for number, in_stratum in strata(_compile(run, queries)):
+            by_id = {query.query_id: query for query in in_stratum}
             going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
             _run_synopses(run, [each for each in going if each.query.plan_id in run.synopses])
             _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
     finally:
-        if attempts is not None:
-            attempts.release()
+        if runner is not None:
+            runner.release()
     return committed(run)
 
 
@@ -182,18 +182,18 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
         for record in records:
             if is_synopsis(record.body):
                 run.synopses[record.plan_id] = synopsis_of(record, schemas)
-            elif run.attempts is not None and any(q.stratum not in written for q in using[record.plan_id]):
+            elif run.runner is not None and any(q.stratum not in written for q in using[record.plan_id]):
                 run.plans[record.plan_id] = compiled(record, schemas)
 
     def set_aside(failed: Mapping[int, WeftError]) -> None:
         run.set_aside({q.query_id: error for plan_id, error in failed.items() for q in using[plan_id]})
 
     isolated({record.plan_id: record for record in run.writer.queries.plans(using.keys())}, compile_all, set_aside)
-    left = [query for query in queries if query.query_id not in run.failed]
-    behind = _over_views_that_failed(run, [query for query in left if query.stratum not in written])
+    remaining = [query for query in queries if query.query_id not in run.failed]
+    behind = _over_views_that_failed(run, [query for query in remaining if query.stratum not in written])
     if behind:
         run.set_aside(behind)
-    return [query for query in left if query.query_id not in behind]
+    return [query for query in remaining if query.query_id not in behind]
 
 
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
@@ -203,22 +203,22 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
     t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
-    found: dict[int, ExecutionError] = {}
+    errors: dict[int, ExecutionError] = {}
     for query in queries if troubled else ():
         shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
         read = () if shape is None else [table.id for table in shape.tables if table.source == "table"]
         view = next((troubled[key] for key in read if key in troubled), None)
         if view is not None:
-            found[query.query_id] = ExecutionError(
+            errors[query.query_id] = ExecutionError(
                 f"the query reads the view {view.name}, whose refresh failed: {(view.trouble or '').rstrip('.')}",
                 hint=f"After `weft view refresh {view.name}` succeeds, resume the query: `weft resume {query.name}`.",
             )
-    return found
+    return errors
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
     """Return the version of the ledger that has a stratum's answers already, or None."""
-    return run.outputs.found(answers_name(stratum), layout.LEDGER)
+    return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 
 def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
@@ -226,8 +226,8 @@ def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
-    elif run.attempts is not None:
-        added = extend(run, run.attempts, members, answers_name(number))
+    elif run.runner is not None:
+        added = extend(run, run.runner, members, answers_name(number))
         if not added:
             run.outputs.give_up(answers_name(number), layout.LEDGER)
         members = [each for each in members if each.query.query_id not in run.failed]
@@ -242,7 +242,7 @@ def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
     going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
-    if run.attempts is None and not going.begun:
+    if run.runner is None and not going.begun:
         return
     added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
     run.nexts |= {each.query.query_id: due.NEVER for each in members}

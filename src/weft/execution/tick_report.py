@@ -64,12 +64,12 @@ class TickReport(Brief):
 class TickRun:
     """The inputs of one tick and its results so far, by query id.
 
-    ``attempts`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached``
-    has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    ``runner`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached`` has
+    the instants up to which the answers are complete, ``lower`` the queries whose results are read.
     """
 
     writer: Writer
-    attempts: SparkRunner | None
+    runner: SparkRunner | None
     at: int
     tick: TickRecord
     outputs: Outputs
@@ -144,34 +144,34 @@ def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, Executio
     """Return the outcome of each query, and the queries whose outcome raised an error although their answers are
     counted.
     """
-    told: dict[tuple[int, int | None, int], str | None] = {}
+    reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}
-    parts = isolated(done, lambda some: [_outcome(run, each, told) for each in some], failed.update)
-    found = {each.query.query_id: each for part in parts for each in part}
+    parts = isolated(done, lambda some: [_outcome(run, each, reasons) for each in some], failed.update)
+    outcomes = {each.query.query_id: each for part in parts for each in part}
     for key in failed:
         member = done[key]
-        found[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
-    return found, failed
+        outcomes[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
+    return outcomes, failed
 
 
 def _rows(run: TickRun, query: QueryRecord) -> int:
     return run.added[query.query_id].rows if query.query_id in run.added else 0
 
 
-def _reason(run: TickRun, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Return why a query got nothing; ``told`` caches the reasons by plan and window, on which alone they depend."""
+def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
+    """Return why a query got nothing; ``reasons`` caches the reasons by plan and window, on which alone they depend."""
     like = (member.query.plan_id, member.tau, member.t)
-    if like not in told:
+    if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
-        told[like] = due.reason(member, shape, run.tables)
-    return told[like]
+        reasons[like] = due.reason(member, shape, run.tables)
+    return reasons[like]
 
 
-def _outcome(run: TickRun, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
+def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
     query = member.query
     rows = _rows(run, query)
-    why = member.waits or (None if rows else _reason(run, member, told))
+    why = member.waits or (None if rows else _reason(run, member, reasons))
     next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
     return QueryOutcome(query, member.tau, member.t, rows, why, next_due)
 

@@ -56,30 +56,30 @@ def extent_of_topic(session: SparkSession, topic: Topic) -> TopicExtent:
     with plain_errors(f"asking for the topic {topic.name}"), _answers(topic):
         kafka = session.sparkContext._jvm.org.apache.kafka  # type: ignore[union-attr]  # no public way leads to it
         java = session.sparkContext._jvm.java.util  # type: ignore[union-attr]
-        asked = java.Properties()
-        asked.setProperty("bootstrap.servers", topic.servers)
-        asked.setProperty("default.api.timeout.ms", str(_PATIENCE_MS))
-        asked.setProperty("request.timeout.ms", str(_PATIENCE_MS // 2))
-        admin = kafka.clients.admin.Admin.create(asked)
+        settings = java.Properties()
+        settings.setProperty("bootstrap.servers", topic.servers)
+        settings.setProperty("default.api.timeout.ms", str(_PATIENCE_MS))
+        settings.setProperty("request.timeout.ms", str(_PATIENCE_MS // 2))
+        admin = kafka.clients.admin.Admin.create(settings)
         try:
-            told = admin.describeTopics(java.Collections.singletonList(topic.name)).allTopicNames().get()
-            found = told.get(topic.name)
-            partitions = [each.partition() for each in found.partitions()]
+            descriptions = admin.describeTopics(java.Collections.singletonList(topic.name)).allTopicNames().get()
+            topic_description = descriptions.get(topic.name)
+            partitions = [each.partition() for each in topic_description.partitions()]
             earliest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.earliest())
             latest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.latest())
-            return TopicExtent(found.topicId().toString(), earliest, latest)
+            return TopicExtent(topic_description.topicId().toString(), earliest, latest)
         finally:
             admin.close()
 
 
 def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[int], spec: Any) -> dict[int, int]:
     places = {each: kafka.common.TopicPartition(topic.name, each) for each in partitions}
-    asked = java.HashMap()
+    request = java.HashMap()
     for place in places.values():
-        asked.put(place, spec)
+        request.put(place, spec)
     committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
-    told = admin.listOffsets(asked, committed).all().get()
-    return {each: int(told.get(place).offset()) for each, place in places.items()}
+    offsets = admin.listOffsets(request, committed).all().get()
+    return {each: int(offsets.get(place).offset()) for each, place in places.items()}
 
 
 def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
@@ -98,8 +98,8 @@ def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Of
         for option, offsets in (("startingOffsets", begin), ("endingOffsets", end)):
             read = read.option(option, json.dumps({topic.name: {str(each): offsets[each] for each in wanted}}))
         read = read.option("failOnDataLoss", "true").option("kafka.isolation.level", "read_committed")
-        found = read.load().select(PARTITION, OFFSET, VALUE).toArrow()
-    return found.cast(RECORDS).sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+        records = read.load().select(PARTITION, OFFSET, VALUE).toArrow()
+    return records.cast(RECORDS).sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
 
 
 @contextmanager
@@ -110,14 +110,14 @@ def _answers(topic: Topic) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        told = str(error)
-        if "UnknownTopicOrPartition" in told or "InvalidTopic" in told:
+        message = str(error)
+        if "UnknownTopicOrPartition" in message or "InvalidTopic" in message:
             raise NotFound(
                 f"the topic {topic.name!r} does not exist",
                 where=topic.servers,
                 hint="Check its name; Weft creates no topics.",
             ) from None
-        if "Timeout" in told or "bootstrap" in told:
+        if "Timeout" in message or "bootstrap" in message:
             raise ExtractionError(
                 f"no Kafka broker answers for the topic {topic.name!r}",
                 where=topic.servers,

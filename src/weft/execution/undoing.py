@@ -37,36 +37,36 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
     """Remove what a load has stored in its table and in quarantine; the table and its columns stay.
 
     Raise NotFound, LeaseBusy, StorageError, and Conflict if the load is running, was undone before, or belongs to a
-    tracked table, if this home has answered from its rows, or if its rows can no longer be told from others.
+    tracked table, if this home has answered from its rows, or if its rows cannot be distinguished from others any more.
     """
     with home.writing(f"undo the load {load_id}") as writer:
-        told = writer.load_history.one(load_id)
-        table = writer.tables.by_id(told.load.table_id)
-        _require_open(writer, told, table)
+        load = writer.load_history.one(load_id)
+        table = writer.tables.by_id(load.load.table_id)
+        _require_open(writer, load, table)
         require_apart(writer.data / table.path, writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
         finish_undoing(writer)
         again = (each for each in later if each.load.load_id > load_id and each.load.known and each.state == "done")
-        return Undone(told, tuple(again))
+        return Undone(load, tuple(again))
 
 
-def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
-    load_id, forward = told.load.load_id, writer.reservations.forward()
-    if told.state == "undone":
+def _require_open(writer: Writer, load: ToldLoad, table: TableRecord) -> None:
+    load_id, forward = load.load.load_id, writer.reservations.forward()
+    if load.state == "undone":
         raise Conflict(f"the load {load_id} is already undone", hint="`weft loads` lists the loads.")
-    if told.active:
+    if load.active:
         raise Conflict(f"the load {load_id} is still running", hint="Wait until the load is done.")
     if table.tracked:
         raise Conflict(
             f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
             hint="Change the recorded history of a key with `weft source correct`.",
         )
-    if told.first_ts is not None and told.first_ts < forward:
+    if load.first_ts is not None and load.first_ts < forward:
         raise Conflict(
             f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(forward)}, "
-            f"and the rows of the load begin at {format_instant(told.first_ts)}",
+            f"and the rows of the load begin at {format_instant(load.first_ts)}",
             hint="Delivered answers stay. You can restore a copy of the home from before the load.",
         )
 

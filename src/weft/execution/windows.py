@@ -47,8 +47,8 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
                 if isinstance(path, DeltaScan):
                     ranges.setdefault((path.table, path.column), set()).update(_ranges(path, group))
     result: dict[str, list[Slice]] = {}
-    for (table, column), found in ranges.items():
-        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(found))
+    for (table, column), ranges_of_column in ranges.items():
+        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(ranges_of_column))
     return {table: tuple(slices) for table, slices in result.items()}
 
 

@@ -31,13 +31,13 @@ def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.T
     Folders that dead processes left more than a day ago are deleted. Raise ExecutionError if Spark cannot compute the
     rows, StorageError if the files cannot be read.
     """
-    given = data / layout.GIVEN
-    for name in given.names():
+    parent = data / layout.GIVEN
+    for name in parent.names():
         with suppress(FileNotFoundError):  # another process may delete its folder at the same time
-            if (given / name).modified_ms() * 1_000 < at - DAY_US:
-                (given / name).clear()
-    given.make()
-    folder = given / str(uuid.uuid4())
+            if (parent / name).modified_ms() * 1_000 < at - DAY_US:
+                (parent / name).clear()
+    parent.make()
+    folder = parent / str(uuid.uuid4())
     try:
         with plain_errors("computing the rows of the DataFrame"):
             frame.write.parquet(folder.spark, compression="zstd")

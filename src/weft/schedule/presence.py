@@ -28,8 +28,8 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
-            found = file.read().strip()
-            yield int(found) if found.isdigit() else None
+            pid = file.read().strip()
+            yield int(pid) if pid.isdigit() else None
             return
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

@@ -60,8 +60,8 @@ class Stop:
     def wait(self, length_us: int) -> None:
         """Sleep, but return soon after the runner is asked to stop."""
         until = time.monotonic() + length_us / 1_000_000
-        while not self.wished and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _SLICE_SECONDS))
+        while not self.wished and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(remaining, _SLICE_SECONDS))
 
 
 @contextmanager
@@ -145,8 +145,8 @@ class Runner:
                 try:
                     done = poll_feed(self.home, source.name, Accepting())
                 except WeftError as error:
-                    told = f"{source.name} was not polled: {error.message}"
-                    self.troubled(ExtractionError(told, hint=error.hint, where=error.where))
+                    message = f"{source.name} was not polled: {error.message}"
+                    self.troubled(ExtractionError(message, hint=error.hint, where=error.where))
                 else:
                     polled |= {each.name for each in done}
                     changed = changed or any(each.at is not None for each in done)
@@ -166,8 +166,8 @@ class Runner:
             return
         for each in done:
             if each.trouble is not None:
-                told = f"the view {each.name} was not refreshed: {each.trouble.message}"
-                self.troubled(ExecutionError(told, hint=each.trouble.hint))
+                message = f"the view {each.name} was not refreshed: {each.trouble.message}"
+                self.troubled(ExecutionError(message, hint=each.trouble.hint))
 
     def _tick_due(self) -> int:
         at = self.home.clock()

@@ -28,8 +28,8 @@ def ledger_rows(part: Part, answers: pa.Table, points: pa.Table, query: QueryRec
     with temporal_sql() as sql:
         sql.given("answers", answers)
         sql.given("points", points)
-        found = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
-    return found.select(_GENERAL.names).cast(_GENERAL)
+        rows = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
+    return rows.select(_GENERAL.names).cast(_GENERAL)
 
 
 def _select(part: Part, query_id: int, *, counted: bool) -> str:
@@ -37,14 +37,14 @@ def _select(part: Part, query_id: int, *, counted: bool) -> str:
     inner = f"SELECT {ANSWER}.tp{', a.n' if counted else ''}{values} FROM answers AS {ANSWER}"
     outputs = "".join(f", {text} AS o{number}" for number, (text, _) in enumerate(part.outputs, 1))
     texts = [_stored(f"b.o{number}", type_) for number, (_, type_) in enumerate(part.outputs, 1)]
-    whole = (
+    rows = (
         f"SELECT points.ts AS first_at, {_hash(texts, [type_ for _, type_ in part.outputs])} AS row_hash, "
         f'[{", ".join(texts)}] AS "row" FROM (SELECT {VALUES}.tp{outputs} FROM ({inner}) AS {VALUES}) AS b '
         "JOIN points ON points.tp = b.tp"
     )
     return (
         f"SELECT CAST({query_id} AS BIGINT) AS query_id, MIN(first_at) AS first_at, row_hash, "
-        f'ANY_VALUE("row") AS "row" FROM ({whole}) AS found GROUP BY row_hash'
+        f'ANY_VALUE("row") AS "row" FROM ({rows}) AS found GROUP BY row_hash'
     )
 
 

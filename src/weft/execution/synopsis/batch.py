@@ -80,7 +80,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
             "the time of a time point is earlier than that of the previous one", hint="Order the states by time."
         )
     for predicate, arity in synopsis.predicates:
-        given = batch.events.get(predicate)
+        rows_of_predicate = batch.events.get(predicate)
         wanted = {"tp", *(f"c{number}" for number in range(1, arity + 1))}
-        if given is not None and not wanted <= set(given.column_names):
+        if rows_of_predicate is not None and not wanted <= set(rows_of_predicate.column_names):
             raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")

@@ -41,10 +41,10 @@ def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], V
     tests = [part for part in parts if is_test(_negated(part))]
     taken = [part for part in parts if _negates(part) and free_variables(part)]
     values = [value(part) for part in parts if part not in tests and part not in taken]
-    found = _joined(relating, values, tests)
+    result = _joined(relating, values, tests)
     for part in taken:
-        found = relating.without(found, value(_negated(part)))
-    return found
+        result = relating.without(result, value(_negated(part)))
+    return result
 
 
 def _negated(formula: Formula) -> Formula:
@@ -64,7 +64,7 @@ def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
         return _joined(relating, [left], [Not(test)])
     left = _divisible(relating, left, test)
     query = lessened(left, test, relating.engine.dialect)
-    return relating.made(query, left.variables, counted=True, points=left.points)
+    return relating.relation(query, left.variables, counted=True, points=left.points)
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
@@ -81,28 +81,28 @@ def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Va
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
-    left = [test for test in tests if test not in last]
-    found: Value = values.pop(0) if values else relating.everything
-    found = _tested(relating, found, left)
-    while values and found is not None:
-        known = set(found.variables)
+    waiting = [test for test in tests if test not in last]
+    result: Value = values.pop(0) if values else relating.everything
+    result = _tested(relating, result, waiting)
+    while values and result is not None:
+        known = set(result.variables)
         at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
-        found = _tested(relating, relating.joined(found, values.pop(at)), left)
-    while found is not None and (test := _applicable(last, found)) is not None:
+        result = _tested(relating, relating.joined(result, values.pop(at)), waiting)
+    while result is not None and (test := _applicable(last, result)) is not None:
         last.remove(test)
-        found = _tested(relating, _divisible(relating, found, test), [test])
-        found = _tested(relating, found, left)
-    left += last
-    if left and found is not None:
-        raise DerivationError(f"nothing binds the variables of {left}")
-    return found
+        result = _tested(relating, _divisible(relating, result, test), [test])
+        result = _tested(relating, result, waiting)
+    waiting += last
+    if waiting and result is not None:
+        raise DerivationError(f"nothing binds the variables of {waiting}")
+    return result
 
 
-def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
+def _tested(relating: Relating, value: Value, tests: list[Formula]) -> Value:
     """Apply the tests whose variables are bound, and remove them from the list."""
-    if found is None:
+    if value is None:
         return None
-    dialect, steps = relating.engine.dialect, found
+    dialect, steps = relating.engine.dialect, value
     while (test := _applicable(tests, steps)) is not None:
         inner = _negated(test)
         assert isinstance(inner, (Comparison, Matches))
@@ -120,9 +120,9 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         # A test counts 1, so under minmax the count of a conjunction with a test is 1.
         counted = steps.counted and relating.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
-    if steps is found:
-        return found
-    return relating.made(
+    if steps is value:
+        return value
+    return relating.relation(
         f"SELECT {listed(steps.heads)} FROM {steps.source} AS given",
         steps.variables,
         counted=steps.counted,
@@ -130,14 +130,14 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
     )
 
 
-def _divisible(relating: Relating, found: Steps, test: Formula) -> Steps:
+def _divisible(relating: Relating, value: Steps, test: Formula) -> Steps:
     """Return the rows. Raise DivisionByZero if the test divides by 0 in one of them."""
     for division in dividing(test):
-        query = first_divided_by_0(found, division, relating.engine.dialect)
+        query = first_divided_by_0(value, division, relating.engine.dialect)
         (tp,) = relating.engine.rows(query).column("tp").to_pylist()
         if tp is not None:
             raise DivisionByZero(division, test, tp)
-    return found
+    return value
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:

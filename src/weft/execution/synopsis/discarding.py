@@ -29,18 +29,18 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     """Return by id the tables whose rows are discarded, with the name of a query that does so, and those that lost rows
     ("").
     """
-    found = dict.fromkeys(_partial(catalog), "")
+    names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
         if discards(plan.body):
-            found |= dict.fromkeys(tables_of(plan.body), query.name)
-    return found
+            names |= dict.fromkeys(tables_of(plan.body), query.name)
+    return names
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
     """Raise Refused if a query that reads history reads a table that keeps none."""
-    found = discarded_tables(catalog)
+    discarded = discarded_tables(catalog)
     for table in read:
-        if table.source == "table" and table.id in found:
+        if table.source == "table" and table.id in discarded:
             raise Refused(
                 f"{table.name} keeps no history: its rows are discarded once its synopses have processed them "
                 "(--discard-history), so that no other query can read it",
@@ -92,25 +92,25 @@ def _partial(catalog: CatalogParts) -> set[int]:
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
     """Discard, after a tick, the rows that all queries of their tables have processed. Raise StorageError."""
-    found = writer.queries.with_plans_like(SynopsisPlan.MARK)
-    going = {key for _, plan in found if discards(plan.body) for key in tables_of(plan.body)}
+    queries = writer.queries.with_plans_like(SynopsisPlan.MARK)
+    going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
         return
     tables = writer.tables.all()
     schemas = {table.name: table.schema for table in tables}
     try:
         with query_faults():
-            plans = [(query, synopsis_of(record, schemas)) for query, record in found]
+            plans = [(query, synopsis_of(record, schemas)) for query, record in queries]
     except QueryFault:
         return  # the next tick sets the query aside; until then its needs are unknown
     remover = Remover(writer.lease.token, writer.check)
     for table in (each for each in tables if each.table_id in going):
         readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
         gone = _taken_in(writer, readers)
-        left = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
+        version = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
         failpoint("synopsis.discarded")
-        if left is not None:
-            writer.tables.record_versions([(table.path, *left)])
+        if version is not None:
+            writer.tables.record_versions([(table.path, *version)])
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:

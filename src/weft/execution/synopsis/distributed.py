@@ -33,11 +33,11 @@ class Distributed:
     dialect: Dialect = SPARK
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def given(self, name: str, rows: pa.Table) -> None:
+    def register(self, name: str, rows: pa.Table) -> None:
         """Register rows as the table ``name``."""
         given_rows(self.session, rows).createOrReplaceTempView(name)
 
-    def made(self, sql: str) -> str | None:
+    def create_table(self, sql: str) -> str | None:
         """Return the name of a table with a query's rows; never None, since checking for rows would take a job."""
         frame = self.session.sql(sql).localCheckpoint(eager=False)
         name = f"step_{next(self.numbers)}"
@@ -51,8 +51,8 @@ class Distributed:
         try:
             return self.session.sql(sql).toArrow()
         except PySparkException as error:
-            told = str(error).splitlines()[0]
-            raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint_for(told)) from error
+            message = str(error).splitlines()[0]
+            raise ExecutionError(f"a batch of states cannot be evaluated: {message}", hint=hint_for(message)) from error
 
 
 @contextmanager

@@ -23,33 +23,33 @@ class Local:
     dialect: Dialect = DUCKDB
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def given(self, name: str, rows: pa.Table) -> None:
+    def register(self, name: str, rows: pa.Table) -> None:
         """Register rows as the table ``name``."""
         self.sql.given(name, rows)
 
-    def made(self, sql: str) -> str | None:
+    def create_table(self, sql: str) -> str | None:
         """Return the name of a table with a query's rows, or None if there are no rows."""
         name = f"step_{next(self.numbers)}"
-        with _told():
+        with _plain_errors():
             return name if self.sql.table(name, sql) else None
 
     def rows(self, sql: str) -> pa.Table:
         """Return a query's rows."""
-        with _told():
+        with _plain_errors():
             return self.sql.rows(sql)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     """Reword DuckDB's errors for the user."""
     try:
         yield
     except LimitExceeded:
         raise
     except ExecutionError as error:
-        told = error.message.partition(": ")[2] or error.message
-        hint = hint_for(told) or error.hint
-        raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint) from error
+        message = error.message.partition(": ")[2] or error.message
+        hint = hint_for(message) or error.hint
+        raise ExecutionError(f"a batch of states cannot be evaluated: {message}", hint=hint) from error
 
 
 @contextmanager

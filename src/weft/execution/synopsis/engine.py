@@ -17,19 +17,19 @@ class Engine(Protocol):
     def dialect(self) -> Dialect:
         """The SQL dialect of the engine."""
 
-    def given(self, name: str, rows: pa.Table) -> None:
+    def register(self, name: str, rows: pa.Table) -> None:
         """Register rows as the table ``name``."""
 
-    def made(self, sql: str) -> str | None:
+    def create_table(self, sql: str) -> str | None:
         """Return the name of a table with a query's rows, or None if the engine knows that there are none."""
 
     def rows(self, sql: str) -> pa.Table:
         """Return a query's rows."""
 
 
-def hint_for(told: str) -> str | None:
+def hint_for(message: str) -> str | None:
     """Return a hint for an engine's error message, or None."""
-    large = re.search("overflow|out of range|failed to cast decimal", told, re.IGNORECASE)
+    large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
     return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."

@@ -68,7 +68,7 @@ class _Step:
         extent = Extent(first, first + self.batch.points.num_rows)
         earlier = pa.concat_arrays([pa.array([self.state.at], pa.int64()), ats.combine_chunks()])[:-1]
         points = {"tp": self.batch.points.column("tp"), "instant": ats, "earlier": earlier}
-        self.engine.given(TIME_POINTS, pa.table(points))
+        self.engine.register(TIME_POINTS, pa.table(points))
         now = ats[-1].as_py()
         relating = Relating(self.engine, self.synopsis.semantics, extent, now)
         values = BatchValues(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
@@ -77,11 +77,11 @@ class _Step:
             walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)
             for number, formula in enumerate(self.synopsis.formulas)
         )
-        kept = {
-            stored: walk.kept(stored) if stored.stepped else self._kept(values, stored)
+        tables = {
+            stored: walk.rows_to_store(stored) if stored.stepped else self._stored_rows(values, stored)
             for stored in self.synopsis.stored
         }
-        there = {stored: rows for stored, rows in kept.items() if rows is not None and rows.num_rows}
+        there = {stored: rows for stored, rows in tables.items() if rows is not None and rows.num_rows}
         return State(extent.last, now, there), answers
 
     def _answers(self, values: BatchValues, number: int) -> pa.Table:
@@ -108,7 +108,7 @@ class _Step:
         count = [pa.field("n", pa.string() if of_any_size else pa.int64())] if self.synopsis.semantics != "set" else []
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
-    def _kept(self, values: BatchValues, stored: Stored) -> pa.Table | None:
+    def _stored_rows(self, values: BatchValues, stored: Stored) -> pa.Table | None:
         """Return the rows of a stored relation after the batch; None: no rows."""
-        query = values.kept(stored)
+        query = values.query_to_store(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -46,29 +46,29 @@ class News:
         Each table is ``tp BIGINT``, ``at BIGINT``, ``ts TIMESTAMP``. Raise ExecutionError if the table of states does
         not continue with the next number.
         """
-        found = self._instants() if self.log is None else self._points(self.log)
-        if not found.num_rows:
+        log_states = self._instants() if self.log is None else self._points(self.log)
+        if not log_states.num_rows:
             return
         if self.log is None:
             first = 0 if last is None else last + 1
-            found = found.append_column(TP, pa.array(range(first, first + found.num_rows), pa.int64()))
-        elif last is not None and found.column(TP)[0].as_py() != last + 1:
+            log_states = log_states.append_column(TP, pa.array(range(first, first + log_states.num_rows), pa.int64()))
+        elif last is not None and log_states.column(TP)[0].as_py() != last + 1:
             raise ExecutionError(
-                f"{self.log.name} continues with time point {found.column(TP)[0]}, but the last one was {last}",
+                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last one was {last}",
                 hint="Number the states consecutively, and load the log in order.",
             )
         begin, size = 0, 0
-        for place, rows in enumerate(found.column("rows").to_pylist()):
+        for place, rows in enumerate(log_states.column("rows").to_pylist()):
             if size and size + rows > at_once:
-                yield found.slice(begin, place - begin).select([TP, AT, TS])
+                yield log_states.slice(begin, place - begin).select([TP, AT, TS])
                 begin, size = place, 0
             size += rows
-        yield found.slice(begin).select([TP, AT, TS])
+        yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
         """Return a batch of these states with their events."""
         by_id = {table.table_id: table for table in self.tables}
-        told = points.select([TP, AT])
+        numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
         with temporal_sql() as sql:
             sql.given("points", points)
@@ -81,7 +81,7 @@ class News:
                     read[table.table_id] = f"news_{table.table_id}"
                     sql.given(read[table.table_id], self._rows(table, names, points))
                 events[each.predicate] = sql.rows(self._select(each, read[table.table_id]))
-        return Batch(told, events)
+        return Batch(numbered, events)
 
     def _select(self, events: Events, source: str) -> str:
         key = TS if self.log is None else TP
@@ -114,17 +114,17 @@ class News:
                 for batch in file_batches(file, schema, self._inside()):
                     counted.append(_counted(pa.Table.from_batches([batch])))
         every = pa.concat_tables(counted) if counted else _counted(pa.table({TS: pa.array([], INSTANT)}))
-        found = every.group_by(TS).aggregate([("rows", "sum")]).rename_columns([TS, "rows"]).sort_by(TS)
-        return found.append_column(AT, found.column(TS).cast(pa.int64()))
+        instants = every.group_by(TS).aggregate([("rows", "sum")]).rename_columns([TS, "rows"]).sort_by(TS)
+        return instants.append_column(AT, instants.column(TS).cast(pa.int64()))
 
     def _points(self, log: TableRecord) -> pa.Table:
         """Return the rows of the table of states, sorted by number."""
         schema = stored_schema(log.schema, (TP, AT, TS))
         files = [file for file in self._files(log) if may_hold(file, Slice(TS, self.tau, self.t), None)]
-        found = read_data_files(files, schema, self._inside()).sort_by(TP)
-        at = found.column(AT).cast(pa.int64())
-        rows = pa.repeat(pa.scalar(1, pa.int64()), found.num_rows)
-        return pa.table({TP: found.column(TP), AT: at, TS: found.column(TS), "rows": rows})
+        states = read_data_files(files, schema, self._inside()).sort_by(TP)
+        at = states.column(AT).cast(pa.int64())
+        rows = pa.repeat(pa.scalar(1, pa.int64()), states.num_rows)
+        return pa.table({TP: states.column(TP), AT: at, TS: states.column(TS), "rows": rows})
 
     def _inside(self) -> pc.Expression:
         below = pc.field(TS) < pa.scalar(self.t, INSTANT)

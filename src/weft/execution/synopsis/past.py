@@ -57,10 +57,10 @@ class Past:
             return None
         query = shifted(value, relating.extent, before, counted=relating.counts)
         points = value is None or value.points
-        found = relating.made(query, variables, counted=relating.counts, points=points)
-        if found is None or formula.interval.everything:
-            return found
-        return relating.where(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
+        result = relating.relation(query, variables, counted=relating.counts, points=points)
+        if result is None or formula.interval.everything:
+            return result
+        return relating.where(result, relating.relation(near_enough(formula.interval), (), counted=False, points=False))
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
         """Return the answers of ◇ or since just before the batch, from the stored relation."""
@@ -101,14 +101,14 @@ class Past:
         counted = formula.counting == "first"
         window = Window(interval, each=interval.low > 0 or counted, counted=counted)
         right = right if counted else relating.distinct(right)
-        found = self._lasting(
+        lasting_anchors = self._lasting(
             window, relating.distinct(left), relating.ordered(right, variables), before, negated=negated
         )
-        if found is None:
+        if lasting_anchors is None:
             return None
-        self.keeping[stored] = kept(found, window, extent, relating.now)
-        reached = relating.engine.made(reach(found.source, window, extent)) if window.timed else None
-        return relating.made(seen(found, reached, window), variables, counted=counted, points=False)
+        self.keeping[stored] = kept(lasting_anchors, window, extent, relating.now)
+        reached = relating.engine.create_table(reach(lasting_anchors.source, window, extent)) if window.timed else None
+        return relating.relation(seen(lasting_anchors, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
         """Return the anchors with the time point at which Q1 fails after each."""
@@ -117,12 +117,12 @@ class Past:
         if one is None:
             return None
         query = anchors(right, before, window, relating.extent)
-        found = relating.made(query, one.variables, counted=window.counted, points=False)
-        if found is None:
+        result = relating.relation(query, one.variables, counted=window.counted, points=False)
+        if result is None:
             return None
         dialect = relating.engine.dialect
-        query = lasting(found, left, relating.extent, dialect, negated=negated, window=window)
-        return relating.made(query, found.variables, counted=window.counted, points=False)
+        query = lasting(result, left, relating.extent, dialect, negated=negated, window=window)
+        return relating.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
         """Return the value of since2 or ◇2: the sum of the counts of Q1 over the time points since the last answer of
@@ -131,26 +131,28 @@ class Past:
         relating, variables = self.relating, free_variables(stored.formula)
         right = relating.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)
-        found = self._lasting(window, relating.distinct(left), right, before, negated=negated)
+        result = self._lasting(window, relating.distinct(left), right, before, negated=negated)
         alive = (
-            None if found is None else relating.made(seen(found, None, window), variables, counted=False, points=False)
+            None
+            if result is None
+            else relating.relation(seen(result, None, window), variables, counted=False, points=False)
         )
         if alive is None:
             return None
         each = f"SELECT {listed(columns_of(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
         each += f"({spread(alive, TIME_POINTS)}) AS alive"
-        alive = relating.made(each, variables, counted=False, points=True)
+        alive = relating.relation(each, variables, counted=False, points=True)
         held = alive if negated else relating.ordered(relating.joined(alive, left), variables)
         if held is None:
             return None
         query = since_the_last(held, right, before, relating.engine.dialect)
-        found = relating.made(query, variables, counted=True, points=True)
-        self.keeping[stored] = None if found is None else at_the_end(found, relating.extent, counted=True)
-        return found
+        result = relating.relation(query, variables, counted=True, points=True)
+        self.keeping[stored] = None if result is None else at_the_end(result, relating.extent, counted=True)
+        return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
         """Return the relation stored before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None
-        return Steps(self.relating.given(stored, rows), variables, counted=stored.counted)
+        return Steps(self.relating.register(stored, rows), variables, counted=stored.counted)

@@ -39,16 +39,16 @@ class Relating:
         query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
-    def made(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
+    def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
         """Return the relation that a query computes."""
-        name = self.engine.made(query)
+        name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
-    def given(self, key: object, rows: pa.Table) -> str:
+    def register(self, key: object, rows: pa.Table) -> str:
         """Return the name of a table with these rows, registered once for each key."""
         if key not in self.registered:
             self.registered[key] = f"given_{len(self.registered) + 1}"
-            self.engine.given(self.registered[key], rows)
+            self.engine.register(self.registered[key], rows)
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
@@ -73,7 +73,7 @@ class Relating:
             query = (greatest if self.semantics == "minmax" else added_up)(every, width)
         else:
             query = coalesced(every, width)
-        return self.made(query, variables, counted=bool(count), points=points)
+        return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
         """Return ε: each answer once."""
@@ -81,7 +81,7 @@ class Relating:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
         query = rows if value.points else coalesced(rows, len(value.variables))
-        return self.made(query, value.variables, counted=False, points=value.points)
+        return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
         """Return a value where another value (without counts) holds, too; the counts stay."""
@@ -95,14 +95,14 @@ class Relating:
         least = self.semantics == "minmax" if least is None else least
         query = joined(left, right, variables, self.engine.dialect, "least" if least else "times")
         counted, points = left.counted or right.counted, left.points or right.points
-        return self.made(query, variables, counted=counted, points=points)
+        return self.relation(query, variables, counted=counted, points=points)
 
     def without(self, left: Value, right: Value) -> Value:
         """Return ∧¬."""
         if left is None or right is None:
             return left
         query = without(left, right, self.extent, self.engine.dialect)
-        return self.made(query, left.variables, counted=left.counted, points=left.points)
+        return self.relation(query, left.variables, counted=left.counted, points=left.points)
 
     def ordered(self, value: Value, variables: tuple[Variable, ...]) -> Value:
         """Return the same relation with its columns in the order of ``variables``."""

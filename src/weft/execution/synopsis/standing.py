@@ -110,7 +110,7 @@ class SynopsesOfTick:
     @property
     def begun(self) -> bool:
         """Whether the tick had died and may have written results of its synopses."""
-        return self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None
+        return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[Standing]) -> Mapping[int, Added]:
         """Advance the queries to the ends of their windows; return what was added by query id.
@@ -118,15 +118,15 @@ class SynopsesOfTick:
         Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
         """
         with phase(TAKING_IN):
-            found = _joined(self._evaluated(members))
-        if not found.states:
+            results = _joined(self._evaluated(members))
+        if not results.states:
             return {}
-        version = self.outputs.found(ANSWERS, layout.LEDGER)
-        rows = self._numbered(found, members) if version is None else None
-        self._write_states(found)
+        version = self.outputs.find(ANSWERS, layout.LEDGER)
+        rows = self._numbered(results, members) if version is None else None
+        self._write_states(results)
         # A repeated tick looks for each of them, so their order is free.
         answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
-        changed = (self._written(*_output(name), *change) for name, change in sorted(found.relations.items()))
+        changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
         if version is not None:
             return added_by_query(self.writer.data, version)
@@ -138,7 +138,7 @@ class SynopsesOfTick:
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
         # If this tick's answers are in Delta, they must be counted, and no query can be set aside.
-        done = self.outputs.found(ANSWERS, layout.LEDGER) is not None
+        done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
                 yield self._in_time(some)
@@ -187,13 +187,13 @@ class SynopsesOfTick:
         if state is before:
             return _Results()
         assert state.tp is not None and state.at is not None
-        found = _Results(answers.rows, states={plan.states: (state.tp, state.at)})
+        results = _Results(answers.rows, states={plan.states: (state.tp, state.at)})
         for stored in () if plan.history else synopsis.stored:
             relation = plan.relation(stored)
-            if self.outputs.found(*_output(relation)) is None:
-                kept = state.relations.get(stored, stored_schema(stored).empty_table())
-                found.relations |= self._changed(relation, kept)
-        return found
+            if self.outputs.find(*_output(relation)) is None:
+                stored_rows = state.relations.get(stored, stored_schema(stored).empty_table())
+                results.relations |= self._changed(relation, stored_rows)
+        return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
         """Return by name the change that gives a stored relation these rows; empty if it has them already."""
@@ -210,13 +210,13 @@ class SynopsesOfTick:
             relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
-    def _write_states(self, found: _Results) -> None:
-        if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
+    def _write_states(self, results: _Results) -> None:
+        if self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None:
             return
         log = log_of(self.writer.data / _STATES_PATH, STATES)
         there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
-        rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in found.states.items()}
+        rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
         # Always write: this output says that the others may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
@@ -237,12 +237,12 @@ class SynopsesOfTick:
     @cached_property
     def _needed(self) -> list[int]:
         """The τ of all synopsis queries; they or this tick may be run again from there."""
-        found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
-        return [query.tau for query, _ in found if query.tau is not None]
+        queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
+        return [query.tau for query, _ in queries if query.tau is not None]
 
-    def _numbered(self, found: _Results, members: Sequence[Standing]) -> pa.Table:
+    def _numbered(self, results: _Results, members: Sequence[Standing]) -> pa.Table:
         """Return the new answers in the ledger's form."""
-        rows = pa.concat_tables([NO_ANSWERS, *found.answers])
+        rows = pa.concat_tables([NO_ANSWERS, *results.answers])
 
         def numbered(some: list[Standing]) -> pa.Table:
             queries = {each.member.query.query_id: each.member.query for each in some}
@@ -253,8 +253,8 @@ class SynopsesOfTick:
             columns = {key: query.types for key, query in adding.items()}
             return arrow_answers.numbered(new, before, columns, self.tick.tick_id)
 
-        found_for = arrow_answers.added(rows)
-        going = {key: each for key, each in _by_query(members).items() if key in found_for}
+        counts = arrow_answers.added(rows)
+        going = {key: each for key, each in _by_query(members).items() if key in counts}
         parts = isolated(going, numbered, self.set_aside)
         return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
@@ -262,11 +262,11 @@ class SynopsesOfTick:
         """Return each answer once, without those in the ledger."""
         rows = arrow_answers.each_once(rows)
         # Answers with a time point are always new; other answers may have held before.
-        told = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
+        queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
-        if not told or not rows.num_rows or not has_commits(ledger):
+        if not queries or not rows.num_rows or not has_commits(ledger):
             return rows
-        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in told]
+        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in queries]
         keys = rows.select(ANSWER.names)
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
@@ -279,12 +279,12 @@ def _by_query(some: Sequence[Standing]) -> dict[int, Standing]:
 
 def _joined(parts: Iterable[_Results]) -> _Results:
     """Return the combined results."""
-    found = _Results()
+    results = _Results()
     for part in parts:
-        found.answers += part.answers
-        found.relations |= part.relations
-        found.states |= part.states
-    return found
+        results.answers += part.answers
+        results.relations |= part.relations
+        results.states |= part.states
+    return results
 
 
 def _after(answers: pa.Table, last: int) -> pa.Table:
@@ -305,11 +305,11 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
     """Return by name the number of rows in each stored relation of a query, as of its last tick."""
-    found = {}
+    counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        found[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
-    return found
+        counts[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
+    return counts
 
 
 @dataclass

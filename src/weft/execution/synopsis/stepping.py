@@ -68,7 +68,7 @@ class Stepping:
     operands: dict[Formula, tuple[Formula, ...]] = field(default_factory=dict)
     last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
     """By part, the inputs and the value of its last computation."""
-    kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
+    last_stored: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
     """By part, the inputs and the stored anchors of their last computation."""
     now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
@@ -92,9 +92,9 @@ class Stepping:
         """Return the answers at the next time point, and update what is stored."""
         self.now = now
         self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
-        found = self.of(self.formula)
+        rows = self.of(self.formula)
         self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
-        return found
+        return rows
 
     def of(self, formula: Formula) -> Rows:
         """Return the value of a part at the current time point."""
@@ -107,11 +107,11 @@ class Stepping:
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
-        found = self._computed(formula)
-        if last is not None and last[1] == found:
-            found = last[1]
-        self.last[formula] = inputs, found
-        return found
+        rows = self._computed(formula)
+        if last is not None and last[1] == rows:
+            rows = last[1]
+        self.last[formula] = inputs, rows
+        return rows
 
     def _inputs(self, formula: Formula) -> tuple[object, ...]:
         """Return all inputs of a formula's value; a changed input is a different object."""
@@ -140,14 +140,14 @@ class Stepping:
         """Return what is stored after the time point; the same object if nothing changed."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, Previous) else (before, *self._looked_at(part))
-        last = self.kept.get(part)
+        last = self.last_stored.get(part)
         if last is not None and _same(last[0], looked_at):
             return last[1]
-        found = after(part, self.of, before, self.now, sums=self._sum)
-        if found == before:
-            found = before
-        self.kept[part] = looked_at, found
-        return found
+        anchors = after(part, self.of, before, self.now, sums=self._sum)
+        if anchors == before:
+            anchors = before
+        self.last_stored[part] = looked_at, anchors
+        return anchors
 
     @property
     def counts(self) -> bool:
@@ -184,37 +184,39 @@ class Stepping:
         return one * other if self.semantics == "bag" else min(one, other)
 
     def _merged(self, parts: list[Formula], variables: tuple[Variable, ...]) -> Rows:
-        found: Rows = {}
+        merged: Rows = {}
         for part in parts:
             places = _places(free_variables(part), variables)
             for row, count in self.of(part).items():
                 brought = tuple(row[place] for place in places)
-                found[brought] = self._sum(found.get(brought, 0), count)
-        return found
+                merged[brought] = self._sum(merged.get(brought, 0), count)
+        return merged
 
     def _fitting(self, definition: Definition, arguments: tuple[Term, ...], formula: Formula) -> Rows:
         """Return the rows of a definition that match the arguments, as rows of the formula."""
         places = _places(free_variables(definition.body), definition.parameters)
         variables = free_variables(formula)
-        found: Rows = {}
+        fitting: Rows = {}
         for row, count in self.of(definition.body).items():
             values = tuple(row[place] for place in places)
-            given: dict[Variable, Any] = {}
+            values_by_variable: dict[Variable, Any] = {}
             for term, each in zip(arguments, values, strict=True):
                 if isinstance(term, Variable):
-                    given.setdefault(term, each)
-            if all(same_value(value(term, given), each) for term, each in zip(arguments, values, strict=True)):
-                brought = tuple(given[variable] for variable in variables)
-                found[brought] = self._sum(found.get(brought, 0), count)
-        return found
+                    values_by_variable.setdefault(term, each)
+            if all(
+                same_value(value(term, values_by_variable), each) for term, each in zip(arguments, values, strict=True)
+            ):
+                brought = tuple(values_by_variable[variable] for variable in variables)
+                fitting[brought] = self._sum(fitting.get(brought, 0), count)
+        return fitting
 
     def _aggregated(self, formula: Aggregate) -> Rows:
         variables = free_variables(formula.formula)
         groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
         for row in self.of(formula.formula):
-            given = dict(zip(variables, row, strict=True))
-            group = groups.setdefault(tuple(given[each] for each in formula.groups), [])
-            group.append(value(formula.item, given))
+            values_by_variable = dict(zip(variables, row, strict=True))
+            group = groups.setdefault(tuple(values_by_variable[each] for each in formula.groups), [])
+            group.append(value(formula.item, values_by_variable))
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: And) -> Rows:
@@ -236,33 +238,33 @@ class Stepping:
 
     def _without(self, table: _Table, taken: Formula) -> _Table:
         """Return Q1 ∧ ¬Q2."""
-        found: Rows = {}
+        remaining: Rows = {}
         variables = free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
         self._require_divisible(table, taken)
         for row, count in table.rows.items():
-            given = dict(zip(table.variables, row, strict=True))
+            values_by_variable = dict(zip(table.variables, row, strict=True))
             if isinstance(taken, (Comparison, Matches)):
-                gone = int(satisfied(taken, given))
+                gone = int(satisfied(taken, values_by_variable))
             else:
-                gone = others.get(tuple(given[each] for each in variables), 0)
+                gone = others.get(tuple(values_by_variable[each] for each in variables), 0)
             if count > gone and not (gone and self.semantics == "set"):
-                found[row] = count - gone
-        return _Table(table.variables, found)
+                remaining[row] = count - gone
+        return _Table(table.variables, remaining)
 
     def _tested(self, table: _Table, tests: list[Formula]) -> _Table:
-        left = list(tests)
-        while left:
+        waiting = list(tests)
+        while waiting:
             known = set(table.variables)
-            groups = next((each for each in left if group_variables(each, known)), None)
+            groups = next((each for each in waiting if group_variables(each, known)), None)
             if isinstance(groups, Matches):
                 table = table.matched(groups)
                 continue
-            may = [each for each in left if set(free_variables(each)) <= known or binding(each, known)]
+            may = [each for each in waiting if set(free_variables(each)) <= known or binding(each, known)]
             if not may:
-                raise DerivationError(f"nothing binds the variables of {left}")
+                raise DerivationError(f"nothing binds the variables of {waiting}")
             test = min(may, key=lambda each: bool(dividing(each)))
-            left.remove(test)
+            waiting.remove(test)
             self._require_divisible(table, test)
             table = table.tested(test, self._times)
         return table
@@ -295,12 +297,12 @@ class _Table:
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
         """Return the rows that match another table whose variables are a subset of this one's."""
-        places, found = _places(self.variables, other.variables), {}
+        places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
             if number is not None:
-                found[row] = times(count, number)
-        return found
+                met[row] = times(count, number)
+        return met
 
     def _paired(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
         shared = [each for each in self.variables if each in other.variables]
@@ -310,27 +312,27 @@ class _Table:
         by: dict[Row, list[tuple[Row, int]]] = {}
         for row, count in other.rows.items():
             by.setdefault(tuple(row[each] for each in its), []).append((tuple(row[each] for each in more), count))
-        found: Rows = {}
+        joined: Rows = {}
         for row, count in self.rows.items():
             for rest, number in by.get(tuple(row[each] for each in mine), ()):
-                whole = (*row, *rest)
-                found[whole] = times(count, number)
-        return _Table((*self.variables, *added), found)
+                pair = (*row, *rest)
+                joined[pair] = times(count, number)
+        return _Table((*self.variables, *added), joined)
 
     def tested(self, test: Formula, times: Callable[[int, int], int]) -> _Table:
         """Return the rows that satisfy a test or, if the test binds a variable, all rows extended by its value."""
         bound = binding(test, self.variables)
-        found: Rows = {}
+        rows: Rows = {}
         for row, count in self.rows.items():
-            given = dict(zip(self.variables, row, strict=True))
+            values_by_variable = dict(zip(self.variables, row, strict=True))
             if bound is not None:
-                each = value(bound.right, given)
+                each = value(bound.right, values_by_variable)
                 more = (*row, each)
-                found[more] = times(count, 1)
-            elif _holds(test, given):
-                found[row] = times(count, 1)
+                rows[more] = times(count, 1)
+            elif _holds(test, values_by_variable):
+                rows[row] = times(count, 1)
         new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
-        return _Table((*self.variables, *new), found)
+        return _Table((*self.variables, *new), rows)
 
     def matched(self, test: Matches) -> _Table:
         """Return the rows extended by the values of a match's groups for unbound variables.
@@ -338,14 +340,14 @@ class _Table:
         If a group did not take part in the match, the row is dropped, since the test would not hold.
         """
         groups = group_variables(test, self.variables)
-        found: Rows = {}
+        rows: Rows = {}
         for row, count in self.rows.items():
             match = groups_of(test, dict(zip(self.variables, row, strict=True)))
             values = [] if match is None else [match[number] for number in groups.values()]
             if values and None not in values:
-                whole = (*row, *values)
-                found[whole] = count
-        return _Table((*self.variables, *groups), found)
+                extended = (*row, *values)
+                rows[extended] = count
+        return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[Variable, ...]) -> _Table:
         """Return the same rows with their values in another order."""
@@ -355,12 +357,12 @@ class _Table:
         return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
 
 
-def _holds(test: Formula, given: Mapping[Variable, Any]) -> bool:
+def _holds(test: Formula, values_by_variable: Mapping[Variable, Any]) -> bool:
     if isinstance(test, Not):
         assert isinstance(test.formula, (Comparison, Matches))
-        return not satisfied(test.formula, given)
+        return not satisfied(test.formula, values_by_variable)
     assert isinstance(test, (Comparison, Matches))
-    return satisfied(test, given)
+    return satisfied(test, values_by_variable)
 
 
 def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:

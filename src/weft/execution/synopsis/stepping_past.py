@@ -39,11 +39,11 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
     assert isinstance(formula, (Once, Since))
     if formula.counting == "second":
         return _counted_since(formula, of, before)
-    found: Rows = {}
+    rows: Rows = {}
     for (row, at), count in _anchors(formula, of, before, now, sums).items():
         if at is None or _seen(formula.interval, at, now.at):
-            found[row] = count if formula.counting == "any" else sums(found.get(row, 0), count)
-    return found
+            rows[row] = count if formula.counting == "any" else sums(rows.get(row, 0), count)
+    return rows
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
@@ -53,7 +53,7 @@ def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums:
     assert isinstance(formula, (Once, Since))
     if formula.counting == "second":
         return {(row, None): count for row, count in _counted_since(formula, of, before).items()}
-    return _kept(_anchors(formula, of, before, now, sums), formula, now, sums)
+    return _stored_anchors(_anchors(formula, of, before, now, sums), formula, now, sums)
 
 
 def _seen(interval: Interval, run: Run, now: int) -> bool:
@@ -92,17 +92,17 @@ def _new(formula: Once | Since, of: Of) -> Rows:
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
     """Return the anchors that survive the time point and those that it adds."""
     holds = _holding(formula, of)
-    found = {key: count for key, count in before.items() if holds(key[0])}
+    anchors = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
     for row, count in _new(formula, of).items():
         if formula.counting == "any":
-            found[row, at] = 1
+            anchors[row, at] = 1
         elif holds(row):
-            found[row, at] = sums(found.get((row, at), 0), count)
-    return found
+            anchors[row, at] = sums(anchors.get((row, at), 0), count)
+    return anchors
 
 
-def _kept(anchors: Anchors, formula: Once | Since, now: CurrentPoint, sums: Sums) -> Anchors:
+def _stored_anchors(anchors: Anchors, formula: Once | Since, now: CurrentPoint, sums: Sums) -> Anchors:
     low, high = formula.interval.low, formula.interval.high
     if formula.interval.everything:
         return anchors
@@ -111,10 +111,10 @@ def _kept(anchors: Anchors, formula: Once | Since, now: CurrentPoint, sums: Sums
     there: Anchors = {(row, at): n for (row, at), n in _timed(anchors) if high is None or at[1] >= now.at - high}
     if formula.counting == "any":
         best = min if high is None else max
-        found: dict[Row, Run] = {}
+        runs: dict[Row, Run] = {}
         for (row, at), _ in _timed(there):
-            found[row] = best(found.get(row, at), at)
-        return dict.fromkeys(found.items(), 1)
+            runs[row] = best(runs.get(row, at), at)
+        return dict.fromkeys(runs.items(), 1)
     return there if high is not None else _old_ones_together(there, now.at - low, sums)
 
 
@@ -142,21 +142,21 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
     """Merge, for each row, the anchors that every later time point sees, at the last of their instants."""
-    found: Anchors = {}
+    recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
         if at[0] > since:
-            found[row, at] = count
+            recent[row, at] = count
         else:
             instant, number = old.get(row, (at, 0))
             old[row] = max(instant, at), sums(number, count)
-    return {**found, **{(row, at): count for row, (at, count) in old.items()}}
+    return {**recent, **{(row, at): count for row, (at, count) in old.items()}}
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
     """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
-    found: Rows = {}
+    rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
     counts = {} if isinstance(left, Not) else of(left)
     places = _places(formula, () if isinstance(left, Not) else free_variables(left))
@@ -164,5 +164,5 @@ def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
     for row in {row for row, _ in before} | set(marks):
         if holds(row):
             once = 1 if isinstance(left, Not) else counts[tuple(row[place] for place in places)]
-            found[row] = once + (0 if row in marks else before.get((row, None), 0))
-    return found
+            rows[row] = once + (0 if row in marks else before.get((row, None), 0))
+    return rows

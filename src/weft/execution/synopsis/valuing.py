@@ -54,13 +54,13 @@ class BatchValues:
         form = canonical(formula)
         if form not in self.known:
             self.known[form] = self._computed(form)
-        found = self.known[form]
-        if found is None:
+        result = self.known[form]
+        if result is None:
             return None
         names = dict(zip(free_variables(form), free_variables(formula), strict=True))
-        return found.named(tuple(names[variable] for variable in found.variables))
+        return result.named(tuple(names[variable] for variable in result.variables))
 
-    def kept(self, stored: Stored) -> str | None:
+    def query_to_store(self, stored: Stored) -> str | None:
         """Return the query for a stored relation after the batch; None: no rows."""
         self.value(stored.formula)
         return self.past.keeping[stored]
@@ -103,16 +103,16 @@ class BatchValues:
         held = self.relating.distinct(value)
         if held is None:
             return self.relating.everything
-        return self.relating.made(gaps(held, self.relating.extent), (), counted=False, points=False)
+        return self.relating.relation(gaps(held, self.relating.extent), (), counted=False, points=False)
 
     def _atom(self, formula: Atom) -> Value:
         rows = self.events.get(formula.predicate)
         if rows is None or not rows.num_rows:
             return None
         relating = self.relating
-        source = relating.given(formula.predicate, rows)
+        source = relating.register(formula.predicate, rows)
         query = atom(formula, source, relating.engine.dialect, counted=relating.counts)
-        return relating.made(query, free_variables(formula), counted=relating.counts, points=True)
+        return relating.relation(query, free_variables(formula), counted=relating.counts, points=True)
 
     def _aggregate(self, formula: Aggregate, value: Value) -> Value:
         relating, variables = self.relating, (formula.output, *formula.groups)
@@ -121,10 +121,10 @@ class BatchValues:
                 return None
             nothing = listed(f"{of_nothing(formula)} AS v1", PERIOD)
             query = f"SELECT {nothing} FROM {relating.everything.source} AS given"
-            return relating.made(query, variables, counted=False, points=False)
+            return relating.relation(query, variables, counted=False, points=False)
         query = aggregated(formula, value, relating.extent, relating.engine.dialect)
-        found = relating.made(query, variables, counted=False, points=value.points)
-        if formula.groups or found is None:
-            return found
-        query = at_all_time_points(formula, found, relating.extent)
-        return relating.made(query, variables, counted=False, points=False)
+        result = relating.relation(query, variables, counted=False, points=value.points)
+        if formula.groups or result is None:
+            return result
+        query = at_all_time_points(formula, result, relating.extent)
+        return relating.relation(query, variables, counted=False, points=False)

@@ -37,19 +37,19 @@ class Walk:
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
         stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
         places = self._places(formula)
-        found: list[tuple[object, ...]] = []
+        answers_so_far: list[tuple[object, ...]] = []
         earlier = self.state.at
         for tp, at in zip(*(self.points.column(name).to_pylist() for name in ("tp", "at")), strict=True):
             require_time()
             rows = stepping.at(CurrentPoint(tp, at, earlier))
             count = "n" in schema.names
-            found += sorted(
+            answers_so_far += sorted(
                 (tp, *(row[place] for place in places), *([_decimal(number)] if count else []))
                 for row, number in rows.items()
             )
             earlier = at
         self.stored |= stepping.before
-        return _table(found, schema)
+        return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
         """Return the positions of the answers' variables in a row."""
@@ -57,14 +57,14 @@ class Walk:
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
-    def kept(self, stored: Stored) -> pa.Table:
+    def rows_to_store(self, stored: Stored) -> pa.Table:
         """Return the rows of a stepped relation after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
             instants = [] if at is None else list(at) if stored.runs else [at[0]]
-            found = [*row, *instants, *([format(count, "x")] if stored.counted else [])]
-            rows.append(found or [True])
+            values = [*row, *instants, *([format(count, "x")] if stored.counted else [])]
+            rows.append(values or [True])
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
@@ -77,9 +77,9 @@ class Walk:
         rows = self.values.relating.engine.rows(query)
         changes: dict[int, list[tuple[Row, int]]] = {}
         for *row, count, first, end in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            found = tuple(map(one_nan, row))
-            changes.setdefault(first, []).append((found, count))
-            changes.setdefault(end, []).append((found, -count))
+            values = tuple(map(one_nan, row))
+            changes.setdefault(first, []).append((values, count))
+            changes.setdefault(end, []).append((values, -count))
         return _Changing(changes)
 
 
@@ -117,10 +117,10 @@ def _decimal(count: int) -> str:
 
 
 def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
-    found: Anchors = {}
+    anchors: Anchors = {}
     width = len(stored.variables)
     for row in rows.to_pylist():
         values: Row = tuple(one_nan(row[f"v{number}"]) for number in range(1, width + 1))
         run = (row[INSTANT], row[LAST if stored.runs else INSTANT]) if stored.timed else None
-        found[values, run] = int(row[COUNT], 16) if stored.counted else 1
-    return found
+        anchors[values, run] = int(row[COUNT], 16) if stored.counted else 1
+    return anchors

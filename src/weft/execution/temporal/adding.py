@@ -29,8 +29,8 @@ def add_view(home: OpenHome, name: str, text: str, mode: Mode) -> ViewRecord:
             raise _refused(rename(refused, {f"{each}_stored": each for each in range_variables(bound.query)}))
         at = home.clock()
         try:
-            kept = over_auxiliaries(writer, bound, at)
-            form, reads, depends = stored_view(kept), reads_of(kept), bound.depends_on_now
+            stored = over_auxiliaries(writer, bound, at)
+            form, reads, depends = stored_view(stored), reads_of(stored), bound.depends_on_now
             return writer.views.add(name, bound.columns, text, form, reads, mode, at, depends_on_now=depends)
         finally:
             _clear(writer, writer.views.forget_unread())
@@ -44,8 +44,8 @@ def _refused(part: Scalar) -> Refused:
         case Call(name="map"):  # no text contains map(): it comes from a part that is grouped by or selected whole
             return Refused("a view cannot use a part of a nested column", hint=hint)
         case _:
-            told = f"a view cannot use {refusal(part)}: the result might differ from a standing query's"
-            return Refused(told, where=scalar(part), hint="docs/reference/views.md lists what a view can use.")
+            message = f"a view cannot use {refusal(part)}: the result might differ from a standing query's"
+            return Refused(message, where=scalar(part), hint="docs/reference/views.md lists what a view can use.")
 
 
 def refusal(refused: Scalar) -> str:
@@ -67,9 +67,9 @@ def remove_view(home: OpenHome, name: str) -> ViewRecord:
     Raise NotFound, and Conflict if something reads the view.
     """
     with home.writing(f"remove the view {name}") as writer:
-        found = writer.views.named(name)
-        _clear(writer, writer.views.remove(found.table_id))
-        return found
+        view = writer.views.named(name)
+        _clear(writer, writer.views.remove(view.table_id))
+        return view
 
 
 def _clear(writer: Writer, paths: Iterable[str]) -> None:

@@ -26,8 +26,8 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
     parts: dict[int, TableSchema] = {}
     for wanted in auxiliary_views(bound.value, keys):
         if is_worth_storing(wanted):
-            found = _stored(writer, tables, wanted) or _made(writer, wanted, at)
-            parts[wanted.table.id] = wanted.part_of(found.schema)
+            part = _stored(writer, tables, wanted) or _added(writer, wanted, at)
+            parts[wanted.table.id] = wanted.part_of(part.schema)
     return ViewPlan(over_tables(bound.query, parts)) if parts else bound
 
 
@@ -49,12 +49,12 @@ def _stored(writer: Writer, tables: dict[int, TableRecord], wanted: Auxiliary) -
     return next((tables[view.table_id] for view, query in queries if auxiliary_of(query).contains(wanted)), None)
 
 
-def _made(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
-    kept = ViewPlan(query_of(wanted), auxiliary=True)
+def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
+    plan = ViewPlan(query_of(wanted), auxiliary=True)
     name, text = wanted.table.name, text_of(wanted)
-    form, reads, depends = stored_view(kept), reads_of(kept), kept.depends_on_now
-    made = writer.views.add(name, kept.columns, text, form, reads, "auxiliary", at, depends_on_now=depends)
-    return writer.tables.by_id(made.table_id)
+    form, reads, depends = stored_view(plan), reads_of(plan), plan.depends_on_now
+    view = writer.views.add(name, plan.columns, text, form, reads, "auxiliary", at, depends_on_now=depends)
+    return writer.tables.by_id(view.table_id)
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:

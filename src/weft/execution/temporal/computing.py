@@ -70,11 +70,11 @@ def view_change(
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
         work = _Work(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
-        found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
-        if found is None:
+        old_and_new = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
+        if old_and_new is None:
             return ViewChange(stored_schema(view.stored).empty_table())
-        rows = sql.rows(change_of(*found, len(view_plan.columns)))
-        begins = sql.one(first_difference(*found, len(view_plan.columns))) if dated and rows.num_rows else None
+        rows = sql.rows(change_of(*old_and_new, len(view_plan.columns)))
+        begins = sql.one(first_difference(*old_and_new, len(view_plan.columns))) if dated and rows.num_rows else None
     return ViewChange(_as_log(rows, view, reading.t), begins)
 
 
@@ -122,15 +122,15 @@ class _Work:
             [None if part is None else self._typed_value(values.of(part)) for part in (delta.deleted, delta.inserted)]
             for delta in deltas
         ]
-        found = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
-        if not found:
+        touched = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
+        if not touched:
             return None
         rows = listed(columns_of(self.width))
-        kept = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in found))
-        new = kept
+        old = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in touched))
+        new = old
         for gone, come in names:
             new = self._applied(new, gone, come)
-        return kept, new
+        return old, new
 
     def _applied(self, old: str, gone: Value, come: Value) -> str:
         """Return the table of V − ∇V ∪ ΔV."""

@@ -57,9 +57,9 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
 
 def behind(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
     """Return the views whose inputs, direct or indirect, have changed since their last refresh."""
-    found: dict[int, ViewRecord] = {}
+    by_id: dict[int, ViewRecord] = {}
     for view in views:
         last = [at for key in view.reads if (at := tables[key].last_ts) is not None]
-        if found.keys() & view.reads.keys() or any(view.tau is None or at > view.tau for at in last):
-            found[view.table_id] = view
-    return [*found.values()]
+        if by_id.keys() & view.reads.keys() or any(view.tau is None or at > view.tau for at in last):
+            by_id[view.table_id] = view
+    return [*by_id.values()]

@@ -79,11 +79,11 @@ class Logs:
     def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
         """Return the log without files that have nothing in a slice."""
         files = self.files[log.stored.id]
-        found = [file for file in files if may_hold(file, part, None)]
-        if len(found) == len(files):
+        matching = [file for file in files if may_hold(file, part, None)]
+        if len(matching) == len(files):
             return self.whole(log)
         name = self._name()
-        self.sql.log(name, found, log.stored)
+        self.sql.log(name, matching, log.stored)
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
@@ -92,14 +92,14 @@ class Logs:
         An arrangement finds those rows, preferably by a column of the table's key, else by whole rows if all columns
         are given. If no look-up is possible, the result is the whole log.
         """
-        return self._found(log, among, self.look_ups) or self.whole(log)
+        return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
         """Return the log as ``near`` does, complete for periods since ``first`` as known at ``known`` (µs UTC)."""
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
-        return self._found(log, among, few) or self._recent(log, first, known) or self.near(log, among)
+        return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
 
-    def _found(self, log: LoggedTable, among: Among, look_ups: LookUps) -> LoggedTable | None:
+    def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps) -> LoggedTable | None:
         files, bounds = self.files[log.stored.id], driver_reader.BOUNDS
         if rows_of(files) <= bounds.loaded:
             return self.whole(log)
@@ -120,16 +120,16 @@ class Logs:
             return None
         if pool is not None and not wanted.num_rows:
             return replace(log, log=pool)
-        found = self._looked_up(log, own, wanted, look_ups)
-        return None if found is None else self._pooled(log, own, wanted, found)
+        rows = self._look_up_rows(log, own, wanted, look_ups)
+        return None if rows is None else self._pooled(log, own, wanted, rows)
 
-    def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, found: pa.Table) -> LoggedTable:
+    def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Return the log rows found by look-ups with these columns so far, including these; separate if the pool is
         full.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
-        self.sql.given(new, found)
-        size = self.sizes.get(pool or "", 0) + found.num_rows
+        self.sql.given(new, rows)
+        size = self.sizes.get(pool or "", 0) + rows.num_rows
         if size > MOST_POOLED:
             return replace(log, log=new) if pool is None else replace(log, log=self._both(pool, new))
         self.sql.given(f"{new}_asked", wanted)
@@ -145,16 +145,18 @@ class Logs:
         self.sql.view(name, f"SELECT * FROM {pool} UNION ALL SELECT * FROM {new}")
         return name
 
-    def _looked_up(self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps) -> pa.Table | None:
+    def _look_up_rows(
+        self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
+    ) -> pa.Table | None:
         """Return the log rows with these values in the columns ``own``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
-        asked = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
+        keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
         if len(columns) == 1:
-            found = look_ups.rows(log.stored, files, columns[0], schema.names, asked)
+            result = look_ups.rows(log.stored, files, columns[0], schema.names, keys)
         else:
-            found = look_ups.whole_rows(log.stored, files, columns, asked)
-        return None if found.rows is None else conformed(found.rows, schema)
+            result = look_ups.whole_rows(log.stored, files, columns, keys)
+        return None if result.rows is None else conformed(result.rows, schema)
 
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
         """Return the periods since ``first`` as known at ``known``, and some earlier ones; None without cached open
@@ -168,27 +170,27 @@ class Logs:
         key = (log.stored.id, low, known)
         if key not in self.recents:
             opened = self.present(self.tables[log.stored.id])
-            self.recents[key] = None if opened is None else self._made_recent(log, opened, low, known)
-        found = self.recents[key]
-        return None if found is None else replace(log, log=found, told=True)
+            self.recents[key] = None if opened is None else self._recent_periods(log, opened, low, known)
+        name = self.recents[key]
+        return None if name is None else replace(log, log=name, has_periods=True)
 
-    def _made_recent(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
+    def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
         """Create the table of the periods recorded in (low, known], those of changed rows, and the other open
         periods.
         """
-        whole = replace(log, schema=log.stored)
-        news = replace(self.news(whole, low), schema=log.stored)
-        rows = ", ".join([*whole.names, VALID_FROM])
-        told, still, name = self._name(), self._name(), self._name()
+        all_columns = replace(log, schema=log.stored)
+        news = replace(self.news(all_columns, low), schema=log.stored)
+        rows = ", ".join([*all_columns.names, VALID_FROM])
+        recorded, still, name = self._name(), self._name(), self._name()
         self.sql.given(still, opened)
         changed = self.changed.get(log.stored.id)
         every = "*" if changed is None else f"* FROM {changed} UNION ALL BY NAME SELECT *"
-        self.sql.table(told, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
-        texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(whole, log=told).periods(known)})"]
+        self.sql.table(recorded, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
+        texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(all_columns, log=recorded).periods(known)})"]
         begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
         values = values_of(log.stored)
         same = agreeing([*values, VALID_FROM], "s", "o")
-        others = [f"{begun} ANTI JOIN {told} AS o ON {same}"]
+        others = [f"{begun} ANTI JOIN {recorded} AS o ON {same}"]
         if changed is not None:
             others.append(f"ANTI JOIN {changed} AS c ON {agreeing(values, 's', 'c')}")
         self.sql.table(name, " UNION ALL ".join([*texts, " ".join(others)]))

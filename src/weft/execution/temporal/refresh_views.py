@@ -50,8 +50,10 @@ class Refreshed(Brief):
     trouble: WeftError | None = None
 
     def _brief(self) -> str:
-        told = f"{counted(self.changed, 'period')} changed, {self.gone:,} gone"
-        return f"view {self.name} at {format_instant(self.t)}: {told if self.trouble is None else self.trouble.message}"
+        counts = f"{counted(self.changed, 'period')} changed, {self.gone:,} gone"
+        return (
+            f"view {self.name} at {format_instant(self.t)}: {counts if self.trouble is None else self.trouble.message}"
+        )
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
@@ -62,15 +64,15 @@ def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
     """Return the views with these ids and the views that they read, each after its inputs."""
     by_id = {view.table_id: view for view in views}
-    found: set[int] = set()
+    ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
-        left = [key]
-        while left:
-            each = left.pop()
-            if each in by_id and each not in found:
-                found.add(each)
-                left += by_id[each].reads
-    return tuple(by_id[key] for key in sorted(found))
+        stack = [key]
+        while stack:
+            each = stack.pop()
+            if each in by_id and each not in ids:
+                ids.add(each)
+                stack += by_id[each].reads
+    return tuple(by_id[key] for key in sorted(ids))
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
@@ -82,11 +84,11 @@ def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool
 
 def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t: int) -> tuple[ViewRecord, ...]:
     """Return the views that are not current, and the views that read them."""
-    found: dict[int, ViewRecord] = {}
+    by_id: dict[int, ViewRecord] = {}
     for view in views:
-        if found.keys() & view.reads.keys() or not is_current(view, tables, t):
-            found[view.table_id] = view
-    return tuple(found.values())
+        if by_id.keys() & view.reads.keys() or not is_current(view, tables, t):
+            by_id[view.table_id] = view
+    return tuple(by_id.values())
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
@@ -115,20 +117,20 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
         return tuple(_each(home, writer, views, t))
 
 
-def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
+def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
     """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
-    That instant is ``at`` if ``told``, else the last refresh. Views cannot be refreshed as of an instant before F; they
-    are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy,
-    StorageError.
+    That instant is ``at`` if ``exact``, else the last refresh. Views cannot be refreshed as of an instant before F;
+    they are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy
+    or StorageError.
     """
-    later = told and at >= home.catalog.home().forward
-    if not told or later or any(view.tau is None or view.tau < at for view in views):
+    later = exact and at >= home.catalog.home().forward
+    if not exact or later or any(view.tau is None or view.tau < at for view in views):
         done = refresh_views(home, [view.table_id for view in views], now=at if later else None)
         for each in done:
             if each.trouble is not None:
                 raise each.trouble
-    if told:
+    if exact:
         return at
     ids = {view.table_id for view in views}
     return max([each.tau for each in home.catalog.views.all() if each.table_id in ids and each.tau is not None])
@@ -139,7 +141,7 @@ def refresh_named(home: OpenHome, name: str) -> None:
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
-            refresh_up_to(home, views, home.now(), told=False)
+            refresh_up_to(home, views, home.now(), exact=False)
 
 
 def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
@@ -149,10 +151,10 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """
     if now is not None:
         return now
-    found = writer.home()
-    if found.clock == "wall":
-        return max(home.now(), found.forward)
-    return writer.views.present(max(home.now(), found.forward, found.last_ts))
+    record = writer.home()
+    if record.clock == "wall":
+        return max(home.now(), record.forward)
+    return writer.views.present(max(home.now(), record.forward, record.last_ts))
 
 
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
@@ -201,8 +203,8 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
     queried = writer.views.is_queried(view.table_id)
     reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
     change = view_change(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
-    found = change.rows
-    if not found.num_rows:
+    log_rows = change.rows
+    if not log_rows.num_rows:
         writer.views.unchanged(view.table_id, t)
         return Refreshed(view.name, t)
     place = writer.data / own.path
@@ -213,12 +215,12 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
         writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
-    version = commit_rows(writer, place, found, reservation)
+    version = commit_rows(writer, place, log_rows, reservation)
     failpoint("view.written")
     make_durable(place, version)
-    writer.reservations.commit(reservation.reservation_id, version, found.num_rows, t, t)
+    writer.reservations.commit(reservation.reservation_id, version, log_rows.num_rows, t, t)
     failpoint("view.committed")
     writer.views.settle([view.table_id])
-    writer.loads.finish(load_id, found.num_rows, 0, 0, 0, at)
-    gone = pc.sum(pc.fill_null(pc.equal(found.column(VALID_FROM), found.column(VALID_TO)), False)).as_py()
-    return Refreshed(view.name, t, found.num_rows - gone, gone)
+    writer.loads.finish(load_id, log_rows.num_rows, 0, 0, 0, at)
+    gone = pc.sum(pc.fill_null(pc.equal(log_rows.column(VALID_FROM), log_rows.column(VALID_TO)), False)).as_py()
+    return Refreshed(view.name, t, log_rows.num_rows - gone, gone)

@@ -21,8 +21,8 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
         return 0, 0, 0
     with held(catalog.data, [table.path]):
         files = delta_snapshot(place, check_files=False).files
-        found = periods(read_log(files, table.stored))
-    return found.num_rows, found.column(VALID_TO).null_count, sum(file.size for file in files)
+        rows = periods(read_log(files, table.stored))
+    return rows.num_rows, rows.column(VALID_TO).null_count, sum(file.size for file in files)
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,23 @@ class ShownAuxiliary:
 def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxiliary, ...]:
     """Return the auxiliary views that a view reads. Raise StorageError."""
     views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
-    found = []
+    shown = []
     for each in views:
         if each.auxiliary and each.table_id in view.reads:
             own, (base,) = tables[each.table_id], each.reads
             periods, still, size = storage_counts(catalog, own)
             shared = tuple(other.name for other in readers(views, each.table_id) if other.name != view.name)
-            found.append(ShownAuxiliary(each.name, each.sql, tables[base].name, periods, still, own.rows, size, shared))
-    return tuple(found)
+            shown.append(ShownAuxiliary(each.name, each.sql, tables[base].name, periods, still, own.rows, size, shared))
+    return tuple(shown)
 
 
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
     """Return the names of the tables and views that a view reads, with tables instead of auxiliary views."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
         for each in part.reads if part is not None and part.auxiliary else (key,):
-            found[tables[each].name] = None
-    return tuple(found)
+            names[tables[each].name] = None
+    return tuple(names)

@@ -42,7 +42,7 @@ class LoggedTable:
     log: str
     stored: TableSchema
     schema: TableSchema
-    told: bool = False
+    has_periods: bool = False
     """Whether ``log`` already contains the periods known at the requested instant, instead of log rows."""
 
     @property
@@ -92,7 +92,7 @@ class LoggedTable:
         """
         every = [quoted(name) for name in values_of(self.stored)]
         some = f" AND {among.condition}" if among else ""
-        if self.told:
+        if self.has_periods:
             return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
         # Aggregates ignore NULL, which is the end of an open period; hence the struct.
         last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
@@ -113,19 +113,19 @@ class LoggedTable:
         Return their names, or None for an empty table.
         """
         among = self.all_of(touched)
-        old = self._made(f"{name}_old", self.known(after, among))
-        new = self._made(f"{name}_new", self.known(until, among))
+        old = self._created(f"{name}_old", self.known(after, among))
+        new = self._created(f"{name}_new", self.known(until, among))
         if old is None or new is None:
             return old, new
-        gone = self._made(f"{name}_deleted", without_locally(old, new, self.width))
-        return gone, self._made(f"{name}_inserted", without_locally(new, old, self.width))
+        gone = self._created(f"{name}_deleted", without_locally(old, new, self.width))
+        return gone, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
-    def _made(self, name: str, text: str) -> str | None:
+    def _created(self, name: str, text: str) -> str | None:
         """Create a table from a query; return its name, or None if it has no rows."""
         return name if self.sql.table(name, text) else None
 
 
-def change_of(kept: str, new: str, width: int) -> str:
+def change_of(old: str, new: str, width: int) -> str:
     """Return a query for the rows to append to a log so that the stored periods become the new ones.
 
     A period that disappears is appended with an end equal to its start. Both arguments are names of relations
@@ -136,12 +136,12 @@ def change_of(kept: str, new: str, width: int) -> str:
     heads = listed(columns_of(width, "a"), f"a.{VALID_FROM}")
     ends = f"a.{VALID_TO} IS NOT DISTINCT FROM b.{VALID_TO}"
     return (
-        f"SELECT {heads}, a.{VALID_TO} FROM {new} AS a ANTI JOIN {kept} AS b ON {same} AND {ends} "
-        f"UNION ALL SELECT {heads}, a.{VALID_FROM} AS {VALID_TO} FROM {kept} AS a ANTI JOIN {new} AS b ON {same}"
+        f"SELECT {heads}, a.{VALID_TO} FROM {new} AS a ANTI JOIN {old} AS b ON {same} AND {ends} "
+        f"UNION ALL SELECT {heads}, a.{VALID_FROM} AS {VALID_TO} FROM {old} AS a ANTI JOIN {new} AS b ON {same}"
     )
 
 
-def first_difference(kept: str, new: str, width: int) -> str:
+def first_difference(old: str, new: str, width: int) -> str:
     """Return a query for the first instant (µs UTC) at which two coalesced relations, given by name, differ."""
-    both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((kept, new), (new, kept)))
+    both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

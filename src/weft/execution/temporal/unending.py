@@ -24,12 +24,12 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
-    found: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for window, bases in _windows(view_plan_of(view, records.values()).value):
         tables = [records[parts.get(base.table.id, base.table.id)] for base in bases]
         if tables and all(_unending(catalog, table) for table in tables):
-            found[_warning(window, tables[0].schema)] = None
-    return tuple(found)
+            warnings[_warning(window, tables[0].schema)] = None
+    return tuple(warnings)
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:

@@ -59,7 +59,7 @@ class RefreshValues:
     changes: Mapping[tuple[str, int], Value]
     asked: Asked
     known: int
-    found: dict[Temporal, Value] = field(default_factory=dict)
+    values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
     """Tables by the text or key that defines them, so that expressions that differ only in names share one table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class RefreshValues:
 
     def of(self, relation: Temporal) -> Value:
         """Return the table of a relation's value, or None if it is empty."""
-        if relation not in self.found:
-            self.found[relation] = self._made(relation)
-        return self.found[relation]
+        if relation not in self.values:
+            self.values[relation] = self._evaluated(relation)
+        return self.values[relation]
 
     def table_of(self, relation: Temporal) -> str:
         """Return the table of a relation's value, also if it is empty."""
@@ -82,12 +82,12 @@ class RefreshValues:
 
     def drop_all_but(self, relation: Temporal) -> None:
         """Drop the tables of all other values, which are large over a whole history."""
-        for name in {name for name in self.texts.values() if name is not None} - {self.found[relation]}:
+        for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
-        self.found = {relation: self.found[relation]}
+        self.values = {relation: self.values[relation]}
 
-    def _made(self, relation: Temporal) -> Value:
+    def _evaluated(self, relation: Temporal) -> Value:
         match relation:
             case Base():
                 log = self._log(relation)
@@ -149,22 +149,22 @@ class RefreshValues:
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
-        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.found)}"
+        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.values)}"
         self.sql.table(name, sql)
         return name
 
-    def _looked_up(self, base: Base, asked: Semijoin, since: Scalar | None) -> Value:
+    def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
         """Return the tuples of a table that match tuples of another relation, with ``since`` only from that instant
         on.
         """
-        keys, on = asked.right, asked.on
-        while isinstance(keys, Projection) and keys not in self.found and (below := _below(keys, on)) is not None:
+        keys, on = semijoin.right, semijoin.on
+        while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
-        given = self.of(keys)
-        if given is None:
+        key_table = self.of(keys)
+        if key_table is None:
             return None
         places = {ref: f"c{number}" for number, ref in enumerate(attributes(keys), 1)}
-        among = Among(given, tuple((own.column, places[other]) for own, other in on))
+        among = Among(key_table, tuple((own.column, places[other]) for own, other in on))
         log = self._log(base)
         first = None if since is None else self.instant(since)
         if first is not None and first > self.asked.now:
@@ -185,10 +185,10 @@ class RefreshValues:
         if rows is None:
             return None
         known = log.all_of(rows)
-        whole = self._table(("whole", *key), lambda: self.logs.near(log, known).known(self.known, known))
-        if whole is None:
+        periods = self._table(("whole", *key), lambda: self.logs.near(log, known).known(self.known, known))
+        if periods is None:
             return None
-        self.chain.known[base] = whole
+        self.chain.known[base] = periods
         sql = self.chain.query(chosen)
         return self._table(sql, lambda: sql)
 

@@ -13,7 +13,7 @@ from weft.algebra.traverse import rename
 from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
 from weft.execution import due
-from weft.execution.groups import Member, Shape, shape_of, tau_of
+from weft.execution.groups import Member, Shape, shape_of, window_start
 from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.instants import format_instant, format_interval
@@ -103,7 +103,7 @@ def _next_due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[
 
 
 def _due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
-    tau = tau_of(query, query.tau)
+    tau = window_start(query, query.tau)
     if query.tau is None:
         whole = "everything again" if tau is None else f"everything from {format_instant(tau)} on"
         anew = any(tick.rows is not None for tick in home.catalog.ticks.of_query(query.query_id, _TICKS))

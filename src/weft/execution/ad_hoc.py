@@ -14,7 +14,7 @@ from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memo
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import one_question, too_many
+from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.execution.temp_views import TempViews
 from weft.instants import format_instant
@@ -76,7 +76,7 @@ def ask(
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    with one_question(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
         views = TempViews(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
         request = _Request(named, branches, limit, allowed.rows, order)

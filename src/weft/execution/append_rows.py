@@ -71,7 +71,7 @@ class Settled:
     rows: int
 
 
-def application(table_id: int) -> str:
+def table_app_id(table_id: int) -> str:
     """Return the ``txnAppId`` of a table's commits."""
     return f"weft-table-{table_id}"
 
@@ -185,7 +185,7 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
-    place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
+    place, app, number = writer.data / table.path, table_app_id(table.table_id), reservation.reservation_id
     commit = find_commit(place, app, number, table.stored.start)
     if commit is None:
         rows = staged(writer.data, number) if writer.sources.intended(number) else None
@@ -254,7 +254,7 @@ def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
     if home.clock == "wall":
         return at
     if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
-        raise no_clock()
+        raise clock_not_set()
     return home.last_ts if home.now is None else home.now
 
 
@@ -263,7 +263,7 @@ def replay_without_clock(home: HomeRecord) -> bool:
     return home.clock == "replay" and (home.last_ts if home.now is None else home.now) == MIN_INSTANT
 
 
-def no_clock() -> ClockError:
+def clock_not_set() -> ClockError:
     """Return the error for rows without own time on a replay home without a clock."""
     return ClockError(
         "these rows have no time of their own, and the clock of this replay home is not set yet",
@@ -301,4 +301,4 @@ def _rises(column: pa.ChunkedArray) -> bool:
 def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
     """Write the rows in one commit that carries the reservation's number; return the commit's Delta version."""
     writer.check()
-    return append_rows(place, rows, application(reservation.table_id), reservation.reservation_id)
+    return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

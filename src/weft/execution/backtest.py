@@ -18,7 +18,7 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import one_question, too_many
+from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
 from weft.location import Location
@@ -99,7 +99,7 @@ def backtest(
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    with one_question(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
         new = new_answers(reader, [group], most=allowed.rows)
         return _result(spark, new, plan, window, limit, allowed.rows)
 

@@ -16,7 +16,7 @@ _before: Final[list[int]] = []
 
 
 @contextmanager
-def collecting_seldom() -> Iterator[None]:
+def fewer_collections() -> Iterator[None]:
     """Collect only once in 200,000 new objects inside the block.
 
     A tick creates some objects for each query. At Python's default threshold (700) the collector scanned them

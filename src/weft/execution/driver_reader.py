@@ -74,8 +74,8 @@ class LocalRows:
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the rows as a Spark relation (``given_rows``)."""
-        rows = given_rows(spark, self.data)
+        """Return the rows as a Spark relation (``local_frame``)."""
+        rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -90,7 +90,7 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
 
-def given_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return the rows as a Spark DataFrame with one partition, so that a join of two needs no exchange.
 
     The limit keeps Spark from moving a condition with a subquery, and the join that it becomes, below the coalescing.

@@ -46,7 +46,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
     return member.query.next_due is not None and member.query.next_due >= member.t
 
 
-def quiet(
+def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
     """Return the ids of the quiet queries. Queries with equal plan and window are tested once."""
@@ -62,7 +62,7 @@ def quiet(
     return ids
 
 
-def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
+def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
     """Return whether all due queries of a plan are quiet (``is_quiet``)."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
@@ -101,10 +101,10 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
     return {member.query.query_id: instants.get(member.query.query_id, NEVER) for member in members}
 
 
-def earliest(dues: Iterable[int | None]) -> int | None:
+def earliest_due(dues: Iterable[int | None]) -> int | None:
     """Return the least of the instants at which time alone can add a row; None if one is unknown.
 
-    >>> earliest([NEVER, 7]), earliest([7, None])
+    >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)
     """
     least = NEVER

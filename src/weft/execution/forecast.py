@@ -16,10 +16,10 @@ from weft.execution import driver_reader, due
 from weft.execution.answers import columns_by_table
 from weft.execution.choice import readings
 from weft.execution.driver_reader import DriverReader
-from weft.execution.groups import Member, compiled, grouped, tau_of
+from weft.execution.groups import Member, compiled, grouped, window_start
 from weft.execution.known import known_answers
 from weft.execution.look_ups import ANSWER, LookUps
-from weft.execution.reader import files_of, held, stored_files
+from weft.execution.reader import files_of, pinned, stored_files
 from weft.execution.relations import relations
 from weft.execution.tick import tick_instant
 from weft.execution.windows import slices_of
@@ -87,14 +87,14 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
         )
     shape = compiled(record, {key: table.schema for key, table in tables.items()})
     t = tick_instant(catalog, _replay_instant(catalog), at)
-    member = Member(query, tau_of(query, query.tau), t)
+    member = Member(query, window_start(query, query.tau), t)
     look_ups = LookUps(layout.arrangements_folder(catalog.path), catching_up=False)
     snapshots: dict[str, DeltaSnapshot | None] = {}
     driver = DriverReader(
         tables, lambda name: files_of(catalog.data, tables[name], snapshots), driver_reader.BOUNDS, look_ups
     )
     with_answers = [query.query_id] if query.rows else []
-    with held(catalog.data, [layout.LEDGER, *(table.path for table in tables.values())]):
+    with pinned(catalog.data, [layout.LEDGER, *(table.path for table in tables.values())]):
         read, small = _relations(driver, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)

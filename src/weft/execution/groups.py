@@ -70,7 +70,7 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
     return shape
 
 
-def tau_of(query: QueryRecord, tau: int | None) -> int | None:
+def window_start(query: QueryRecord, tau: int | None) -> int | None:
     """Return where a query's window begins: its last t, or the instant from which it was installed."""
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 

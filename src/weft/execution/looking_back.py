@@ -16,7 +16,7 @@ from weft.planning.plan import Plan
 
 
 @dataclass
-class LookingBack:
+class WindowStarts:
     """Computes where the windows of a tick's queries begin.
 
     ``plans`` are the plans by id, ``lower`` the queries whose results are read, ``taus`` the instants up to which the

@@ -14,7 +14,7 @@ from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.formula.states import Row, TimePoint, batches
 
 BATCH = 100_000
@@ -33,7 +33,7 @@ class Answered:
     counts: Sequence[int] | None = None
 
 
-def monitored(
+def monitor(
     formula: Formula,
     columns: Sequence[Variable],
     points: Iterable[TimePoint],
@@ -65,7 +65,7 @@ def _evaluated(
     failure: DivisionByZero | None = None
     while True:
         try:
-            after, (answers,) = evaluated_together(constructed, before, _batch(points, types))
+            after, (answers,) = evaluate_shared(constructed, before, _batch(points, types))
             return after, answers, failure
         except DivisionByZero as error:
             failure, points = error, [point for point in points if point.number < error.tp]

@@ -66,7 +66,7 @@ class Outputs:
         """Return the version of the table at ``path`` that has this output already, or None."""
         if not self.again:
             return None
-        version = find_version(self.writer.data / path, application(name), self.tick_id)
+        version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
         if version is not None:
             self.writer.ticks.open_outputs(self.tick_id, [(name, path)])
             make_durable(self.writer.data / path, version)
@@ -122,7 +122,7 @@ class Outputs:
         return version
 
     def _commit(self, output: Output, table: Location) -> int:
-        app = application(output.name)
+        app = output_app_id(output.name)
         if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
@@ -146,7 +146,7 @@ class Outputs:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
             require_ledger(self.writer.data)
-        spend(self.writer.data / path, application(name), self.tick_id)
+        spend(self.writer.data / path, output_app_id(name), self.tick_id)
 
     def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
         """Return the number of rows that a commit added, and (path, version, rows) of the whole table."""
@@ -171,7 +171,7 @@ def _clear_earlier(parent: Location, token: int) -> None:
                 (parent / name).clear()
 
 
-def application(name: str) -> str:
+def output_app_id(name: str) -> str:
     """Return the ``txnAppId`` of an output."""
     return f"weft-{name}"
 

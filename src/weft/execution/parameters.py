@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
 from weft.derivation.access_paths import keys_of
-from weft.execution.driver_reader import LocalRows, given_rows
+from weft.execution.driver_reader import LocalRows, local_frame
 from weft.execution.groups import Group
 from weft.planning.form import restored_values
 from weft.planning.plan import PARAMETERS, Branch, parameter_table
@@ -43,7 +43,7 @@ def register_parameters(
     table = parameter_table(group.plan_id, group.shape)
     rows = relevant_parameters(parameters(group, table), branches, local)
     typed = [_typed(column.name, column.type.name) for column in table.columns]
-    given_rows(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
+    local_frame(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:

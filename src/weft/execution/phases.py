@@ -24,7 +24,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 
 @contextmanager
-def measured() -> Iterator[dict[str, float]]:
+def measure_phases() -> Iterator[dict[str, float]]:
     """Collect the seconds of each phase within the block, by name; a phase is added when it ends."""
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)

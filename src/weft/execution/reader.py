@@ -74,7 +74,7 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 
 @contextmanager
-def held(data: Location, paths: Iterable[str]) -> Iterator[None]:
+def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
     """Keep the files of these Delta tables from being deleted while the block runs, for readers without the lease."""
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):

@@ -11,7 +11,7 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import one_question, too_many
+from weft.execution.spark_runner import ad_hoc_reader, too_many
 from weft.location import Location
 from weft.planning.plan import Plan
 from weft.printable import Brief, counted
@@ -59,7 +59,7 @@ def preview_replacement(
     Raise LimitExceeded if it exceeds the limits of a query in a tick, ExecutionError, and StorageError.
     """
     query = replace(old, parameters=definition.parameters, names=definition.names)
-    with one_question(spark, data, tables) as (reader, allowed):
+    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
         new = _answers(reader, plan, query, definition.from_instant, until, t0, allowed.rows)
         if new > allowed.rows:
             raise too_many(new, allowed.rows)

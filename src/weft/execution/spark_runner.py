@@ -17,7 +17,7 @@ from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
 from weft.execution.answers import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
-from weft.execution.reader import Reader, held
+from weft.execution.reader import Reader, pinned
 from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.location import Location
@@ -71,7 +71,7 @@ def few_enough(most: int) -> Iterator[None]:
 
 
 @contextmanager
-def one_question(
+def ad_hoc_reader(
     spark: SparkSession, data: Location, tables: Mapping[str, Relation]
 ) -> Iterator[tuple[Reader, Limits]]:
     """Provide a reader for a query outside of ticks, within the limits of a query; release its memory afterwards.
@@ -80,7 +80,7 @@ def one_question(
     """
     reader, allowed = Reader(spark, data, tables), limits(data)
     with (
-        held(data, [table.path for table in tables.values()]),
+        pinned(data, [table.path for table in tables.values()]),
         plain_errors("asking the query"),
         limited(allowed.seconds),
         few_enough(allowed.rows),

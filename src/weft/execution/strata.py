@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.catalog.records import QueryRecord
-from weft.execution.groups import Member, tau_of
+from weft.execution.groups import Member, window_start
 from weft.instants import MIN_INSTANT, format_instant
 
 
@@ -32,7 +32,7 @@ def member(
     ``lower`` has the queries that it reads, ``reached`` the instants up to which their answers are complete (None: they
     have not run yet).
     """
-    begin = tau_of(query, tau)
+    begin = window_start(query, tau)
     if not query.reads:
         return Member(query, begin, t)
     ends = {key: MIN_INSTANT if (at := reached[key]) is None else at for key in query.reads}

@@ -37,7 +37,9 @@ def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: s
     Queries at fault are set aside. Raise ExecutionError if the computation fails without a single query at fault, and
     errors of the home.
     """
-    judged = isolated(by_query(members), lambda some: due.quiet(some, run.plans, run.tables, run.t0), run.set_aside)
+    judged = isolated(
+        by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
+    )
     quiet = {key for part in judged for key in part}
     run.nexts |= {m.query.query_id: m.query.next_due for m in members if m.query.query_id in quiet}
     moving = [each for each in members if each.query.query_id not in {*quiet, *run.failed}]

@@ -104,9 +104,9 @@ class Tabular(Brief):
 
     def spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame in the home's session, which is started. Raise ExecutionError."""
-        from weft.execution.driver_reader import given_rows
+        from weft.execution.driver_reader import local_frame
 
-        return given_rows(self._session(), self.to_arrow())
+        return local_frame(self._session(), self.to_arrow())
 
     def _repr_html_(self) -> str:
         """Return the first rows as HTML for a notebook; data is escaped."""

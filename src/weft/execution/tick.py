@@ -17,11 +17,11 @@ from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution import due
 from weft.execution.append_rows import settle
-from weft.execution.collector import collecting_seldom
+from weft.execution.collector import fewer_collections
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
-from weft.execution.looking_back import LookingBack
+from weft.execution.looking_back import WindowStarts
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
@@ -29,8 +29,8 @@ from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
-from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
-from weft.execution.tick_report import TickReport, TickRun, committed
+from weft.execution.synopsis.standing import SynopsisMember, TickSynopses, written_after
+from weft.execution.tick_report import TickReport, TickRun, commit_tick
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
@@ -53,7 +53,7 @@ def prepare(writer: Writer) -> None:
     require_whole(writer)
 
 
-@collecting_seldom()
+@fewer_collections()
 def run_tick(
     writer: Writer,
     session: Callable[[], SparkSession],
@@ -146,7 +146,7 @@ def _run(
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     runner = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
-    since = LookingBack(writer, run.plans, run.lower, taus).since
+    since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:
         for number, in_stratum in strata(_compile(run, queries)):
             by_id = {query.query_id: query for query in in_stratum}
@@ -156,7 +156,7 @@ def _run(
     finally:
         if runner is not None:
             runner.release()
-    return committed(run)
+    return commit_tick(run)
 
 
 def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
@@ -241,10 +241,10 @@ def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
-    going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
+    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
     if run.runner is None and not going.begun:
         return
-    added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
+    added = going.extend([SynopsisMember(each, run.synopses[each.query.plan_id]) for each in members])
     run.nexts |= {each.query.query_id: due.NEVER for each in members}
     _note(run, [each for each in members if each.query.query_id not in run.failed], added)
 

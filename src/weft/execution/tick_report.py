@@ -123,7 +123,7 @@ class TickRun:
         return frozenset(each.query.query_id for each in self.done)
 
 
-def committed(run: TickRun) -> TickReport:
+def commit_tick(run: TickRun) -> TickReport:
     """Count the answers, close the tick, and return its report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
@@ -182,7 +182,7 @@ def _next_due(run: TickRun, query: QueryRecord) -> int | None:
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
     # A query outside this tick does not advance.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
-    return due.earliest([own, *(_next_due(run, each) for each in below)])
+    return due.earliest_due([own, *(_next_due(run, each) for each in below)])
 
 
 def _count(run: TickRun, outcome: QueryOutcome) -> Count:

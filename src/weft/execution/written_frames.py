@@ -25,7 +25,7 @@ _ROWS: Final = 10_000
 
 
 @contextmanager
-def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
+def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
     """Provide the frame's rows in the order of its partitions; ``at`` is the wall clock's instant (µs UTC).
 
     Folders that dead processes left more than a day ago are deleted. Raise ExecutionError if Spark cannot compute the

@@ -16,8 +16,8 @@ from weft.execution.append_rows import (
     SEQ,
     Appended,
     append,
+    clock_not_set,
     late_beforehand,
-    no_clock,
     replay_without_clock,
     settle,
 )
@@ -143,7 +143,7 @@ def looked_through(
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
-        raise no_clock()
+        raise clock_not_set()
     if timing.late != "refuse" and not (unset and timing.order == "arrival"):
         return None
     forward = to.catalog.reservations.forward()
@@ -151,7 +151,7 @@ def looked_through(
     late = 0
     for batch in batches():
         if unset and batch.rows.column(OWN_TIME).null_count:
-            raise no_clock()
+            raise clock_not_set()
         if timing.late == "refuse":
             late += late_beforehand(to.catalog, table, batch.rows, forward, tuple(keys))
     if late:

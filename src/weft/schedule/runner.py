@@ -153,14 +153,14 @@ class Runner:
                     for each in done:
                         self.polled(each)
         if changed:
-            self._follow(refresh_eager)
+            self._refresh_views(refresh_eager)
         dues = [source.due_at for source in self.home.catalog.sources.all()]
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
-    def _follow(self, maintain: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
+    def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
         """Refresh views with this function; report errors."""
         try:
-            done = maintain(self.home)
+            done = refresh(self.home)
         except WeftError as error:
             self.troubled(error)
             return
@@ -174,7 +174,7 @@ class Runner:
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
-        self._follow(refresh_queried)
+        self._refresh_views(refresh_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us
         return self._tick(self.home.clock())

@@ -8,8 +8,8 @@ from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
 from weft.errors import QueryFault
-from weft.execution.due import are_quiet, is_quiet
-from weft.execution.groups import Member, shape_of, tau_of
+from weft.execution.due import is_plan_quiet, is_quiet
+from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
 from weft.execution.temporal.eager_views import refresh_queried
@@ -73,8 +73,8 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
         with query_faults():
             shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
             # A tick also runs the queries whose results these queries read.
-            below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
-            return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
+            below = [Member(query, window_start(query, query.tau), t) for query in lower if query.state == "active"]
+            return all(is_plan_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
                 is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below
             )
     except QueryFault:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from weft.execution.collector import collecting_seldom
+from weft.execution.collector import fewer_collections
 from weft.execution.spark_runner import Limits, SparkRunner
 from weft.runtime import launch, settings
 from weft.runtime.settings import rows_only, scanning, small
@@ -93,7 +93,7 @@ def test_the_collectors_pace_is_put_back_by_the_last_thread() -> None:
     entered = threading.Barrier(6)
 
     def work(number: int) -> None:
-        with collecting_seldom():
+        with fewer_collections():
             entered.wait()
             threading.Event().wait(number / 500)
             assert gc.get_threshold()[0] >= 200_000

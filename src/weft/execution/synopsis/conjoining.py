@@ -22,28 +22,28 @@ from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.range_restriction import binding, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.relating import Relating, Value
+from weft.execution.synopsis.relating import Operations, Value
 from weft.sql.points import Steps
 from weft.sql.points_terms import extended, first_divided_by_0, grouped, lessened, selected
 from weft.sql.sweeping import listed
 
 
-def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], Value]) -> Value:
+def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
 
     Constructing the synopsis has refused conjunctions that cannot be answered (``answerable``).
     """
     if isinstance(formula, And) and _negates(formula.right):
-        return relating.without(value(formula.left), value(_negated(formula.right)))
-    if isinstance(formula, And) and isinstance(formula.right, Not) and relating.counts:
-        return _lessened(relating, value(formula.left), formula.right.formula)
-    parts = list(_parts(formula, counts=relating.counts))
+        return operations.without(value(formula.left), value(_negated(formula.right)))
+    if isinstance(formula, And) and isinstance(formula.right, Not) and operations.counts:
+        return _lessened(operations, value(formula.left), formula.right.formula)
+    parts = list(_parts(formula, counts=operations.counts))
     tests = [part for part in parts if is_test(_negated(part))]
     taken = [part for part in parts if _negates(part) and free_variables(part)]
     values = [value(part) for part in parts if part not in tests and part not in taken]
-    result = _joined(relating, values, tests)
+    result = _joined(operations, values, tests)
     for part in taken:
-        result = relating.without(result, value(_negated(part)))
+        result = operations.without(result, value(_negated(part)))
     return result
 
 
@@ -57,14 +57,14 @@ def _negates(formula: Formula) -> bool:
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
-def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
+def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
     """Return Q ∧ ¬test: counts decrease by one where the test holds, so answers with count 1 disappear."""
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
-        return _joined(relating, [left], [Not(test)])
-    left = _divisible(relating, left, test)
-    query = lessened(left, test, relating.engine.dialect)
-    return relating.relation(query, left.variables, counted=True, points=left.points)
+        return _joined(operations, [left], [Not(test)])
+    left = _divisible(operations, left, test)
+    query = lessened(left, test, operations.engine.dialect)
+    return operations.relation(query, left.variables, counted=True, points=left.points)
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
@@ -76,33 +76,33 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
         yield formula
 
 
-def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Value:
+def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:
     """Return the rows of the joined values that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
     waiting = [test for test in tests if test not in last]
-    result: Value = values.pop(0) if values else relating.everything
-    result = _tested(relating, result, waiting)
+    result: Value = values.pop(0) if values else operations.everything
+    result = _tested(operations, result, waiting)
     while values and result is not None:
         known = set(result.variables)
         at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
-        result = _tested(relating, relating.joined(result, values.pop(at)), waiting)
+        result = _tested(operations, operations.joined(result, values.pop(at)), waiting)
     while result is not None and (test := _applicable(last, result)) is not None:
         last.remove(test)
-        result = _tested(relating, _divisible(relating, result, test), [test])
-        result = _tested(relating, result, waiting)
+        result = _tested(operations, _divisible(operations, result, test), [test])
+        result = _tested(operations, result, waiting)
     waiting += last
     if waiting and result is not None:
         raise DerivationError(f"nothing binds the variables of {waiting}")
     return result
 
 
-def _tested(relating: Relating, value: Value, tests: list[Formula]) -> Value:
+def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
     """Apply the tests whose variables are bound, and remove them from the list."""
     if value is None:
         return None
-    dialect, steps = relating.engine.dialect, value
+    dialect, steps = operations.engine.dialect, value
     while (test := _applicable(tests, steps)) is not None:
         inner = _negated(test)
         assert isinstance(inner, (Comparison, Matches))
@@ -118,11 +118,11 @@ def _tested(relating: Relating, value: Value, tests: list[Formula]) -> Value:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
         # A test counts 1, so under minmax the count of a conjunction with a test is 1.
-        counted = steps.counted and relating.semantics != "minmax"
+        counted = steps.counted and operations.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
     if steps is value:
         return value
-    return relating.relation(
+    return operations.relation(
         f"SELECT {listed(steps.heads)} FROM {steps.source} AS given",
         steps.variables,
         counted=steps.counted,
@@ -130,11 +130,11 @@ def _tested(relating: Relating, value: Value, tests: list[Formula]) -> Value:
     )
 
 
-def _divisible(relating: Relating, value: Steps, test: Formula) -> Steps:
+def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
     """Return the rows. Raise DivisionByZero if the test divides by 0 in one of them."""
     for division in dividing(test):
-        query = first_divided_by_0(value, division, relating.engine.dialect)
-        (tp,) = relating.engine.rows(query).column("tp").to_pylist()
+        query = first_divided_by_0(value, division, operations.engine.dialect)
+        (tp,) = operations.engine.rows(query).column("tp").to_pylist()
         if tp is not None:
             raise DivisionByZero(division, test, tp)
     return value

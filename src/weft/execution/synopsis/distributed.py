@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.errors import ExecutionError
-from weft.execution.driver_reader import given_rows
+from weft.execution.driver_reader import local_frame
 from weft.execution.synopsis.engine import hint_for
 from weft.runtime.settings import rows_only, scanning
 from weft.sql.points import SPARK, Dialect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Distributed:
+class SparkEngine:
     """Spark as an engine: each step is computed at most once and read by the steps after it."""
 
     session: SparkSession
@@ -35,7 +35,7 @@ class Distributed:
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Register rows as the table ``name``."""
-        given_rows(self.session, rows).createOrReplaceTempView(name)
+        local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:
         """Return the name of a table with a query's rows; never None, since checking for rows would take a job."""
@@ -56,7 +56,7 @@ class Distributed:
 
 
 @contextmanager
-def distributed_engine(spark: SparkSession, *, few: bool = False) -> Iterator[Distributed]:
+def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEngine]:
     """Provide an engine in a Spark session of its own, so that its table names do not collide.
 
     If batches have ``few`` rows (some thousands), planning dominates: use one partition and no generated code.
@@ -69,4 +69,4 @@ def distributed_engine(spark: SparkSession, *, few: bool = False) -> Iterator[Di
     # A broadcast is a separate job, and Spark decides on it by its row estimate.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
-        yield Distributed(session)
+        yield SparkEngine(session)

@@ -16,7 +16,7 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 @dataclass
-class Local:
+class DuckdbEngine:
     """DuckDB as an engine."""
 
     sql: TemporalSql
@@ -53,7 +53,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 @contextmanager
-def local_engine(threads: int = 2) -> Iterator[Local]:
+def duckdb_engine(threads: int = 2) -> Iterator[DuckdbEngine]:
     """Provide an engine for the block; its tables end with it."""
     with temporal_sql(threads) as sql:
-        yield Local(sql)
+        yield DuckdbEngine(sql)

@@ -11,38 +11,38 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
 from weft.execution.synopsis.dating import with_dates
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.duckdb_engine import local_engine
+from weft.execution.synopsis.duckdb_engine import duckdb_engine
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.past import Past
-from weft.execution.synopsis.relating import Relating
+from weft.execution.synopsis.past import PastOperators
+from weft.execution.synopsis.relating import Operations
 from weft.execution.synopsis.valuing import BatchValues
 from weft.execution.synopsis.walking import Walk
 from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
 from weft.sql.sweeping import listed
 
-__all__ = ["EMPTY", "Batch", "State", "evaluated", "evaluated_together"]
+__all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
 
 
-def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
+def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
     """Return the state after a batch, and the answers of the synopsis's one formula at each time point.
 
     The answers are ``tp, c1 … ck [, n]``, sorted by all of them. The columns are the formula's free variables in order;
     counts are BIGINT, or decimal digits if the formula has a fixpoint. Raise ExecutionError if the batch does not
     follow the state or a count exceeds BIGINT, and DivisionByZero for a division by 0.
     """
-    after, (answers,) = evaluated_together(synopsis, state, batch)
+    after, (answers,) = evaluate_shared(synopsis, state, batch)
     return after, answers
 
 
-def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate the formulas of a shared synopsis on DuckDB in this process; see ``evaluated``."""
-    with local_engine() as engine:
-        return evaluated_on(synopsis, state, batch, engine)
+def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate the formulas of a shared synopsis on DuckDB in this process; see ``evaluate``."""
+    with duckdb_engine() as engine:
+        return evaluate_on(synopsis, state, batch, engine)
 
 
-def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate the formulas of a shared synopsis on an engine; see ``evaluated``."""
+def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate the formulas of a shared synopsis on an engine; see ``evaluate``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -70,8 +70,10 @@ class _Step:
         points = {"tp": self.batch.points.column("tp"), "instant": ats, "earlier": earlier}
         self.engine.register(TIME_POINTS, pa.table(points))
         now = ats[-1].as_py()
-        relating = Relating(self.engine, self.synopsis.semantics, extent, now)
-        values = BatchValues(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
+        operations = Operations(self.engine, self.synopsis.semantics, extent, now)
+        values = BatchValues(
+            operations, PastOperators(operations, self.state.relations, self.state.at), self.batch.events
+        )
         walk = Walk(self.synopsis, self.state, self.batch.points, values)
         answers = tuple(
             walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)

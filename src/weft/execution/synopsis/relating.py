@@ -19,7 +19,7 @@ Value: TypeAlias = "Steps | None"
 
 
 @dataclass
-class Relating:
+class Operations:
     """The operations over the time points of ``extent``; ``now`` is the instant of the last one, µs UTC."""
 
     engine: Engine

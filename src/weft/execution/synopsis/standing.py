@@ -32,7 +32,7 @@ from weft.execution.phases import TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many
 from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
-from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
 from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan
@@ -68,7 +68,7 @@ def written_after(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SynopsisMember:
     """A query in a tick, and its plan."""
 
     member: Member
@@ -94,7 +94,7 @@ class _Written:
 
 
 @dataclass
-class SynopsesOfTick:
+class TickSynopses:
     """Evaluates the synopses of a tick and writes the results.
 
     ``at`` is the wall clock's instant (µs UTC), ``set_aside`` takes queries out of the tick.
@@ -112,7 +112,7 @@ class SynopsesOfTick:
         """Whether the tick had died and may have written results of its synopses."""
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
-    def extend(self, members: Sequence[Standing]) -> Mapping[int, Added]:
+    def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
         """Advance the queries to the ends of their windows; return what was added by query id.
 
         Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
@@ -132,8 +132,8 @@ class SynopsesOfTick:
             return added_by_query(self.writer.data, version)
         return {} if rows is None else arrow_answers.added(rows)
 
-    def _evaluated(self, members: Sequence[Standing]) -> Iterator[_Results]:
-        together: dict[tuple[str, int | None, str, bool], list[Standing]] = {}
+    def _evaluated(self, members: Sequence[SynopsisMember]) -> Iterator[_Results]:
+        together: dict[tuple[str, int | None, str, bool], list[SynopsisMember]] = {}
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
@@ -145,25 +145,25 @@ class SynopsesOfTick:
             else:
                 yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
-    def _arrived(self, members: Sequence[Standing]) -> list[Standing]:
+    def _arrived(self, members: Sequence[SynopsisMember]) -> list[SynopsisMember]:
         """Return the queries with new states."""
 
-        def arrived(some: list[Standing]) -> list[Standing]:
+        def arrived(some: list[SynopsisMember]) -> list[SynopsisMember]:
             return [each for each in some if not each.member.empty and self._has_news(each)]
 
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
-    def _in_time(self, some: Sequence[Standing]) -> _Results:
+    def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
         with time_limit(limits(self.writer.data).seconds):
             return self._take_in(some)
 
-    def _has_news(self, one: Standing) -> bool:
+    def _has_news(self, one: SynopsisMember) -> bool:
         table = one.plan.points
         read = one.plan.tables if table is None else (table,)
         lasts = (self.tables[each.id].last_ts for each in read)
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
-    def _take_in(self, some: Sequence[Standing]) -> _Results:
+    def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
         """Evaluate queries that process the same states from the same one on.
 
         Queries over kept history process all states again; the answers at earlier states are dropped.
@@ -179,7 +179,7 @@ class SynopsesOfTick:
         news = News(self.writer.data, tables, log, begin, member.t)
         before, answers = state, _Answers(limits(self.writer.data).rows)
         for points in news.states(state.tp):
-            state, rows = evaluated_together(synopsis, state, news.batch(points, events))
+            state, rows = evaluate_shared(synopsis, state, news.batch(points, events))
             places = iter(rows if last is None else [_after(each, last[0]) for each in rows])
             for one in some:
                 for part in one.plan.parts:
@@ -240,11 +240,11 @@ class SynopsesOfTick:
         queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in queries if query.tau is not None]
 
-    def _numbered(self, results: _Results, members: Sequence[Standing]) -> pa.Table:
+    def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
         """Return the new answers in the ledger's form."""
         rows = pa.concat_tables([NO_ANSWERS, *results.answers])
 
-        def numbered(some: list[Standing]) -> pa.Table:
+        def numbered(some: list[SynopsisMember]) -> pa.Table:
             queries = {each.member.query.query_id: each.member.query for each in some}
             own = pc.is_in(rows.column("query_id"), value_set=pa.array(queries, pa.int64()))
             new = self._new(rows.filter(own), some)
@@ -258,7 +258,7 @@ class SynopsesOfTick:
         parts = isolated(going, numbered, self.set_aside)
         return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
-    def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
+    def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
         """Return each answer once, without those in the ledger."""
         rows = arrow_answers.each_once(rows)
         # Answers with a time point are always new; other answers may have held before.
@@ -273,7 +273,7 @@ class SynopsesOfTick:
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
 
 
-def _by_query(some: Sequence[Standing]) -> dict[int, Standing]:
+def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:
     return {each.member.query.query_id: each for each in some}
 
 

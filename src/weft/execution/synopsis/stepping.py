@@ -50,7 +50,7 @@ Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
 
 
 @dataclass
-class Stepping:
+class Stepper:
     """One formula along time points. ``leaf`` returns a function that yields the rows of a part without fixpoints.
 
     That function is called for one time point after another and returns the same object if nothing changed. A value is

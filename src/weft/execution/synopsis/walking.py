@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.algebra.formula import Formula, free_variables
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import State, stored_schema
-from weft.execution.synopsis.stepping import Stepping
+from weft.execution.synopsis.stepping import Stepper
 from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows
 from weft.execution.synopsis.stepping_terms import one_nan
 from weft.execution.synopsis.valuing import BatchValues
@@ -35,7 +35,7 @@ class Walk:
         LimitExceeded.
         """
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
-        stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
+        stepping = Stepper(formula, self.synopsis.semantics, self._leaf, before)
         places = self._places(formula)
         answers_so_far: list[tuple[object, ...]] = []
         earlier = self.state.at
@@ -71,20 +71,20 @@ class Walk:
         """Return a function that yields the rows of a part without fixpoints at each time point."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
-            return _Changing({})
+            return _RowsOverTime({})
         heads = [f"{value.column(each)} AS c{number}" for number, each in enumerate(variables, 1)]
         query = f"SELECT {listed(heads, f'{value.count()} AS n', PERIOD)} FROM {value.source} AS rows_of"
-        rows = self.values.relating.engine.rows(query)
+        rows = self.values.operations.engine.rows(query)
         changes: dict[int, list[tuple[Row, int]]] = {}
         for *row, count, first, end in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             values = tuple(map(one_nan, row))
             changes.setdefault(first, []).append((values, count))
             changes.setdefault(end, []).append((values, -count))
-        return _Changing(changes)
+        return _RowsOverTime(changes)
 
 
 @dataclass
-class _Changing:
+class _RowsOverTime:
     """The rows of a relation at one time point after another; ``changes`` has the differences of counts by time
     point.
     """

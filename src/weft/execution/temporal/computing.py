@@ -69,8 +69,8 @@ def view_change(
     Raise StorageError for unreadable data, ExecutionError for a failed computation.
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
-        work = _Work(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
-        old_and_new = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
+        work = _Refresh(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
+        old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
         if old_and_new is None:
             return ViewChange(stored_schema(view.stored).empty_table())
         rows = sql.rows(change_of(*old_and_new, len(view_plan.columns)))
@@ -88,7 +88,7 @@ def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
 
 
 @dataclass
-class _Work:
+class _Refresh:
     """One refresh in a DuckDB."""
 
     sql: TemporalSql
@@ -107,7 +107,7 @@ class _Work:
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
-    def maintained(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
+    def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
         """Return the tables of the rows that the view's delta touches, before and after; None if it certainly touches
         none.
         """
@@ -128,17 +128,17 @@ class _Work:
         rows = listed(columns_of(self.width))
         old = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in touched))
         new = old
-        for gone, come in names:
-            new = self._applied(new, gone, come)
+        for deleted, inserted in names:
+            new = self._applied(new, deleted, inserted)
         return old, new
 
-    def _applied(self, old: str, gone: Value, come: Value) -> str:
+    def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
         """Return the table of V − ∇V ∪ ΔV."""
-        if gone is not None:
-            old = self._table(f"{old}_left", without_locally(old, gone, self.width))
-        if come is not None:
+        if deleted is not None:
+            old = self._table(f"{old}_left", without_locally(old, deleted, self.width))
+        if inserted is not None:
             heads = listed(columns_of(self.width), VALID_FROM, VALID_TO)
-            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, come))
+            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, inserted))
             old = self._table(f"{old}_more", coalesced_locally(both, self.width))
         return old
 
@@ -162,9 +162,9 @@ class _Work:
         touched = self._table(f"{name}_touched", self.logs.news(log, tau).rows(tau, self.reading.t))
         near = self.logs.near(log, log.all_of(touched))
         self.logs.changed[table.id] = near.log
-        gone, come = near.make_change(name, touched, tau, self.reading.t)
-        self.changes |= {("deleted", table.id): gone, ("inserted", table.id): come}
-        return gone is not None or come is not None
+        deleted, inserted = near.make_change(name, touched, tau, self.reading.t)
+        self.changes |= {("deleted", table.id): deleted, ("inserted", table.id): inserted}
+        return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
         """Return which kinds of change occurred: deletions, insertions."""

@@ -24,7 +24,7 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
     if not views:
         return ()
     tables = {table.table_id: table for table in catalog.tables.all()}
-    wanted = [view for view in behind(views, tables) if view.mode == "eager"]
+    wanted = [view for view in outdated(views, tables) if view.mode == "eager"]
     if not wanted:
         return ()
     if now is not None:
@@ -46,7 +46,7 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
         return ()
     tables = {table.table_id: table for table in catalog.tables.all()}
     views = with_read(catalog.views.all(), queried)
-    wanted = [view.table_id for view in behind(views, tables)]
+    wanted = [view.table_id for view in outdated(views, tables)]
     if not wanted:
         return ()
     try:
@@ -55,7 +55,7 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
         return ()
 
 
-def behind(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
+def outdated(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
     """Return the views whose inputs, direct or indirect, have changed since their last refresh."""
     by_id: dict[int, ViewRecord] = {}
     for view in views:

@@ -9,7 +9,7 @@ from weft.algebra.temporal import VALID_TO
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord, readers
-from weft.execution.reader import held
+from weft.execution.reader import pinned
 from weft.storage.delta_log import delta_snapshot, has_commits
 from weft.storage.periods import periods, read_log
 
@@ -19,7 +19,7 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0
-    with held(catalog.data, [table.path]):
+    with pinned(catalog.data, [table.path]):
         files = delta_snapshot(place, check_files=False).files
         rows = periods(read_log(files, table.stored))
     return rows.num_rows, rows.column(VALID_TO).null_count, sum(file.size for file in files)
@@ -27,7 +27,7 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: its query, the table ``of`` which it is a part, and how much it stores (``counted``).
+    """An auxiliary view: its query, the table ``of`` which it is a part, and how much it stores (``storage_counts``).
 
     ``shared`` names the other views that read it.
     """

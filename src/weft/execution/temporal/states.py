@@ -117,8 +117,8 @@ class LoggedTable:
         new = self._created(f"{name}_new", self.known(until, among))
         if old is None or new is None:
             return old, new
-        gone = self._created(f"{name}_deleted", without_locally(old, new, self.width))
-        return gone, self._created(f"{name}_inserted", without_locally(new, old, self.width))
+        deleted = self._created(f"{name}_deleted", without_locally(old, new, self.width))
+        return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
         """Create a table from a query; return its name, or None if it has no rows."""

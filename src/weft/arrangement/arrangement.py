@@ -156,7 +156,7 @@ class Arrangement:
         memory.
         """
         if self._manifest is None:
-            raise ArrangementError("a look-up needs an arrangement with state", where=str(self.folder), hint=_HINT)
+            raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
         for run in self._runs:
             if is_cut(self.folder, run.record):
                 raise self._damaged("the size of a run differs from what was written")

@@ -172,12 +172,12 @@ def test_what_has_no_state_is_not_taken_for_empty(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_arranged_is_refused(tmp_path: Path, key: tuple[str, ...], kind: pa.DataType) -> None:
-    with pytest.raises(ArrangementError, match="cannot be made"):
+    with pytest.raises(ArrangementError, match="cannot be created"):
         opened(tmp_path, key, pa.schema([("a", kind)]))
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArrangementError, match="cannot be made"):
+    with pytest.raises(ArrangementError, match="cannot be created"):
         opened(tmp_path, ("a",), pa.schema([("a", pa.int64()), ("a", pa.int64())]))
 
 

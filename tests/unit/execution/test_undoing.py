@@ -111,7 +111,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
     with pytest.raises(NotFound, match="there is no load 99"):
         weft.undo_load(99)
     weft.undo_load(2)
-    with pytest.raises(Conflict, match="undone before"):
+    with pytest.raises(Conflict, match="already undone"):
         weft.undo_load(2)
     reasons: list[str] = []
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
         reasons.append(str(refused.value))
 
     weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at", progress=undo)
-    assert "the load 3 is at work" in reasons[0]
+    assert "the load 3 is still running" in reasons[0]
     (tmp_path / "staff.csv").write_text("id,name\n1,Ann\n")
     weft.add_source("staff", "csv", tmp_path / "staff.csv", ["id"])
     weft.poll_source("staff", now="2024-01-04T00:00:00Z")

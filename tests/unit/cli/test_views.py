@@ -104,7 +104,7 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
     refused = staff("view", "add", "v", "SELECT CAST(SQRT(id) AS STRING) AS c FROM staff").err
     assert "a view cannot use SQRT()" in refused
     refused = staff("view", "add", "v", "SELECT CAST(id / 2 AS STRING) AS c FROM staff").err
-    assert "a view cannot use conversion of DOUBLE to STRING" in refused
+    assert "a view cannot use a conversion of DOUBLE to STRING" in refused
     refused = staff("view", "add", "v", "SELECT COUNT(*) AS n FROM staff GROUP BY dept WINDOW INTERVAL 7 DAYS").err
     assert "MOVING_WINDOW(INTERVAL 7 DAYS)" in refused
     assert "(VALUES (1, 'a'))" in staff("view", "add", "v", "SELECT id FROM staff UNION SELECT 9 AS id").err

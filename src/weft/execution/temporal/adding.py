@@ -54,7 +54,7 @@ def refusal(refused: Scalar) -> str:
         case Call(name="/" | "%" | "*" as operator, args=args):
             return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
         case Call(name="try_cast", args=(arg,)) | Cast(arg=arg):
-            return f"conversion of {arg.type} to {refused.type}"
+            return f"a conversion of {arg.type} to {refused.type}"
         case Call(name=name):
             return f"{name.upper()}{'' if ' ' in name or name in ('like', 'ilike') else '()'}"
         case _:

@@ -140,7 +140,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
 
 
 def test_every_failpoint_is_killed_at() -> None:
-    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "taking_back.py"))
+    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "rollback.py"))
     assert sorted(re.findall(r'failpoint\("([^"]+)"\)', text)) == sorted(POINTS)
 
 

@@ -53,7 +53,7 @@ class Arrangement:
     """Rows of a table in the order of a hash of their key columns, stored on this machine's disk and rebuildable at any
     time.
 
-    One process writes at a time (it holds the home's lease); any number read. One thread at a time uses an object.
+    One process writes at a time (it holds the home's lease); any number read. An object is not thread-safe.
     ``why_rebuilt`` says why existing state is not used (None: it is used, or there was none).
     """
 

@@ -103,8 +103,8 @@ def candidates(
 ) -> Candidates:
     """Register the views that the groups' branches read and return the union of the branches; compute nothing yet.
 
-    A task fails with the message ``MANY`` before it fills the disk if it produces many more rows than its queries may
-    add (``most`` for each query; None: no limit) or, if all input is small, many more than ``collected``. With
+    A task that produces far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a
+    multiple of ``most`` rows for each query (None: no limit) and, if all input is small, of ``collected``. With
     ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
     """
     spark = reader.spark

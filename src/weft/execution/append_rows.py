@@ -94,9 +94,9 @@ def append(
     A row's ts is its own time if it has one, else the home's clock, and at least F. A row whose own time lies before F
     is late: its ts is F, or, if ``on_late`` is given, the row is left out.
 
-    Raise LeaseLost if another writer took over (the table then has nothing of the batch), ClockError for rows without
-    own time on a replay home whose clock was never set, StorageError if the table cannot be read or written, and
-    whatever ``on_late`` raises.
+    Raise LeaseLost if another writer took over; the table then has nothing of the batch. Raise ClockError for rows
+    without own time on a replay home whose clock was never set, and StorageError if the table cannot be read or
+    written. Errors of ``on_late`` pass through.
     """
     settle(writer)
     place = writer.data / table.path

@@ -333,7 +333,11 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return whether each value is one of those in ``parts``; always true for floats, since 0.0 and -0.0 are equal."""
+    """Return whether each value is one of those in ``parts``.
+
+    For floats, return true for every value except NULL, since -0.0 and 0.0 are equal in SQL but not in Arrow's
+    ``is_in``.
+    """
     if pa.types.is_floating(column.type):
         return column.is_valid()
     wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])

@@ -54,7 +54,8 @@ class Forecast(Brief):
     """The next tick of ``query``, over [tau, t) (microseconds UTC; tau None: its first tick).
 
     ``known`` describes how the tick finds the answers already in the ledger. ``quiet`` explains why the tick has
-    nothing to do (None: it has). ``lower`` are the queries whose results this query reads; they run first.
+    nothing to do (None: it has something to do). ``lower`` are the queries whose results this query reads; they run
+    first.
     """
 
     query: QueryRecord
@@ -108,7 +109,10 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the t to assume: after everything loaded on a replay home, whose clock stands; None for the wall clock."""
+    """Return the instant assumed for the next tick of a replay home: after everything that was loaded.
+
+    Return None for a wall clock, or if nothing was loaded.
+    """
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
         return None

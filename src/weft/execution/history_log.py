@@ -81,8 +81,8 @@ def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int
     """Store log rows of several tables, all or none; no tick sees some without the others.
 
     The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
-    the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost, StorageError, and whatever
-    ``changes`` raises; nothing is stored then.
+    the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError; errors of
+    ``changes`` pass through, and nothing is stored then.
     """
     writer.check()
     for part in parts:

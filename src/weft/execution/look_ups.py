@@ -49,8 +49,7 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 class LookUpResult:
     """The result of a look-up: the reader ``by`` and a description ``how``. ``by`` Spark: the caller reads the table.
 
-    For another reader, ``rows`` None means that the arrangement may not catch up and that the table is too large to
-    scan.
+    ``rows`` is also None if an arrangement is behind, may not catch up here, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]

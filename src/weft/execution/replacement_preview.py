@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Replacement(Brief):
     """The effect of replacing the text of ``query``, if the next tick were at ``until`` (µs UTC).
 
-    ``new`` answers would be delivered at once. Of the query's answers so far, the new text also yields ``known``, but
-    not ``only_old``; these stay delivered. The new text applies from ``since`` (None: the start).
+    ``new`` answers would be delivered at once. The new text also yields ``known`` of the query's answers so far; the
+    other ``only_old`` answers stay delivered. The new text applies from ``since`` (None: the start).
     """
 
     query: QueryRecord

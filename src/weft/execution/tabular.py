@@ -133,9 +133,9 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a date column with a date beyond Python's years; None for any other column.
+    """Return the values of a date column if one is beyond Python's years, else None.
 
-    pandas represents dates as Python's dates, and fails at the first that has none.
+    pandas represents dates as Python's dates, and fails at a date that Python does not have.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -2,8 +2,8 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The clock is an input, recorded before anything is read: a tick that died runs again with its own t, and recognises by
-their transactions the outputs that it had committed. The tick is done when the catalog says so. The caller holds the
+The clock is an input, recorded before anything is read. A tick that died runs again with its own t, and recognises the
+outputs that it had committed by their transactions. The tick is done when the catalog says so. The caller holds the
 lease.
 """
 

@@ -95,7 +95,7 @@ def satisfied(test: Comparison | Matches, row: Given) -> bool:
 
 
 def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
-    """Return the first match of a pattern, or None; a group that took no part in it is None.
+    """Return the first match of a pattern, or None. In the match, a group that took no part is None.
 
     Raise ExecutionError for a pattern that only RE2 understands.
     """

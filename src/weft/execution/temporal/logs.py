@@ -124,8 +124,9 @@ class Logs:
         return None if rows is None else self._pooled(log, own, wanted, rows)
 
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
-        """Return the log rows found by look-ups with these columns so far, including these; separate if the pool is
-        full.
+        """Add log rows to those that look-ups by the same columns have found so far, and return all of them.
+
+        A full pool is not extended: the result then combines it with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
